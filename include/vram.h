@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * libvram: will a model fit a GPU, where does every byte go, how will a load die, what to change.
+ *
+ * The library is pure: it reads no file, no clock, no environment and prints nothing. Where it needs bytes of a
+ * checkpoint it says which (vram_checkpoint_wants), and the caller fetches them from wherever they lie.
+ *
+ * Conventions. Functions return VRAM_OK (0), a positive VRAM_MORE, or a negative error; the sentence, the file and the
+ * byte offset of an error are in vram_last_error(ctx). Out parameters come first. An object borrows the objects
+ * it was made from; vram_close frees everything made from a context, last made first. One context belongs to one
+ * thread at a time. Byte counts are uint64_t. Strings are UTF-8. The API may change before 1.0.
+ */
+#ifndef VRAM_H
+#define VRAM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define VRAM_VERSION "0.1.0"
+
+#if defined(__GNUC__)
+#define VRAM_API __attribute__((visibility("default")))
+#else
+#define VRAM_API
+#endif
+
+/* name, value, text, exit status of the command */
+#define VRAM_STATUSES(X)                                                      \
+    X(OK, 0, "done", 0)                                                       \
+    X(MORE, 1, "more bytes are wanted", 5)                                    \
+    X(ENOMEM, -1, "out of host memory", 5)                                    \
+    X(EFORMAT, -2, "the input is damaged", 3)                                 \
+    X(ELIMIT, -3, "the input is over a limit", 3)                             \
+    X(EUNSUPPORTED, -4, "the input is not supported", 3)                      \
+    X(ESETTING, -5, "wrong usage", 2)                                         \
+    X(ENOTFOUND, -6, "not found", 4)                                          \
+    X(EIO, -7, "not readable", 4)                                             \
+    X(EINTERNAL, -8, "internal error", 5)
+
+typedef enum vram_status {
+#define X(name, value, text, exit_status) VRAM_##name = value,
+    VRAM_STATUSES(X)
+#undef X
+} vram_status;
+
+typedef struct vram_ctx vram_ctx;
+typedef struct vram_checkpoint vram_checkpoint;
+typedef struct vram_model vram_model;
+typedef struct vram_workload vram_workload;
+typedef struct vram_device vram_device;
+typedef struct vram_fit vram_fit;
+typedef struct vram_scenario vram_scenario;
+
+/* Allocates (ptr NULL), resizes, or frees (new_size 0) a block; old_size is what was asked for before. NULL = failure. */
+typedef void *(*vram_alloc_fn)(void *ud, void *ptr, size_t old_size, size_t new_size);
+/* Takes n bytes of output; non-zero stops the writer, which then returns VRAM_EIO. */
+typedef int (*vram_write_fn)(void *ud, const void *bytes, size_t n);
+
+typedef struct vram_error {
+    vram_status code;
+    const char *text; /* one sentence, no full stop; never NULL */
+    const char *file; /* the file it is about, or NULL */
+    bool has_offset;
+    uint64_t offset; /* byte offset in that file */
+    const char *hint; /* what to do next, or NULL */
+} vram_error;
+
+typedef struct vram_warning {
+    const char *text;
+    const char *file; /* or NULL */
+} vram_warning;
+
+/* ---- context ---- */
+
+/* alloc NULL: the C library's allocator is not used by the core, so it must be given. */
+VRAM_API vram_status vram_open(vram_ctx **out, vram_alloc_fn alloc, void *ud);
+VRAM_API void vram_close(vram_ctx *ctx);
+VRAM_API const vram_error *vram_last_error(const vram_ctx *ctx);
+VRAM_API int vram_exit_status(vram_status code);
+/* Warnings of everything made so far, oldest first. */
+VRAM_API size_t vram_warnings(const vram_ctx *ctx, const vram_warning **out);
+
+/* ---- checkpoint: the core asks, the caller fetches ---- */
+
+typedef enum vram_want_kind {
+    VRAM_WANT_LISTING, /* names and sizes of the regular files at the root of the source */
+    VRAM_WANT_RANGE    /* bytes of one file */
+} vram_want_kind;
+
+/* Wants of one step can be answered in any order and in parallel. Supply at least `least` bytes from `offset` (unless
+ * the file ends before), at most `most` make sense. */
+typedef struct vram_want {
+    vram_want_kind kind;
+    const char *file; /* relative name; NULL for a listing */
+    uint64_t offset, least, most;
+} vram_want;
+
+/* name: what errors and reports call the whole, e.g. the directory's path; copied. */
+VRAM_API vram_status vram_checkpoint_new(vram_checkpoint **out, vram_ctx *ctx, const char *name);
+/* Advances as far as the supplied bytes allow: VRAM_OK complete, VRAM_MORE see vram_checkpoint_wants, or an error. */
+VRAM_API vram_status vram_checkpoint_step(vram_checkpoint *ck);
+VRAM_API size_t vram_checkpoint_wants(const vram_checkpoint *ck, const vram_want **out);
+/* Names are copied. Called once per file, before vram_checkpoint_listed. */
+VRAM_API vram_status vram_checkpoint_add_file(vram_checkpoint *ck, const char *file, uint64_t size);
+VRAM_API vram_status vram_checkpoint_listed(vram_checkpoint *ck);
+/* `bytes` are borrowed until the context is closed. */
+VRAM_API vram_status vram_checkpoint_supply(vram_checkpoint *ck, const char *file, uint64_t offset,
+                                            const void *bytes, size_t n);
+
+/* ---- model, workload, devices ---- */
+
+VRAM_API vram_status vram_model_new(vram_model **out, const vram_checkpoint *ck);
+
+/* One row drives the command line, JSON, completion and the manual. */
+typedef enum vram_option_type {
+    VRAM_OPT_FLAG,   /* no value */
+    VRAM_OPT_STRING,
+    VRAM_OPT_COUNT,  /* 4096, 16K = 16384, 16k = 16000 */
+    VRAM_OPT_BYTES,  /* 24GiB, 512MiB, 12GB, plain bytes */
+    VRAM_OPT_NUMBER, /* decimal, e.g. 0.2 or 7e9 */
+    VRAM_OPT_CHOICE
+} vram_option_type;
+
+typedef struct vram_option {
+    const char *key;     /* as in JSON, e.g. "prefill_batch" */
+    const char *flags;   /* own name first, then aliases: "--context -c --max-model-len" */
+    vram_option_type type;
+    const char *argument; /* placeholder in help, e.g. "TOKENS"; NULL for a flag */
+    const char *choices; /* "all|last", or NULL */
+    const char *fallback; /* default in words, or NULL */
+    const char *help;    /* one sentence */
+    const char *commands; /* "fit inspect"; NULL: not on any command line */
+    uint64_t min, max;   /* of COUNT and BYTES; max 0 = none */
+} vram_option;
+
+/* Options of the workload (not of a command). */
+VRAM_API const vram_option *vram_workload_options(size_t *n);
+
+/* engine NULL: the default ("transformers"). */
+VRAM_API vram_status vram_workload_new(vram_workload **out, vram_ctx *ctx, const char *engine);
+/* key is that of a row of vram_workload_options; a value that does not parse is VRAM_ESETTING. */
+VRAM_API vram_status vram_workload_set(vram_workload *w, const char *key, const char *value);
+
+/* query: a table id ("rtx-3060-12gb"), a name or an unambiguous part of it, a bare size ("24GiB"), each with an
+ * optional count in front ("2xh100-sxm-80gb"). free_bytes: 0 = not given. */
+VRAM_API vram_status vram_device_new(vram_device **out, vram_ctx *ctx, const char *query, uint64_t free_bytes);
+
+/* ---- answers ---- */
+
+typedef enum vram_verdict { VRAM_FITS, VRAM_TIGHT, VRAM_DOES_NOT_FIT, VRAM_UNKNOWN } vram_verdict;
+
+/* devices: one or more alternatives are not meant here, but the cards of one run; n 0: which cards of the table fit. */
+VRAM_API vram_status vram_fit_new(vram_fit **out, const vram_model *m, const vram_workload *w,
+                                  const vram_device *const *devices, size_t n);
+VRAM_API vram_verdict vram_fit_verdict(const vram_fit *f);
+
+/* The same from bare numbers: `vram ledger`. json/n: a scenario file, or NULL and only settings. */
+VRAM_API const vram_option *vram_scenario_options(size_t *n);
+VRAM_API vram_status vram_scenario_new(vram_scenario **out, vram_ctx *ctx);
+VRAM_API vram_status vram_scenario_set(vram_scenario *s, const char *key, const char *value);
+/* Several scenarios of one JSON document are compared side by side; file: its name in errors. */
+VRAM_API vram_status vram_scenario_read(vram_scenario *s, const char *file, const void *json, size_t n);
+VRAM_API vram_status vram_scenario_solve(vram_scenario *s);
+/* Over what is counted; the worst of all scenarios and cards. */
+VRAM_API vram_verdict vram_scenario_verdict(const vram_scenario *s);
+
+/* ---- reports ---- */
+
+typedef enum vram_format { VRAM_TEXT, VRAM_JSON } vram_format;
+
+typedef struct vram_style {
+    vram_format format;
+    unsigned columns; /* width of the terminal; 0: plain, not a terminal: no bars */
+    bool colour;
+    int verbose;      /* 0, 1 (-v) */
+    bool tensors;     /* inspect: list every tensor */
+} vram_style;
+
+VRAM_API vram_status vram_fit_render(const vram_fit *f, const vram_style *style, vram_write_fn write, void *ud);
+VRAM_API vram_status vram_inspect_render(const vram_model *m, const vram_style *style, vram_write_fn write, void *ud);
+VRAM_API vram_status vram_scenario_render(const vram_scenario *s, const vram_style *style, vram_write_fn write,
+                                          void *ud);
+/* search NULL: all cards of the table; otherwise those whose id or name contains every word of it. VRAM_ENOTFOUND: none. */
+VRAM_API vram_status vram_gpus_render(vram_ctx *ctx, const char *search, const vram_style *style, vram_write_fn write,
+                                      void *ud);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT
+ * A checkpoint: the tensors of a model over all its files, from their headers alone. */
+#ifndef VR_CHECKPOINT_H
+#define VR_CHECKPOINT_H
+
+#include "base/base.h"
+#include "base/json.h"
+#include "checkpoint/dtype.h"
+
+#define VR_MAX_DIMS 16
+
+typedef struct vr_tensor {
+    vr_str name;
+    const uint64_t *dims;
+    uint8_t n_dims;
+    uint8_t dtype; /* vr_dtype */
+    uint32_t file; /* index into files */
+    uint64_t begin, end; /* offsets in the file's data section; bytes = end - begin */
+    uint64_t elements;
+} vr_tensor;
+
+typedef struct vr_file {
+    const char *name;
+    uint64_t size;         /* bytes on the source, 0 when missing */
+    uint64_t header_bytes; /* 8 + header of a safetensors file */
+    uint64_t tensor_bytes;
+    uint32_t n_tensors;
+    bool missing; /* named by the index, not in the listing */
+} vr_file;
+
+struct vram_checkpoint {
+    vr_object object;
+    vram_ctx *ctx;
+    vr_arena arena;
+    const char *name;
+    /* complete after vram_checkpoint_step returned VRAM_OK: */
+    vr_tensor *tensors; /* in order of files (sorted by name), then of offset */
+    size_t n_tensors;
+    vr_file *files; /* weight files only, sorted by name */
+    size_t n_files;
+    uint64_t tensor_bytes;   /* sum over tensors that are there */
+    uint64_t elements;       /* idem */
+    bool has_index;
+    uint64_t promised_bytes; /* metadata.total_size of the index; 0: none */
+    size_t n_missing_tensors; /* named by the index, their file is missing */
+    bool incomplete;          /* files are missing: tensor_bytes is not the whole */
+    bool has_config;
+    vr_str config_text;
+    vr_json config; /* valid when has_config */
+    vr_map by_name;
+    struct vr_loading *loading; /* state of the steps; private to checkpoint.c */
+};
+
+/* NULL when there is none of that name. */
+const vr_tensor *vr_checkpoint_find(const vram_checkpoint *ck, vr_str name);
+
+#endif

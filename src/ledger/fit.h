@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT
+ * Ledger, verdict and levers of one model, workload and device. */
+#ifndef VR_FIT_H
+#define VR_FIT_H
+
+#include "device/device.h"
+#include "engine/engine.h"
+#include "rehearsal/rehearsal.h"
+
+typedef struct vr_figure {
+    bool counted;
+    uint64_t bytes, low, high;
+    uint8_t basis; /* vr_basis */
+    bool verified; /* meaningful for rehearsed figures */
+    const char *formula; /* or why it is not counted */
+} vr_figure;
+
+typedef struct vr_ledger {
+    vr_figure category[VR_CATEGORY_COUNT];
+    vr_figure item[VR_ITEM_COUNT]; /* counted false: the item does not occur */
+    uint64_t required, required_low, required_high; /* driver figure: sum of what is counted */
+    bool partial;         /* something is not counted: `required` is a counted total */
+    int least_certain;    /* vr_category, or -1 */
+} vr_ledger;
+
+typedef struct vr_lever {
+    const char *ids[2]; /* ids[1] NULL for a single lever */
+    const char *change; /* in words */
+    const char *flag;   /* what to type in the engine's own language; NULL: nothing to type */
+    const char *option; /* what to type to see it here: "--dtype bf16" */
+    const char *cost;   /* what it costs, in words */
+    unsigned rank;      /* 1 first */
+    uint64_t required;
+    int64_t saved;      /* bytes; negative when it needs more */
+    bool fits;
+    uint8_t basis;      /* vr_basis */
+} vr_lever;
+
+struct vram_fit {
+    vr_object object;
+    vram_ctx *ctx;
+    vr_arena arena;
+    const vram_model *model;
+    const vram_workload *workload; /* resolved */
+    const vram_device *device;     /* NULL: no card given, see `cards` */
+    vr_plan plan;
+    vr_rehearsal run;      /* on the device as it is */
+    vr_rehearsal needs;    /* without a limit; equals run when nothing failed */
+    vr_ledger ledger;      /* of run, or of needs when run failed */
+    vram_verdict verdict;
+    const char *verdict_reason; /* why unknown or tight; or NULL */
+    int64_t headroom;
+    uint64_t weights_over_usable; /* 0: the weights alone would fit */
+    const char *message;   /* the error text PyTorch will print; NULL when it does not fail */
+    uint64_t short_bytes;  /* of the failure: what lacks at least */
+    unsigned loaded_permille;
+    vr_lever *levers;
+    size_t n_levers;
+    uint64_t smallest_count; /* 0: not known */
+    const char *count_note;
+    struct vr_card {
+        const vr_gpu *gpu;
+        vram_verdict verdict;
+        uint64_t required;
+        int64_t headroom;
+    } *cards; /* without a device: cards of the table, smallest first */
+    size_t n_cards;
+};
+
+/* The whole of one answer without levers, for levers, cards and tests. scratch is used and reset. */
+typedef struct vr_answer {
+    vr_plan plan;
+    vr_rehearsal run, needs;
+    vr_ledger ledger;
+    vram_verdict verdict;
+    const char *reason;
+    int64_t headroom;
+} vr_answer;
+vram_status vr_answer_new(vr_answer *out, const vram_model *m, const vram_workload *resolved, const vram_device *d,
+                          vr_arena *a, vr_arena *scratch);
+
+vram_status vr_levers(vram_fit *f);
+
+#endif

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT
+ * A tape: the ordered events of one memory. An engine writes it, a rehearsal plays it. */
+#ifndef VR_TAPE_H
+#define VR_TAPE_H
+
+#include "base/base.h"
+
+/* The six categories of the ledger, in the order in which every report shows them: name in JSON, name on the screen */
+#define VR_CATEGORIES(X)                              \
+    X(WEIGHTS, "weights", "weights")                  \
+    X(GRADIENTS, "gradients", "gradients")            \
+    X(OPTIMIZER, "optimizer_states", "optimizer states") \
+    X(KV_CACHE, "kv_cache", "KV cache")               \
+    X(ACTIVATIONS, "activations", "activations")      \
+    X(OVERHEAD, "runtime_overhead", "runtime overhead")
+
+typedef enum vr_category {
+#define X(id, json, screen) VR_##id,
+    VR_CATEGORIES(X)
+#undef X
+    VR_CATEGORY_COUNT
+} vr_category;
+
+const char *vr_category_json(vr_category c);
+const char *vr_category_screen(vr_category c);
+
+/* What a category consists of: item, its category, name in JSON and on the screen */
+#define VR_ITEMS(X)                                              \
+    X(PARAMETERS, WEIGHTS, "parameters", "parameters")           \
+    X(BUFFERS, WEIGHTS, "buffers", "buffers")                    \
+    X(GRADIENT, GRADIENTS, "gradients", "gradients")             \
+    X(STATES, OPTIMIZER, "states", "states")                     \
+    X(KV, KV_CACHE, "keys_and_values", "keys and values")        \
+    X(LOGITS, ACTIVATIONS, "logits", "logits")                   \
+    X(HIDDEN, ACTIVATIONS, "hidden_states", "hidden states")     \
+    X(SCORES, ACTIVATIONS, "attention_scores", "attention scores and masks") \
+    X(INPUTS, ACTIVATIONS, "inputs", "token ids, positions, rotary tables") \
+    X(CONTEXT, OVERHEAD, "context", "CUDA context")              \
+    X(KERNELS, OVERHEAD, "kernels", "kernels")                   \
+    X(WORKSPACES, OVERHEAD, "workspaces", "cuBLAS workspaces")   \
+    X(WARMUP, OVERHEAD, "warmup", "loader's warm-up block")      \
+    X(ROUNDING, OVERHEAD, "rounding", "rounding in blocks")      \
+    X(IDLE, OVERHEAD, "idle", "idle in the allocator")
+
+typedef enum vr_item {
+#define X(id, category, json, screen) VR_ITEM_##id,
+    VR_ITEMS(X)
+#undef X
+    VR_ITEM_COUNT
+} vr_item;
+
+vr_category vr_item_category(vr_item i);
+const char *vr_item_json(vr_item i);
+const char *vr_item_screen(vr_item i);
+
+/* Places on a tape whose figures are reported, in this order. */
+#define VR_MOMENTS(X)      \
+    X(CONTEXT, "context")  \
+    X(LOADED, "loaded")    \
+    X(PREFILL, "prefill")  \
+    X(DECODE, "decode")    \
+    X(RELEASED, "released")
+
+typedef enum vr_moment_id {
+#define X(id, name) VR_AT_##id,
+    VR_MOMENTS(X)
+#undef X
+    VR_MOMENT_COUNT
+} vr_moment_id;
+
+const char *vr_moment_name(vr_moment_id m);
+
+typedef enum vr_event_kind {
+    VR_EV_ALLOC,       /* bytes requested from the allocator as `block` */
+    VR_EV_RELEASE,     /* `block` given back to the allocator */
+    VR_EV_OUTSIDE,     /* bytes taken outside the allocator, for good; bytes 0: the device's figure for the item */
+    VR_EV_EMPTY_CACHE, /* whole free segments go back to the driver */
+    VR_EV_MARK         /* bytes holds a vr_moment_id */
+} vr_event_kind;
+
+typedef struct vr_event {
+    uint8_t kind, item, stream, pool;
+    uint32_t block; /* dense from 0; a number is used again after its release */
+    uint32_t label; /* index into labels; 0: none */
+    uint64_t bytes;
+} vr_event;
+
+typedef struct vr_tape {
+    vr_arena *arena;
+    vr_event *events;
+    size_t n, room;
+    uint32_t n_blocks; /* one more than the largest block number */
+    uint32_t *spare;   /* numbers to use again */
+    size_t n_spare, spare_room;
+    vr_str *labels;
+    size_t n_labels, labels_room;
+    size_t limit; /* most events; beyond: VRAM_ELIMIT */
+    vram_status status; /* sticky: the first failure */
+} vr_tape;
+
+#define VR_TAPE_LIMIT ((size_t)1 << 24)
+
+void vr_tape_init(vr_tape *t, vr_arena *arena);
+/* The label's bytes are borrowed. Returns its number. */
+uint32_t vr_tape_label(vr_tape *t, vr_str label);
+/* Returns the block's number; after a failure anything goes, and t->status tells at the end. */
+uint32_t vr_tape_alloc(vr_tape *t, uint64_t bytes, vr_item item, uint32_t label);
+void vr_tape_release(vr_tape *t, uint32_t block);
+void vr_tape_outside(vr_tape *t, vr_item item, uint64_t bytes);
+void vr_tape_empty_cache(vr_tape *t);
+void vr_tape_mark(vr_tape *t, vr_moment_id m);
+
+#endif
