@@ -82,6 +82,8 @@ VRAM_API vram_status vram_open(vram_ctx **out, vram_alloc_fn alloc, void *ud);
 VRAM_API void vram_close(vram_ctx *ctx);
 VRAM_API const vram_error *vram_last_error(const vram_ctx *ctx);
 VRAM_API int vram_exit_status(vram_status code);
+/* Makes e the last error and returns its code: for the side that fetches bytes and could not. Texts are copied. */
+VRAM_API vram_status vram_fail(vram_ctx *ctx, const vram_error *e);
 /* Warnings of everything made so far, oldest first. */
 VRAM_API size_t vram_warnings(const vram_ctx *ctx, const vram_warning **out);
 
@@ -145,6 +147,9 @@ VRAM_API const vram_option *vram_workload_options(size_t *n);
 VRAM_API vram_status vram_workload_new(vram_workload **out, vram_ctx *ctx, const char *engine);
 /* key is that of a row of vram_workload_options; a value that does not parse is VRAM_ESETTING. */
 VRAM_API vram_status vram_workload_set(vram_workload *w, const char *key, const char *value);
+
+/* "24GiB", "512 MiB", "12GB", plain bytes; G and M alone are binary. False when it does not parse. */
+VRAM_API bool vram_parse_bytes(const char *text, uint64_t *out);
 
 /* query: a table id ("rtx-3060-12gb"), a name or an unambiguous part of it, a bare size ("24GiB"), each with an
  * optional count in front ("2xh100-sxm-80gb"). free_bytes: 0 = not given. */

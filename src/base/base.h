@@ -20,7 +20,8 @@ int vr_str_cmp(vr_str a, vr_str b); /* bytewise */
 bool vr_str_starts(vr_str a, const char *prefix);
 bool vr_str_ends(vr_str a, const char *suffix);
 bool vr_str_find(vr_str a, const char *what, size_t *at); /* first place; at may be NULL */
-/* Takes the next word separated by sep off *rest; false at the end. Empty words are returned. */
+/* Takes the next word separated by sep off *rest; false at the end, which is rest->s NULL. Empty words are
+ * returned: "a," is "a" and "", an empty slice is one empty word. */
 bool vr_str_split(vr_str *rest, char sep, vr_str *word);
 
 /* ---- arena: everything of one object, freed at once ---- */
@@ -28,12 +29,13 @@ bool vr_str_split(vr_str *rest, char sep, vr_str *word);
 struct vr_chunk;
 typedef struct vr_arena {
     struct vram_ctx *ctx;
-    struct vr_chunk *head;
-    struct vr_chunk *spare; /* chunks kept by vr_arena_reset */
+    struct vr_chunk *head, *last; /* all chunks in the order they were made */
+    struct vr_chunk *current; /* the one being filled; those behind it are empty or have one large block */
 } vr_arena;
 
 void vr_arena_init(vr_arena *a, struct vram_ctx *ctx);
-/* Zeroed, aligned to 16. NULL: the hook failed; the context's error is then VRAM_ENOMEM. n 0 gives a valid pointer. */
+/* Zeroed, aligned to 16. NULL: the hook failed; the context's error is then VRAM_ENOMEM. n 0 gives a valid
+ * pointer. */
 void *vr_arena_alloc(vr_arena *a, size_t n);
 void *vr_arena_array(vr_arena *a, size_t count, size_t size); /* checked product */
 char *vr_arena_copy(vr_arena *a, vr_str s);                   /* NUL-terminated copy */
@@ -52,8 +54,8 @@ typedef enum vr_piece_kind {
     VR_P_U64,
     VR_P_GROUPED, /* 1,234,567 */
     VR_P_I64,
-    VR_P_FIXED, /* value / unit with `decimals` places, rounded half up */
-    VR_P_BYTES  /* GiB, MiB, KiB or bytes with the unit named, two decimals, as PyTorch prints sizes */
+    VR_P_FIXED, /* value / unit with `decimals` places (at most 18), exact, rounded half up; "?" for unit 0 */
+    VR_P_BYTES  /* 1.50 GiB, 2.00 MiB, 512 bytes as PyTorch prints sizes: two decimals, ties to even */
 } vr_piece_kind;
 
 typedef struct vr_piece {
@@ -75,7 +77,7 @@ typedef struct vr_piece {
 #define U(value) ((vr_piece){ .kind = VR_P_U64, .u = (value) })
 #define GROUPED(value) ((vr_piece){ .kind = VR_P_GROUPED, .u = (value) })
 #define I(value) ((vr_piece){ .kind = VR_P_I64, .i = (value) })
-#define FIXED(value, per, places) \
+#define FIXED(value, per, places)                                                                            \
     ((vr_piece){ .kind = VR_P_FIXED, .u = (value), .unit = (per), .decimals = (places) })
 #define GIB(bytes) FIXED(bytes, VR_GIB, 2) /* the number only */
 #define MIB(bytes) FIXED(bytes, VR_MIB, 1)
@@ -95,14 +97,16 @@ void vr_buf_free(vr_buf *b);
 void vr_put_bytes(vr_buf *b, const void *p, size_t n);
 void vr_put_repeat(vr_buf *b, const char *what, size_t times); /* what: one UTF-8 character or more */
 void vr_put_pieces(vr_buf *b, const vr_piece *p, size_t n);
-#define vr_put(b, ...) \
-    vr_put_pieces((b), (const vr_piece[]){ __VA_ARGS__ }, sizeof((const vr_piece[]){ __VA_ARGS__ }) / sizeof(vr_piece))
+#define vr_put(b, ...)                                                                                       \
+    vr_put_pieces((b), (const vr_piece[]){ __VA_ARGS__ },                                                    \
+                  sizeof((const vr_piece[]){ __VA_ARGS__ }) / sizeof(vr_piece))
 size_t vr_utf8_width(vr_str s); /* columns, one per code point */
 
 /* The text of some pieces as a NUL-terminated string in an arena; NULL on failure. */
 const char *vr_text_pieces(vr_arena *a, const vr_piece *p, size_t n);
-#define vr_text(a, ...) \
-    vr_text_pieces((a), (const vr_piece[]){ __VA_ARGS__ }, sizeof((const vr_piece[]){ __VA_ARGS__ }) / sizeof(vr_piece))
+#define vr_text(a, ...)                                                                                      \
+    vr_text_pieces((a), (const vr_piece[]){ __VA_ARGS__ },                                                   \
+                   sizeof((const vr_piece[]){ __VA_ARGS__ }) / sizeof(vr_piece))
 
 /* ---- context and errors ---- */
 
@@ -122,38 +126,40 @@ struct vram_ctx {
 /* Head of every object that the context frees: its first member. */
 typedef struct vr_object {
     struct vr_object *next;
-    void (*release)(struct vr_object *self); /* must free the object's arena (and buffers), which holds the object */
+    /* Must free the object's arena (and buffers), which holds the object. */
+    void (*release)(struct vr_object *self);
 } vr_object;
 void vr_object_register(struct vram_ctx *ctx, vr_object *o, void (*release)(vr_object *));
 
 /* Memory straight from the hook, for what must grow in place. */
 void *vr_ctx_realloc(struct vram_ctx *ctx, void *p, size_t old_size, size_t new_size);
 
-/* Sets the error and returns its code. file may be NULL (not in a file). Texts longer than the room end in "...". */
+/* Sets the error (and drops its hint) and returns its code. file may be NULL (not in a file). Texts longer
+ * than the room end in "..."; control characters and ill-formed UTF-8 become '?'. Never allocates. */
 vram_status vr_fail_pieces(struct vram_ctx *ctx, vram_status code, const char *file, const uint64_t *offset,
                            const vr_piece *p, size_t n);
-#define vr_fail(ctx, code, ...)                                                              \
-    vr_fail_pieces((ctx), (code), NULL, NULL, (const vr_piece[]){ __VA_ARGS__ },             \
+#define vr_fail(ctx, code, ...)                                                                              \
+    vr_fail_pieces((ctx), (code), NULL, NULL, (const vr_piece[]){ __VA_ARGS__ },                             \
                    sizeof((const vr_piece[]){ __VA_ARGS__ }) / sizeof(vr_piece))
-#define vr_fail_at(ctx, code, file, offset, ...)                                             \
-    vr_fail_pieces((ctx), (code), (file), &(const uint64_t){ (offset) },                     \
-                   (const vr_piece[]){ __VA_ARGS__ },                                        \
+#define vr_fail_at(ctx, code, file, offset, ...)                                                             \
+    vr_fail_pieces((ctx), (code), (file), &(const uint64_t){ (offset) }, (const vr_piece[]){ __VA_ARGS__ },  \
                    sizeof((const vr_piece[]){ __VA_ARGS__ }) / sizeof(vr_piece))
-#define vr_fail_file(ctx, code, file, ...)                                                   \
-    vr_fail_pieces((ctx), (code), (file), NULL, (const vr_piece[]){ __VA_ARGS__ },           \
+#define vr_fail_file(ctx, code, file, ...)                                                                   \
+    vr_fail_pieces((ctx), (code), (file), NULL, (const vr_piece[]){ __VA_ARGS__ },                           \
                    sizeof((const vr_piece[]){ __VA_ARGS__ }) / sizeof(vr_piece))
 void vr_hint(struct vram_ctx *ctx, const char *hint); /* adds what to do next to the error just set */
-/* Adds a warning (deduplicated by text and file); VRAM_OK or VRAM_ENOMEM. file may be NULL. */
+/* Adds a warning (deduplicated by text and file, cleaned and cut like errors, 200 at most and then one that
+ * says so); VRAM_OK or VRAM_ENOMEM. file may be NULL. */
 vram_status vr_warn_pieces(struct vram_ctx *ctx, const char *file, const vr_piece *p, size_t n);
-#define vr_warn(ctx, file, ...)                                                              \
-    vr_warn_pieces((ctx), (file), (const vr_piece[]){ __VA_ARGS__ },                         \
+#define vr_warn(ctx, file, ...)                                                                              \
+    vr_warn_pieces((ctx), (file), (const vr_piece[]){ __VA_ARGS__ },                                         \
                    sizeof((const vr_piece[]){ __VA_ARGS__ }) / sizeof(vr_piece))
 
-#define VR_TRY(call)                            \
-    do {                                        \
-        vram_status vr_try_status = (call);     \
-        if (vr_try_status != VRAM_OK)           \
-            return vr_try_status;               \
+#define VR_TRY(call)                                                                                         \
+    do {                                                                                                     \
+        vram_status vr_try_status = (call);                                                                  \
+        if (vr_try_status != VRAM_OK)                                                                        \
+            return vr_try_status;                                                                            \
     } while (0)
 
 /* ---- checked arithmetic: false on overflow, *out untouched then ---- */
@@ -162,11 +168,11 @@ bool vr_add(uint64_t a, uint64_t b, uint64_t *out);
 bool vr_mul(uint64_t a, uint64_t b, uint64_t *out);
 uint64_t vr_add_sat(uint64_t a, uint64_t b); /* UINT64_MAX on overflow */
 uint64_t vr_mul_sat(uint64_t a, uint64_t b);
-uint64_t vr_sub_floor(uint64_t a, uint64_t b); /* 0 when b > a */
+uint64_t vr_sub_floor(uint64_t a, uint64_t b);       /* 0 when b > a */
 uint64_t vr_round_up(uint64_t x, uint64_t multiple); /* saturating */
 /* a * b / c with a 128-bit product, rounded half up; saturating. */
-uint64_t vr_mul_div(uint64_t a, uint64_t b, uint64_t c);
-int64_t vr_diff(uint64_t a, uint64_t b); /* a - b, clamped to int64 */
+uint64_t vr_mul_div(uint64_t a, uint64_t b, uint64_t c); /* c 0: UINT64_MAX */
+int64_t vr_diff(uint64_t a, uint64_t b);                 /* a - b, clamped to int64 */
 
 /* ---- sorting without qsort ---- */
 
@@ -186,14 +192,18 @@ typedef struct vr_map {
 vram_status vr_map_init(vr_map *m, vr_arena *a, size_t expected, uint64_t seed);
 /* *was_there: the key existed, *value is then its old number and nothing changes. */
 vram_status vr_map_put(vr_map *m, vr_str key, uint32_t number, bool *was_there, uint32_t *value);
-bool vr_map_get(const vr_map *m, vr_str key, uint32_t *value);
+bool vr_map_get(const vr_map *m, vr_str key, uint32_t *value); /* false: *value untouched */
 
 /* ---- numbers as people type them ---- */
 
-bool vr_parse_u64(vr_str s, uint64_t *out);    /* decimal digits only */
-bool vr_parse_count(vr_str s, uint64_t *out);  /* 4096, 16K (x1024), 16k (x1000), 1.5M, 7e9, 4_096, 4,096 */
-bool vr_parse_bytes(vr_str s, uint64_t *out);  /* 24GiB, 24 GB, 512MiB, 1024, 11.5GiB; G, M alone are binary */
-/* Decimal number as value = *out / *scale with scale a power of ten (<= 1e9): "0.2" -> 2, 10; "7e9" -> 7000000000, 1. */
+bool vr_parse_u64(vr_str s, uint64_t *out); /* decimal digits only */
+/* A whole number or refused: 4096, 16K (x1024), 16k (x1000), 1.5M (x2^20), 1.5m, G, g, 7e9, 4_096, 4,096. */
+bool vr_parse_count(vr_str s, uint64_t *out);
+/* 24GiB, 24 GB, 512MiB, 1024, 11.5GiB, in either case; K, M, G, T alone are binary; a part of a byte is
+ * rounded half up. */
+bool vr_parse_bytes(vr_str s, uint64_t *out);
+/* Decimal number as value = *out / *scale with scale a power of ten (<= 1e9): "0.2" -> 2, 10; "7e9" ->
+ * 7000000000, 1. */
 bool vr_parse_decimal(vr_str s, uint64_t *out, uint64_t *scale);
 
 #endif

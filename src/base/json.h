@@ -17,7 +17,8 @@ typedef enum vr_json_type {
     VR_JSON_OBJECT
 } vr_json_type;
 
-/* A value inside a validated document; text.s points into the caller's bytes (a string's slice includes its quotes). */
+/* A value inside a validated document; text.s points into the caller's bytes (a string's slice includes its
+ * quotes). */
 typedef struct vr_json {
     vr_json_type type;
     vr_str text;
@@ -29,8 +30,9 @@ typedef struct vr_json_error {
     size_t offset;
 } vr_json_error;
 
-/* Whole document: strict grammar, UTF-8, no lone surrogates, no control characters, depth <= VR_JSON_DEPTH, nothing but
- * white space after. After this, the functions below need no further checks. Linear time, no allocation. */
+/* Whole document: strict grammar, UTF-8, no lone surrogates, no control characters, depth <= VR_JSON_DEPTH,
+ * nothing but white space after. After this, the functions below need no further checks. Linear time, no
+ * allocation. */
 bool vr_json_parse(vr_str document, vr_json *out, vr_json_error *error);
 
 typedef struct vr_json_iter {
@@ -38,26 +40,29 @@ typedef struct vr_json_iter {
     bool first;
 } vr_json_iter;
 
-vr_json_iter vr_json_each(vr_json container);                          /* array or object; anything else is empty */
-bool vr_json_next(vr_json_iter *it, vr_json *value);                   /* array */
+vr_json_iter vr_json_each(vr_json container);        /* array or object; anything else is empty */
+bool vr_json_next(vr_json_iter *it, vr_json *value); /* array */
 bool vr_json_next_member(vr_json_iter *it, vr_json *key, vr_json *value); /* object; key is a string value */
 
-/* First member of that name (compared after unescaping); false when absent or not an object. Path: "a.b" descends. */
+/* First member of that name (compared after unescaping); false when absent or not an object. Path: "a.b"
+ * descends. */
 bool vr_json_get(vr_json object, const char *path, vr_json *out);
 
-/* Exact or refused: false for fractions, exponents that are not whole, negatives, or over 2^64-1. */
+/* Exact or refused: false for fractions, negatives, or over 2^64-1; 1e3 and 4096.0 are whole. */
 bool vr_json_u64(vr_json v, uint64_t *out);
 bool vr_json_double(vr_json v, double *out); /* any number; correct to a few ulp, not for bytes */
 bool vr_json_bool(vr_json v, bool *out);
-/* The string's bytes: borrowed when it has no escapes, otherwise unescaped into the arena (ENOMEM: returns false with
- * out->s NULL). */
+/* The string's bytes: borrowed when it has no escapes, otherwise unescaped into the arena (ENOMEM: returns
+ * false with out->s NULL; not a string: returns false with the empty slice). */
 bool vr_json_str(vr_json v, vr_arena *a, vr_str *out);
 bool vr_json_str_is(vr_json v, const char *zero_terminated);
 
-/* Validates UTF-8 (no overlong forms, no surrogates); false and the offset of the first bad byte otherwise. */
+/* Validates UTF-8 (no overlong forms, no surrogates); false and the offset of the first bad byte otherwise.
+ */
 bool vr_utf8_check(vr_str s, size_t *bad);
 
-/* ---- writer: two-space indentation; the buffer's sticky failure is the only error ---- */
+/* ---- writer: two-space indentation, no line end after the document; the buffer's sticky failure is the only
+ * error ---- */
 
 typedef struct vr_json_out {
     vr_buf *buf;
@@ -66,14 +71,15 @@ typedef struct vr_json_out {
 } vr_json_out;
 
 void vr_json_begin(vr_json_out *o, vr_buf *buf);
-void vr_json_open(vr_json_out *o, char bracket); /* '{' or '[' */
+void vr_json_open(vr_json_out *o, char bracket);  /* '{' or '[' */
 void vr_json_close(vr_json_out *o, char bracket); /* '}' or ']' */
 void vr_json_key(vr_json_out *o, const char *key);
 void vr_json_put_str(vr_json_out *o, vr_str s); /* escaped; ill-formed bytes become U+FFFD */
 void vr_json_put_text(vr_json_out *o, const char *zero_terminated); /* NULL writes null */
 void vr_json_put_u64(vr_json_out *o, uint64_t v);
 void vr_json_put_i64(vr_json_out *o, int64_t v);
-void vr_json_put_fixed(vr_json_out *o, uint64_t value, uint64_t unit, unsigned decimals);
+void vr_json_put_fixed(vr_json_out *o, uint64_t value, uint64_t unit,
+                       unsigned decimals); /* unit 0 writes null */
 void vr_json_put_bool(vr_json_out *o, bool v);
 void vr_json_put_null(vr_json_out *o);
 /* key and value in one */

@@ -6,6 +6,7 @@
 #include "base/base.h"
 #include "base/json.h"
 #include "checkpoint/dtype.h"
+#include "checkpoint/names.h"
 
 #define VR_MAX_DIMS 16
 
@@ -47,8 +48,8 @@ struct vram_checkpoint {
     bool has_config;
     vr_str config_text;
     vr_json config; /* valid when has_config */
-    vr_map by_name;
-    struct vr_loading *loading; /* state of the steps; private to checkpoint.c */
+    vr_names names;             /* see vr_checkpoint_find */
+    struct vr_loading *loading; /* state of the steps; private to this folder */
 };
 
 /* NULL when there is none of that name. */

@@ -52,18 +52,20 @@ struct vram_fit {
     int64_t headroom;
     uint64_t weights_over_usable; /* 0: the weights alone would fit */
     const char *message;   /* the error text PyTorch will print; NULL when it does not fail */
+    const char *message_version; /* whose wording it is: "PyTorch 2.2 to 2.9"; NULL without a message */
     uint64_t short_bytes;  /* of the failure: what lacks at least */
     unsigned loaded_permille;
     vr_lever *levers;
     size_t n_levers;
+    const char *ranked_by; /* by what the levers are ranked, a sentence */
     uint64_t smallest_count; /* 0: not known */
-    const char *count_note;
+    const char *count_note; /* "real sharding is never perfect ...", or why smallest_count is not known */
     struct vr_card {
         const vr_gpu *gpu;
         vram_verdict verdict;
         uint64_t required;
         int64_t headroom;
-    } *cards; /* without a device: cards of the table, smallest first */
+    } *cards; /* without a device: NVIDIA cards of the table whose total is known, smallest first */
     size_t n_cards;
 };
 

@@ -21,21 +21,45 @@ typedef enum vr_mlp_kind {
     VR_MLP_GATED_FUSED /* gate_up_proj, down_proj */
 } vr_mlp_kind;
 
-/* Row of data/architectures.tsv: a plain dense decoder. */
+/* Which layers slide when layer_types is absent. */
+typedef enum vr_window_rule {
+    VR_WINDOW_ATTRIBUTE, /* all layers, as soon as there is a sliding_window */
+    VR_WINDOW_LAYERS,    /* use_sliding_window: the layers from max_window_layers on */
+    VR_WINDOW_PATTERN    /* all but every sliding_pattern-th */
+} vr_window_rule;
+
+typedef enum vr_softcap {
+    VR_SOFTCAP_NONE, /* the class does not apply one */
+    VR_SOFTCAP_OFF,  /* it does when the config gives a value */
+    VR_SOFTCAP_ON    /* it does unless the config says null */
+} vr_softcap;
+
+/* Row of data/architectures.tsv: a plain dense decoder. Defaults are those of the class when the config is silent. */
 typedef struct vr_family {
     const char *model_type;     /* "qwen2" */
+    const char *wrapper;        /* model_type of the multimodal model around it ("gemma3"), or NULL */
     const char *class_name;     /* "Qwen2ForCausalLM" */
     bool fused_qkv;             /* one qkv_proj */
-    bool qkv_bias, o_bias, mlp_bias; /* defaults of the class; config's attention_bias / mlp_bias override where the class reads them */
+    bool qkv_bias, o_bias, mlp_bias; /* defaults; attention_bias (qkv and o) / mlp_bias override where the class reads them */
+    bool reads_attention_bias, reads_mlp_bias;
+    bool reads_partial_rotary;  /* partial_rotary_factor */
     bool qk_norm;               /* q_norm, k_norm over head_dim */
     bool sandwich_norms;        /* gemma2/3: four norms a layer */
     uint8_t norm, mlp;          /* vr_norm_kind, vr_mlp_kind */
     bool tied_default;          /* tie_word_embeddings when the config is silent */
     bool embedding_scaled;      /* gemma: hidden states times sqrt(hidden) */
-    bool logit_softcap;         /* gemma2: final_logit_softcapping, attn_logit_softcapping */
+    uint8_t attention_softcap, final_softcap; /* vr_softcap */
     bool local_rope;            /* gemma3: second rotary table for sliding layers */
-    uint32_t head_dim_default;  /* when the config is silent; 0: hidden / heads */
-    uint32_t sliding_pattern;   /* every n-th layer is full when layer_types is absent; 0: see window rule of the row's class */
+    bool reads_bidirectional;   /* gemma3: use_bidirectional_attention halves the window */
+    uint32_t vocab_default, hidden_default, ffn_default, layers_default, heads_default;
+    uint32_t kv_heads_default;  /* 0: as many as heads */
+    uint32_t head_dim_default;  /* 0: hidden / heads */
+    uint64_t context_default;   /* max_position_embeddings */
+    uint32_t window_default;    /* sliding_window; 0: none */
+    uint8_t window_rule;        /* vr_window_rule */
+    uint32_t max_window_layers; /* of VR_WINDOW_LAYERS */
+    uint32_t sliding_pattern;   /* of VR_WINDOW_PATTERN: every n-th layer is full when layer_types is absent */
+    bool reads_pattern;         /* the config's sliding_window_pattern overrides it */
     const char *source;
 } vr_family;
 
@@ -58,14 +82,17 @@ struct vram_model {
     bool quantised;             /* quantization_config present or packed tensors */
     const char *prefix;         /* "model." or "" or "language_model.model." as in the checkpoint's names */
     uint64_t n_layers, hidden, heads, kv_heads, head_dim, ffn, vocab, max_context;
+    uint64_t rotary_dim;        /* of head_dim, rotated */
+    const char *head_name;      /* the head's tensor in the checkpoint's naming; NULL when nothing is understood */
+    bool has_head;              /* and it is there */
     bool tied, qkv_bias, o_bias, mlp_bias;
     uint64_t attention_softcap, final_softcap; /* 1: there is one, 0: none */
     vr_layer *layers;
-    size_t kv_bytes_per_token_16bit; /* all layers, one sequence, full length, 2 bytes an element */
+    uint64_t kv_bytes_per_token_16bit; /* all layers, one sequence, full length, 2 bytes an element */
 };
 
 const vr_family *vr_families(size_t *n);
-const vr_family *vr_family_find(vr_str model_type);
+const vr_family *vr_family_find(vr_str model_type); /* also by the wrapper's name */
 
 /* Which tensors belong together in reports: component ("embeddings", "layer 0", ..., "head", "norm", "other"). */
 typedef struct vr_component {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * A tape: the ordered events of one memory. An engine writes it, a rehearsal plays it. */
+ * A tape: the ordered events of one memory. An engine writes it, a rehearsal plays it. Bytes everywhere; what a request
+ * becomes (rounding, segments) is the allocator's business, a tape says only what was asked for. */
 #ifndef VR_TAPE_H
 #define VR_TAPE_H
 
@@ -21,6 +22,7 @@ typedef enum vr_category {
     VR_CATEGORY_COUNT
 } vr_category;
 
+/* All names are static; "" for a number out of range. */
 const char *vr_category_json(vr_category c);
 const char *vr_category_screen(vr_category c);
 
@@ -49,7 +51,7 @@ typedef enum vr_item {
     VR_ITEM_COUNT
 } vr_item;
 
-vr_category vr_item_category(vr_item i);
+vr_category vr_item_category(vr_item i); /* VR_OVERHEAD for a number out of range */
 const char *vr_item_json(vr_item i);
 const char *vr_item_screen(vr_item i);
 
@@ -71,20 +73,23 @@ typedef enum vr_moment_id {
 const char *vr_moment_name(vr_moment_id m);
 
 typedef enum vr_event_kind {
-    VR_EV_ALLOC,       /* bytes requested from the allocator as `block` */
+    VR_EV_ALLOC,       /* bytes requested from the allocator as `block`; 0 bytes: a block that takes no memory */
     VR_EV_RELEASE,     /* `block` given back to the allocator */
-    VR_EV_OUTSIDE,     /* bytes taken outside the allocator, for good; bytes 0: the device's figure for the item */
+    VR_EV_OUTSIDE,     /* bytes taken outside the allocator, for good; bytes 0: the device's figure for the item, which only
+                        * CONTEXT and KERNELS have */
     VR_EV_EMPTY_CACHE, /* whole free segments go back to the driver */
-    VR_EV_MARK         /* bytes holds a vr_moment_id */
+    VR_EV_MARK         /* bytes holds a vr_moment_id; a moment that is marked again has its later figures */
 } vr_event_kind;
 
 typedef struct vr_event {
-    uint8_t kind, item, stream, pool;
+    uint8_t kind, item;   /* vr_event_kind, vr_item */
+    uint8_t stream, pool; /* 0: the default ones; another pool is the private one of CUDA graphs */
     uint32_t block; /* dense from 0; a number is used again after its release */
     uint32_t label; /* index into labels; 0: none */
     uint64_t bytes;
 } vr_event;
 
+/* Everything it points to lies in the arena, but for the labels' bytes, which are the engine's. Read-only for others. */
 typedef struct vr_tape {
     vr_arena *arena;
     vr_event *events;
@@ -92,19 +97,25 @@ typedef struct vr_tape {
     uint32_t n_blocks; /* one more than the largest block number */
     uint32_t *spare;   /* numbers to use again */
     size_t n_spare, spare_room;
-    vr_str *labels;
+    bool *held; /* by block number: allocated and not released */
+    size_t held_room;
+    vr_str *labels; /* [0] is empty */
     size_t n_labels, labels_room;
-    size_t limit; /* most events; beyond: VRAM_ELIMIT */
-    vram_status status; /* sticky: the first failure */
+    size_t limit; /* most events, and most labels; beyond: VRAM_ELIMIT */
+    vram_status status; /* sticky: the first failure, its text in the context; what is written after it is dropped */
 } vr_tape;
 
 #define VR_TAPE_LIMIT ((size_t)1 << 24)
 
+/* An empty tape in the arena, which must not be reset while the tape is used. */
 void vr_tape_init(vr_tape *t, vr_arena *arena);
-/* The label's bytes are borrowed. Returns its number. */
+/* The label's bytes are borrowed. Returns its number; equal labels get different numbers. */
 uint32_t vr_tape_label(vr_tape *t, vr_str label);
 /* Returns the block's number; after a failure anything goes, and t->status tells at the end. */
 uint32_t vr_tape_alloc(vr_tape *t, uint64_t bytes, vr_item item, uint32_t label);
+/* The same on a stream, or in the private pool of CUDA graphs. */
+uint32_t vr_tape_alloc_on(vr_tape *t, uint64_t bytes, vr_item item, uint32_t label, uint8_t stream, uint8_t pool);
+/* A block that is not held is a mistake of the engine: VRAM_EINTERNAL, sticky. */
 void vr_tape_release(vr_tape *t, uint32_t block);
 void vr_tape_outside(vr_tape *t, vr_item item, uint64_t bytes);
 void vr_tape_empty_cache(vr_tape *t);

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: MIT
+ * The command `vram`: what its files share. One command per file; commands.inc lists them. */
+#ifndef CLI_H
+#define CLI_H
+
+#include <stdio.h>
+
+#include "vram.h"
+#include "vram_io.h"
+
+/* Exit statuses that no library status stands for. */
+enum { CLI_YES = 0, CLI_NO = 1, CLI_USAGE = 2, CLI_UNKNOWN = 3, CLI_UNREACHABLE = 4, CLI_BROKEN = 5 };
+
+/* ---- options ---- */
+
+typedef enum cli_from { CLI_OWN, CLI_WORKLOAD, CLI_SCENARIO } cli_from;
+
+typedef struct cli_row {
+    const vram_option *option;
+    const char *group; /* heading in help and manual */
+    cli_from from;
+} cli_row;
+
+#define CLI_ROWS 128
+
+/* The options of one command: the command line's own, and the library's rows that name the command. */
+typedef struct cli_table {
+    cli_row rows[CLI_ROWS];
+    size_t n;
+} cli_table;
+
+void cli_table_of(cli_table *out, const char *command);
+/* Takes the next space-separated word of *list into `word`; false at the end or when it is too long. */
+bool cli_word(const char **list, char *word, size_t room);
+/* The long and the one-letter name of an option, each "" when it has none; aliases: the rest, space-separated. */
+typedef struct cli_names {
+    char long_name[48], short_name[4], aliases[128];
+} cli_names;
+void cli_names_of(cli_names *out, const vram_option *o);
+
+typedef struct cli_setting {
+    const cli_row *row;
+    const char *value; /* "" of a flag */
+} cli_setting;
+
+struct cli_command;
+
+typedef struct cli {
+    const struct cli_command *command;
+    cli_table table;
+    cli_setting *settings; /* in the order of the command line */
+    size_t n_settings;
+    const char **operands;
+    size_t n_operands;
+    vram_style style;
+    vram_ctx *ctx;
+    vram_io *io;
+    char *keep; /* bytes that the context borrows */
+} cli;
+
+typedef struct cli_command {
+    const char *name, *operands, *summary, *description, *examples;
+    size_t least, most; /* operands */
+    int (*run)(cli *c);
+} cli_command;
+
+#define X(name) extern const cli_command cli_##name##_command;
+#include "commands.inc"
+#undef X
+const cli_command *cli_command_at(size_t i); /* NULL behind the last */
+const cli_command *cli_command_of(const char *name);
+
+/* Fills settings and operands; a message and CLI_USAGE when something is wrong. */
+int cli_parse(cli *c, int argc, char **argv);
+/* Last value of an own option, or NULL; has: given at all; count: how often. */
+const char *cli_value(const cli *c, const char *key);
+bool cli_has(const cli *c, const char *key);
+size_t cli_count(const cli *c, const char *key);
+
+/* ---- messages, all on stderr ---- */
+
+void cli_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void cli_warning(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void cli_hint(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* The context's last error with its file, offset and hint; returns the exit status that belongs to it. */
+int cli_fail(const cli *c);
+void cli_show_warnings(const cli *c);
+/* Of `names` the one most like `word`, or NULL when none is near. */
+const char *cli_nearest(const char *word, const char *const *names, size_t n);
+
+/* ---- output ---- */
+
+int cli_write(void *ud, const void *bytes, size_t n); /* a vram_write_fn onto stdout */
+/* Flushes stdout; a message and CLI_UNREACHABLE instead of `status` when something was not written. */
+int cli_finish_output(int status);
+/* Style of stdout: width, colour; from the terminal, the environment and the options. */
+vram_style cli_style(const cli *c);
+/* Text wrapped at `width` with `indent` blanks before each further line; the cursor is at column `at`. */
+void cli_wrap(FILE *to, const char *text, size_t at, size_t indent, size_t width);
+
+/* ---- what several commands do ---- */
+
+vram_status cli_open_model(cli *c, const char *name, vram_model **out);
+vram_status cli_device(cli *c, const char *query, const char *free_bytes, vram_device **out);
+/* Exit status of a verdict; a warning when it is tight. */
+int cli_verdict_status(const cli *c, vram_verdict v);
+/* `vram fit` of a model name with everything else from the command line. */
+int cli_fit(cli *c, const char *model);
+
+void cli_print_help(FILE *to, const cli_command *command);
+void cli_print_overview(FILE *to);
+
+/* ---- the built-in examples ---- */
+
+size_t cli_examples(const char *const **names);
+/* Supplies the headers of an example; *keep must be freed after the context is closed. VRAM_ENOTFOUND: no such example. */
+vram_status cli_example_open(vram_checkpoint **out, vram_ctx *ctx, const char *name, char **keep);
+
+#endif

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * `vram fit MODEL`: ledger, verdict, levers.
+ */
+#include <string.h>
+
+#include "cli.h"
+
+static vram_status set_workload(cli *c, vram_workload *w)
+{
+    for (size_t i = 0; i < c->n_settings; i++) {
+        const cli_setting *g = &c->settings[i];
+        vram_status s = VRAM_OK;
+        if (g->row->from == CLI_WORKLOAD && strcmp(g->row->option->key, "engine") != 0)
+            s = vram_workload_set(w, g->row->option->key, g->value);
+        if (s != VRAM_OK)
+            return s;
+    }
+    return VRAM_OK;
+}
+
+static vram_status answer(cli *c, const char *name, vram_fit **out)
+{
+    const char *query = cli_value(c, "gpu");
+    vram_model *model = NULL;
+    vram_workload *workload = NULL;
+    vram_device *device = NULL;
+    vram_status s = vram_workload_new(&workload, c->ctx, cli_value(c, "engine"));
+
+    if (s == VRAM_OK)
+        s = set_workload(c, workload);
+    if (s == VRAM_OK && query != NULL)
+        s = cli_device(c, query, cli_value(c, "free"), &device);
+    if (s == VRAM_OK)
+        s = cli_open_model(c, name, &model);
+    if (s == VRAM_OK)
+        s = vram_fit_new(out, model, workload, (const vram_device *const *)&device, query != NULL ? 1 : 0);
+    return s;
+}
+
+int cli_fit(cli *c, const char *model)
+{
+    vram_fit *fit = NULL;
+    vram_status s = answer(c, model, &fit);
+
+    if (s == VRAM_OK)
+        s = vram_fit_render(fit, &c->style, cli_write, NULL);
+    return s == VRAM_OK ? cli_verdict_status(c, vram_fit_verdict(fit)) : cli_fail(c);
+}
+
+static int run(cli *c)
+{
+    if (cli_count(c, "gpu") > 1) {
+        cli_error("--gpu was given more than once: a run over different cards is not rehearsed yet");
+        cli_hint("run it once for each card, or leave --gpu out to see which cards would do");
+        return CLI_USAGE;
+    }
+    if (cli_has(c, "free") && !cli_has(c, "gpu")) {
+        cli_error("--free says what is free on one card, but no --gpu is given");
+        cli_hint("vram gpus lists the cards");
+        return CLI_USAGE;
+    }
+    return cli_fit(c, c->operands[0]);
+}
+
+const cli_command cli_fit_command = {
+    .name = "fit",
+    .operands = "MODEL",
+    .summary = "will it fit: where every byte goes, how it would die, what to change",
+    .description =
+        "Plays the engine's own allocations on an exact model of its allocator, from the checkpoint's headers alone. "
+        "MODEL is a directory with config.json and *.safetensors, one such file, or a built-in example (example:NAME). "
+        "Without --gpu it says on which cards the model fits.",
+    .examples = "vram fit ./Qwen2.5-7B-Instruct --gpu rtx-3060-12gb\n"
+                "vram fit ./Qwen2.5-7B-Instruct --gpu 24GiB --context 16K --sequences 4\n"
+                "vram fit example:qwen2.5-7b --gpu \"4090\" --free 21.5GiB --json",
+    .least = 1,
+    .most = 1,
+    .run = run,
+};

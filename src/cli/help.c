@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * `vram help [COMMAND]` and --help, written from the table of options.
+ */
+#include <string.h>
+
+#include "cli.h"
+
+#define WIDTH 80
+#define COLUMN 30 /* where the explanations start */
+
+static void print_option(FILE *to, const vram_option *o)
+{
+    cli_names names;
+    char left[96];
+    const char *aliases;
+    int n;
+
+    cli_names_of(&names, o);
+    aliases = names.aliases;
+    n = snprintf(left, sizeof left, "  %-3s%s%s %s", names.short_name, *names.short_name != '\0' ? "" : " ",
+                 names.long_name, o->argument != NULL ? o->argument : "");
+    fprintf(to, "%-*s", COLUMN, left);
+    if (n + 1 > COLUMN)
+        fprintf(to, "\n%*s", COLUMN, "");
+    char text[512];
+    snprintf(text, sizeof text, "%s%s%s%s%s%s%s%s%s%s", o->help, o->choices != NULL ? " One of " : "",
+             o->choices != NULL ? o->choices : "", o->choices != NULL ? "." : "",
+             o->fallback != NULL ? " Default: " : "", o->fallback != NULL ? o->fallback : "",
+             o->fallback != NULL ? "." : "", *aliases != '\0' ? " Also " : "", aliases, *aliases != '\0' ? "." : "");
+    cli_wrap(to, text, COLUMN, COLUMN, WIDTH);
+}
+
+static void print_examples(FILE *to, const char *examples)
+{
+    fprintf(to, "\nexamples\n");
+    while (*examples != '\0') {
+        size_t n = strcspn(examples, "\n");
+        fprintf(to, "  %.*s\n", (int)n, examples);
+        examples += n + (examples[n] == '\n');
+    }
+}
+
+void cli_print_help(FILE *to, const cli_command *command)
+{
+    cli_table t;
+    const char *group = "";
+
+    cli_table_of(&t, command->name);
+    fprintf(to, "usage: vram %s%s%s [options]\n\n", command->name, *command->operands != '\0' ? " " : "",
+            command->operands);
+    cli_wrap(to, command->description, 0, 0, WIDTH);
+    for (size_t i = 0; i < t.n; i++) {
+        if (strcmp(group, t.rows[i].group) != 0)
+            fprintf(to, "\n%s\n", t.rows[i].group);
+        group = t.rows[i].group;
+        print_option(to, t.rows[i].option);
+    }
+    print_examples(to, command->examples);
+}
+
+void cli_print_overview(FILE *to)
+{
+    fprintf(to, "vram says whether a model fits a GPU, where every byte goes, how a load would die,\n"
+                "and what to change. It reads headers only: nothing is loaded, no GPU is needed.\n\n");
+    for (size_t i = 0; cli_command_at(i) != NULL; i++) {
+        const cli_command *command = cli_command_at(i);
+        char left[48];
+        snprintf(left, sizeof left, "vram %s %s", command->name, command->operands);
+        fprintf(to, "  %-21s ", left);
+        cli_wrap(to, command->summary, 24, 24, WIDTH);
+    }
+    fprintf(to, "\nStart with  vram example\n"
+                "Options of a command:  vram help COMMAND\n"
+                "Exit status: 0 it fits or done, 1 it does not, 2 wrong usage, 3 damaged or unknown,\n"
+                "             4 not reachable, 5 out of memory or a bug\n");
+}
+
+static int run(cli *c)
+{
+    const cli_command *command;
+
+    if (c->n_operands == 0) {
+        cli_print_overview(stdout);
+        return CLI_YES;
+    }
+    command = cli_command_of(c->operands[0]);
+    if (command == NULL) {
+        cli_error("there is no command '%s'", c->operands[0]);
+        cli_hint("vram help lists the commands");
+        return CLI_USAGE;
+    }
+    cli_print_help(stdout, command);
+    return CLI_YES;
+}
+
+const cli_command cli_help_command = {
+    .name = "help",
+    .operands = "[COMMAND]",
+    .summary = "shows the options of a command",
+    .description = "Shows the commands, or the options of one.",
+    .examples = "vram help\n"
+                "vram help fit",
+    .least = 0,
+    .most = 1,
+    .run = run,
+};

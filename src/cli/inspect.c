@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * `vram inspect MODEL`: what is in the checkpoint.
+ */
+#include "cli.h"
+
+static int run(cli *c)
+{
+    vram_model *model = NULL;
+    vram_status s = cli_open_model(c, c->operands[0], &model);
+
+    if (s == VRAM_OK)
+        s = vram_inspect_render(model, &c->style, cli_write, NULL);
+    return s == VRAM_OK ? CLI_YES : cli_fail(c);
+}
+
+const cli_command cli_inspect_command = {
+    .name = "inspect",
+    .operands = "MODEL",
+    .summary = "what is in the checkpoint: tensors, types, bytes by part, cost of a token",
+    .description = "Reads the headers of a checkpoint and nothing else of it. MODEL is a directory with config.json and "
+                   "*.safetensors, one such file, or a built-in example (example:NAME).",
+    .examples = "vram inspect ./Qwen2.5-7B-Instruct\n"
+                "vram inspect ./Qwen2.5-7B-Instruct --tensors | sort -n | tail\n"
+                "vram inspect ./Qwen2.5-7B-Instruct --json | jq .checkpoint_bytes",
+    .least = 1,
+    .most = 1,
+    .run = run,
+};

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * One table of options for each command: rows of the command line and rows of the library's settings. The same table is
+ * read by the parser (getopt_long), help, completion and manual.
+ */
+#define _GNU_SOURCE
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+
+static const struct {
+    vram_option option;
+    const char *group;
+} own[] = {
+    { { "gpu", "--gpu", VRAM_OPT_STRING, "CARD", NULL, "every card of the table",
+        "The card: an id or a part of its name (see vram gpus), or a bare size such as 24GiB.", "fit", 0, 0 },
+      "the card" },
+    { { "free", "--free", VRAM_OPT_BYTES, "BYTES", NULL, "all that CUDA gives",
+        "Bytes free on the card before this program starts, as nvidia-smi shows them: 11.5GiB.", "fit", 0, 0 },
+      "the card" },
+    { { "strict", "--strict", VRAM_OPT_FLAG, NULL, NULL, NULL, "A tight fit is a failure: exit status 1.", "fit ledger",
+        0, 0 },
+      "the answer" },
+    { { "tensors", "--tensors", VRAM_OPT_FLAG, NULL, NULL, NULL, "Lists every tensor.", "inspect", 0, 0 },
+      "the answer" },
+    { { "json", "--json", VRAM_OPT_FLAG, NULL, NULL, NULL, "Writes JSON, bytes exact.", "fit inspect ledger gpus", 0, 0 },
+      "the answer" },
+    { { "verbose", "--verbose -v", VRAM_OPT_FLAG, NULL, NULL, NULL,
+        "Shows the details: every figure to the byte with its formula, the course of the run, all changes.",
+        "fit inspect ledger gpus example", 0, 0 },
+      "the answer" },
+    { { "color", "--color --colour", VRAM_OPT_CHOICE, "WHEN", "auto|always|never", "auto",
+        "Colour; always also means the form of a terminal, for pagers. NO_COLOR is obeyed.",
+        "fit inspect ledger gpus example", 0, 0 },
+      "the answer" },
+    { { "help", "--help -h", VRAM_OPT_FLAG, NULL, NULL, NULL, "Shows this help.",
+        "fit inspect ledger gpus example completion man help version", 0, 0 },
+      "the answer" },
+};
+
+/* ---- names ---- */
+
+bool cli_word(const char **list, char *word, size_t room)
+{
+    const char *s = *list + strspn(*list, " ");
+    size_t n = strcspn(s, " ");
+
+    if (n == 0 || n >= room)
+        return false;
+    memcpy(word, s, n);
+    word[n] = '\0';
+    *list = s + n;
+    return true;
+}
+
+static bool lists(const char *list, const char *name)
+{
+    char word[48];
+
+    while (list != NULL && cli_word(&list, word, sizeof word))
+        if (strcmp(word, name) == 0)
+            return true;
+    return false;
+}
+
+void cli_names_of(cli_names *out, const vram_option *o)
+{
+    const char *list = o->flags;
+    char word[48];
+
+    *out = (cli_names){ .long_name = "" };
+    while (list != NULL && cli_word(&list, word, sizeof word)) {
+        size_t used = strlen(out->aliases);
+        if (word[1] == '-' && *out->long_name == '\0')
+            memcpy(out->long_name, word, strlen(word) + 1);
+        else if (strlen(word) == 2 && *out->short_name == '\0')
+            memcpy(out->short_name, word, 3);
+        else if (used + strlen(word) + 2 <= sizeof out->aliases)
+            snprintf(out->aliases + used, sizeof out->aliases - used, "%s%s", used != 0 ? " " : "", word);
+    }
+}
+
+static bool has_key(const cli_table *t, const char *key)
+{
+    for (size_t i = 0; i < t->n; i++)
+        if (strcmp(t->rows[i].option->key, key) == 0)
+            return true;
+    return false;
+}
+
+static void add(cli_table *t, const vram_option *o, const char *group, cli_from from, const char *command)
+{
+    if (t->n < CLI_ROWS && o->flags != NULL && lists(o->commands, command) && !has_key(t, o->key))
+        t->rows[t->n++] = (cli_row){ o, group, from };
+}
+
+void cli_table_of(cli_table *out, const char *command)
+{
+    size_t n;
+    const vram_option *rows;
+
+    out->n = 0;
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        if (strcmp(own[i].group, "the card") == 0)
+            add(out, &own[i].option, own[i].group, CLI_OWN, command);
+    rows = vram_workload_options(&n);
+    for (size_t i = 0; i < n; i++)
+        add(out, &rows[i], "what is run", CLI_WORKLOAD, command);
+    rows = vram_scenario_options(&n);
+    for (size_t i = 0; i < n; i++)
+        add(out, &rows[i], "the numbers", CLI_SCENARIO, command);
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        add(out, &own[i].option, own[i].group, CLI_OWN, command);
+}
+
+/* ---- for getopt_long ---- */
+
+#define NAMES_MOST 256
+#define FIRST_VALUE 1000 /* above every character */
+
+typedef struct names {
+    struct option longs[NAMES_MOST + 1];
+    char shorts[2 * NAMES_MOST + 2];
+    const char *known[NAMES_MOST]; /* as typed, for guesses */
+    char text[NAMES_MOST][48];
+    const cli_row *row_of_short[128];
+    size_t n;
+} names;
+
+static void add_name(names *g, const cli_row *row, int value, const char *word)
+{
+    bool flag = row->option->type == VRAM_OPT_FLAG;
+    size_t used = strlen(g->shorts);
+
+    if (g->n == NAMES_MOST)
+        return;
+    memcpy(g->text[g->n], word, strlen(word) + 1);
+    if (word[1] != '-' && word[2] == '\0') {
+        g->row_of_short[(unsigned char)word[1] & 127] = row;
+        snprintf(g->shorts + used, sizeof g->shorts - used, "%c%s", word[1], flag ? "" : ":");
+        return;
+    }
+    g->known[g->n] = g->text[g->n];
+    g->longs[g->n] = (struct option){ g->text[g->n] + (word[1] == '-' ? 2 : 1), flag ? no_argument : required_argument,
+                                      NULL, value };
+    g->n++;
+}
+
+static void collect(names *g, const cli_table *t)
+{
+    *g = (names){ .shorts = ":" };
+    for (size_t i = 0; i < t->n; i++) {
+        const char *list = t->rows[i].option->flags;
+        char word[48];
+        while (cli_word(&list, word, sizeof word))
+            add_name(g, &t->rows[i], FIRST_VALUE + (int)i, word);
+    }
+}
+
+static int unknown(const cli *c, const names *g, const char *typed)
+{
+    char word[64];
+    size_t n = strcspn(typed, "=");
+    const char *near;
+
+    n = n < sizeof word ? n : sizeof word - 1;
+    memcpy(word, typed, n);
+    word[n] = '\0';
+    near = cli_nearest(word, g->known, g->n);
+    cli_error("vram %s has no option %s", c->command->name, word);
+    if (near != NULL)
+        cli_hint("did you mean %s?", near);
+    else
+        cli_hint("vram help %s lists its options", c->command->name);
+    return CLI_USAGE;
+}
+
+static int bad_option(const cli *c, const names *g, int kind, char **argv)
+{
+    const char *typed = argv[optind - 1];
+
+    if (kind == ':') {
+        cli_error("%s needs a value", typed);
+        return CLI_USAGE;
+    }
+    if (optopt >= FIRST_VALUE) {
+        cli_error("%s takes no value", typed);
+        return CLI_USAGE;
+    }
+    if (optopt != 0) {
+        char letter[3] = { '-', (char)optopt, '\0' };
+        return unknown(c, g, typed[0] == '-' && typed[1] == '-' ? typed : letter);
+    }
+    return unknown(c, g, typed);
+}
+
+static bool is_choice(const char *choices, const char *value)
+{
+    size_t n = strlen(value);
+
+    while (*choices != '\0') {
+        size_t k = strcspn(choices, "|");
+        if (k == n && memcmp(choices, value, n) == 0)
+            return true;
+        choices += k + (choices[k] == '|');
+    }
+    return false;
+}
+
+/* The library checks its own settings. */
+static int check(const cli_row *row, const char *value)
+{
+    uint64_t bytes;
+    cli_names names;
+
+    if (row->from != CLI_OWN)
+        return CLI_YES;
+    cli_names_of(&names, row->option);
+    if (row->option->type == VRAM_OPT_CHOICE && !is_choice(row->option->choices, value)) {
+        cli_error("%s '%s': must be one of %s", names.long_name, value, row->option->choices);
+        return CLI_USAGE;
+    }
+    if (row->option->type == VRAM_OPT_BYTES && (!vram_parse_bytes(value, &bytes) || bytes == 0)) {
+        cli_error("%s '%s': must be a size, like 11.5GiB or 12348030976", names.long_name, value);
+        return CLI_USAGE;
+    }
+    return CLI_YES;
+}
+
+static int check_operands(const cli *c)
+{
+    const cli_command *cmd = c->command;
+
+    if (cli_has(c, "help") || (c->n_operands >= cmd->least && c->n_operands <= cmd->most))
+        return CLI_YES;
+    if (c->n_operands < cmd->least)
+        cli_error("vram %s needs %s", cmd->name, cmd->operands);
+    else
+        cli_error("vram %s: '%s' is one word too many", cmd->name, c->operands[cmd->most]);
+    cli_hint("vram help %s", cmd->name);
+    return CLI_USAGE;
+}
+
+int cli_parse(cli *c, int argc, char **argv)
+{
+    static names g; /* large, and the command line is read once */
+    int value, status;
+
+    cli_table_of(&c->table, c->command->name);
+    collect(&g, &c->table);
+    opterr = 0;
+    while ((value = getopt_long_only(argc, argv, g.shorts, g.longs, NULL)) != -1) {
+        if (value == '?' || value == ':')
+            return bad_option(c, &g, value, argv);
+        const cli_row *row = value >= FIRST_VALUE ? &c->table.rows[value - FIRST_VALUE] : g.row_of_short[value & 127];
+        status = check(row, optarg != NULL ? optarg : "");
+        if (status != CLI_YES)
+            return status;
+        c->settings[c->n_settings++] = (cli_setting){ row, optarg != NULL ? optarg : "" };
+    }
+    for (int i = optind; i < argc; i++)
+        c->operands[c->n_operands++] = argv[i];
+    return check_operands(c);
+}
+
+/* ---- what was given ---- */
+
+const char *cli_value(const cli *c, const char *key)
+{
+    const char *value = NULL;
+
+    for (size_t i = 0; i < c->n_settings; i++)
+        if (strcmp(c->settings[i].row->option->key, key) == 0)
+            value = c->settings[i].value;
+    return value;
+}
+
+bool cli_has(const cli *c, const char *key)
+{
+    return cli_value(c, key) != NULL;
+}
+
+size_t cli_count(const cli *c, const char *key)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < c->n_settings; i++)
+        n += strcmp(c->settings[i].row->option->key, key) == 0;
+    return n;
+}

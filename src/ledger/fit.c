@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * `vram fit`: the answer for one model, workload and card, or for all cards of the table. A model is judged whole on one
+ * card; splitting it over several is not computed here, which a warning says. */
+#include "ledger/answer.h"
+
+static void release(vr_object *self)
+{
+    vr_arena arena = ((vram_fit *)(void *)self)->arena;
+    vr_arena_free(&arena);
+}
+
+static vram_status make(vram_fit **out, const vram_model *m)
+{
+    vr_arena arena;
+    vr_arena_init(&arena, m->ctx);
+    vram_fit *f = VR_NEW(&arena, vram_fit);
+    if (f == NULL) {
+        vr_arena_free(&arena);
+        return VRAM_ENOMEM;
+    }
+    f->ctx = m->ctx;
+    f->model = m;
+    f->arena = arena;
+    f->verdict = VRAM_UNKNOWN;
+    vr_object_register(m->ctx, &f->object, release);
+    *out = f;
+    return VRAM_OK;
+}
+
+static vram_status take_answer(vram_fit *f, vr_rooms *rooms)
+{
+    vr_answer answer;
+    VR_TRY(vr_answer_new(&answer, f->model, f->workload, f->device, &f->arena, &rooms->scratch));
+    f->plan = answer.plan;
+    f->run = answer.run;
+    f->needs = answer.needs;
+    f->ledger = answer.ledger;
+    f->verdict = answer.verdict;
+    f->verdict_reason = answer.reason;
+    f->headroom = answer.headroom;
+    return VRAM_OK;
+}
+
+static vram_status fit_on_card(vram_fit *f, vr_rooms *rooms)
+{
+    VR_TRY(take_answer(f, rooms));
+    VR_TRY(vr_fit_failure(f));
+    vr_fit_count(f);
+    return vr_levers(f);
+}
+
+/* ---- without a card: all of the table ---- */
+
+static vram_status judge_cards(vram_fit *f, vr_deck *deck, size_t *first_fit)
+{
+    vram_verdict best = VRAM_DOES_NOT_FIT;
+    f->cards = VR_ARRAY(&f->arena, struct vr_card, deck->n);
+    if (f->cards == NULL)
+        return VRAM_ENOMEM;
+    *first_fit = deck->n;
+    for (size_t i = 0; i < deck->n; i++) {
+        struct vr_card *c = &f->cards[i];
+        VR_TRY(vr_deck_judge(deck, i, &c->verdict, &c->required));
+        c->gpu = deck->devices[i].gpu;
+        c->headroom = vr_diff(deck->devices[i].available.bytes, c->required);
+        if (c->verdict != VRAM_DOES_NOT_FIT && *first_fit == deck->n)
+            *first_fit = i;
+        if (c->verdict == VRAM_UNKNOWN || (best != VRAM_UNKNOWN && c->verdict < best))
+            best = c->verdict;
+    }
+    f->n_cards = deck->n;
+    f->verdict = best;
+    return VRAM_OK;
+}
+
+/* Stands for all cards: the context of one, its range over all of them. */
+static vram_device of_no_kind(const vr_deck *deck, size_t like)
+{
+    vram_device d = deck->devices[like];
+    d.gpu = NULL;
+    d.id = d.name = NULL;
+    d.usable = d.available = (vr_range){ UINT64_MAX, UINT64_MAX, UINT64_MAX, VR_BASIS_ASSUMED };
+    d.facts.usable = d.facts.available = UINT64_MAX;
+    d.context.basis = VR_BASIS_ASSUMED;
+    for (size_t i = 0; i < deck->n; i++) {
+        const vr_range *c = &deck->devices[i].context;
+        d.context.low = c->low < d.context.low ? c->low : d.context.low;
+        d.context.high = c->high > d.context.high ? c->high : d.context.high;
+    }
+    return d;
+}
+
+static vram_status fit_on_any(vram_fit *f, vr_rooms *rooms)
+{
+    vr_deck deck;
+    size_t first_fit;
+    VR_TRY(vr_deck_new(&deck, f->model, f->workload, &f->arena, rooms));
+    VR_TRY(judge_cards(f, &deck, &first_fit));
+    if (deck.n == 0)
+        return take_answer(f, rooms);
+    vram_verdict verdict = f->verdict;
+    vram_device stand_in = of_no_kind(&deck, first_fit < deck.n ? first_fit : deck.n - 1);
+    f->device = &stand_in;
+    vram_status status = take_answer(f, rooms);
+    f->device = NULL;
+    VR_TRY(status);
+    f->headroom = 0;
+    f->verdict = f->verdict == VRAM_UNKNOWN ? VRAM_UNKNOWN : verdict;
+    return VRAM_OK;
+}
+
+/* ---- the whole ---- */
+
+/* The card with the most room: the model goes there whole. */
+static const vram_device *roomiest(const vram_device *const *devices, size_t n)
+{
+    const vram_device *best = n > 0 ? devices[0] : NULL;
+    for (size_t i = 1; i < n; i++) {
+        if (devices[i]->available.bytes > best->available.bytes)
+            best = devices[i];
+    }
+    return best;
+}
+
+static vram_status warn_of_several(vram_ctx *ctx, const vram_device *const *devices, size_t n)
+{
+    uint64_t count = 0;
+    for (size_t i = 0; i < n; i++)
+        count = vr_add_sat(count, devices[i]->count);
+    if (count < 2)
+        return VRAM_OK;
+    return vr_warn(ctx, NULL, U(count), T(" cards: splitting a model over cards is not computed yet, the answer is for the "
+                                          "whole model on one of them"));
+}
+
+vram_status vram_fit_new(vram_fit **out, const vram_model *m, const vram_workload *w,
+                         const vram_device *const *devices, size_t n)
+{
+    vr_rooms rooms;
+    vram_fit *f;
+    vram_workload *resolved;
+    VR_TRY(make(&f, m));
+    VR_TRY(vr_workload_resolve(&resolved, w, m, &f->arena));
+    f->workload = resolved;
+    f->device = roomiest(devices, n);
+    VR_TRY(warn_of_several(m->ctx, devices, n));
+    vr_rooms_open(&rooms, m->ctx);
+    vram_status status = f->device != NULL ? fit_on_card(f, &rooms) : fit_on_any(f, &rooms);
+    vr_rooms_close(&rooms);
+    if (status == VRAM_OK)
+        *out = f;
+    return status;
+}
+
+vram_verdict vram_fit_verdict(const vram_fit *f)
+{
+    return f->verdict;
+}

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The ledger: what was live at the peak of a rehearsal, by category. `runtime_overhead` is the sum of its items, and all items
+ * together are the driver's figure; nothing here is a remainder. */
+#include "ledger/answer.h"
+
+/* Bases from the most to the least certain. */
+static unsigned doubt(uint8_t basis)
+{
+    static const uint8_t by_basis[VR_BASIS_COUNT] = {
+        [VR_BASIS_EXACT] = 0, [VR_BASIS_MEASURED] = 1, [VR_BASIS_SIMULATED] = 2,  [VR_BASIS_TABLE] = 3,
+        [VR_BASIS_FORMULA] = 4, [VR_BASIS_ASSUMED] = 5, [VR_BASIS_NOT_COUNTED] = 6,
+    };
+    return basis < VR_BASIS_COUNT ? by_basis[basis] : 6;
+}
+
+/* Overhead by item; the other categories' basis is the plan's. */
+static uint8_t item_basis(const vr_scene *s, vr_item i)
+{
+    vr_device_facts facts = vr_facts_of(s->device);
+    switch (i) {
+    case VR_ITEM_CONTEXT:
+        return s->device != NULL ? s->device->context.basis : VR_BASIS_ASSUMED;
+    case VR_ITEM_KERNELS:
+        return s->device != NULL ? s->device->kernels.basis : VR_BASIS_ASSUMED;
+    case VR_ITEM_WORKSPACES:
+        return facts.cc_major != 0 ? VR_BASIS_TABLE : VR_BASIS_ASSUMED;
+    default:
+        return vr_item_category(i) == VR_OVERHEAD ? VR_BASIS_SIMULATED : s->plan->basis[vr_item_category(i)];
+    }
+}
+
+static const char *item_formula(vr_item i, uint8_t basis)
+{
+    switch (i) {
+    case VR_ITEM_CONTEXT:
+        return basis == VR_BASIS_TABLE || basis == VR_BASIS_MEASURED ? "measured on this card"
+                                                                    : "from multiprocessors x threads of each";
+    case VR_ITEM_KERNELS:
+        return "kernels loaded with the first matrix product";
+    case VR_ITEM_WORKSPACES:
+        return "cuBLAS's workspaces, by compute capability";
+    case VR_ITEM_ROUNDING:
+        return "what the blocks hold beyond what was asked for";
+    case VR_ITEM_IDLE:
+        return "taken by the allocator and not in use at the peak";
+    default:
+        return NULL;
+    }
+}
+
+static bool always_there(vr_item i)
+{
+    return i == VR_ITEM_CONTEXT || i == VR_ITEM_ROUNDING || i == VR_ITEM_IDLE;
+}
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static uint64_t most(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+static void fill_items(vr_ledger *out, const vr_scene *s, const vr_live *nominal, const vr_live *low,
+                       const vr_live *high, bool verified)
+{
+    for (int i = 0; i < VR_ITEM_COUNT; i++) {
+        vr_figure *f = &out->item[i];
+        if (!s->plan->counted[vr_item_category((vr_item)i)])
+            continue;
+        f->bytes = nominal->items[i];
+        f->low = least(f->bytes, low->items[i]);
+        f->high = most(f->bytes, high->items[i]);
+        f->counted = f->high > 0 || always_there((vr_item)i);
+        f->basis = item_basis(s, (vr_item)i);
+        f->verified = verified && f->basis == VR_BASIS_SIMULATED;
+        f->formula = item_formula((vr_item)i, f->basis);
+    }
+}
+
+static uint64_t sum_of(const vr_live *live, const vr_plan *p, int category)
+{
+    uint64_t sum = 0;
+    for (int i = 0; i < VR_ITEM_COUNT; i++) {
+        if ((int)vr_item_category((vr_item)i) == category && p->counted[category])
+            sum += live->items[i];
+    }
+    return sum;
+}
+
+static const char *overhead_in_words(const vr_ledger *l, vr_arena *a)
+{
+    const char *words = "";
+    for (int i = 0; i < VR_ITEM_COUNT && words != NULL; i++) {
+        if (vr_item_category((vr_item)i) == VR_OVERHEAD && l->item[i].bytes > 0)
+            words = vr_text(a, T(words), T(*words != '\0' ? " + " : ""), T(vr_item_screen((vr_item)i)), T(" "),
+                            BYTES(l->item[i].bytes));
+    }
+    return words;
+}
+
+static uint8_t overhead_basis(const vr_ledger *l)
+{
+    uint8_t basis = VR_BASIS_EXACT;
+    for (int i = 0; i < VR_ITEM_COUNT; i++) {
+        const vr_figure *f = &l->item[i];
+        if (vr_item_category((vr_item)i) == VR_OVERHEAD && f->counted && doubt(f->basis) > doubt(basis))
+            basis = f->basis;
+    }
+    return basis;
+}
+
+static vram_status fill_categories(vr_ledger *out, const vr_scene *s, const vr_live *nominal, const vr_live *low,
+                                   const vr_live *high, bool verified, vr_arena *texts)
+{
+    for (int c = 0; c < VR_CATEGORY_COUNT; c++) {
+        vr_figure *f = &out->category[c];
+        f->counted = s->plan->counted[c];
+        if (!f->counted) {
+            *f = (vr_figure){ .basis = VR_BASIS_NOT_COUNTED, .formula = s->plan->why_not[c] };
+            continue;
+        }
+        f->bytes = sum_of(nominal, s->plan, c);
+        f->low = least(f->bytes, sum_of(low, s->plan, c));
+        f->high = most(f->bytes, sum_of(high, s->plan, c));
+        f->basis = c == VR_OVERHEAD ? overhead_basis(out) : s->plan->basis[c];
+        f->verified = verified;
+        f->formula = c == VR_OVERHEAD ? overhead_in_words(out, texts) : s->plan->formula[c];
+        if (c == VR_OVERHEAD && f->formula == NULL)
+            return VRAM_ENOMEM;
+    }
+    return VRAM_OK;
+}
+
+static void add_up(vr_ledger *out, const vr_plan *p, const vr_live *low, const vr_live *high)
+{
+    for (int c = 0; c < VR_CATEGORY_COUNT; c++) {
+        out->required += out->category[c].bytes;
+        out->required_low += sum_of(low, p, c);
+        out->required_high += sum_of(high, p, c);
+        out->partial = out->partial || !out->category[c].counted;
+    }
+    out->required_low = least(out->required, out->required_low);
+    out->required_high = most(out->required, out->required_high);
+}
+
+/* What is not counted, otherwise the widest band; -1 when every figure is certain. */
+static int least_certain(const vr_ledger *l)
+{
+    int widest = -1;
+    uint64_t width = 0;
+    for (int c = 0; c < VR_CATEGORY_COUNT; c++) {
+        const vr_figure *f = &l->category[c];
+        if (!f->counted)
+            return c;
+        if (f->high - f->low > width) {
+            width = f->high - f->low;
+            widest = c;
+        }
+    }
+    return widest;
+}
+
+vram_status vr_ledger_new(vr_ledger *out, const vr_scene *s, const vr_live *nominal, const vr_live *low,
+                          const vr_live *high, vr_arena *texts)
+{
+    bool verified = s->plan->verified && vr_alloc_conf_verified(&s->workload->alloc);
+    *out = (vr_ledger){ .required = 0 };
+    fill_items(out, s, nominal, low, high, verified);
+    VR_TRY(fill_categories(out, s, nominal, low, high, verified, texts));
+    add_up(out, s->plan, low, high);
+    out->least_certain = least_certain(out);
+    return VRAM_OK;
+}

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: MIT
+ * Which model config.json says it is: model_type and architectures, flat or with the decoder under text_config.
+ *
+ * A decoder is only taken for understood when the model around it is: in transformers the wrapper decides what is tied
+ * and what runs besides (modeling_utils.py get_expanded_tied_weights_keys reads the outer config, 5.24). */
+#include "model/families.h"
+#include "model/reading.h"
+
+vram_status vr_not_understood_pieces(vr_reading *r, const vr_piece *p, size_t n)
+{
+    const char *why = vr_text_pieces(&r->m->arena, p, n);
+    if (why == NULL)
+        return VRAM_ENOMEM;
+    r->m->not_understood = why;
+    return VRAM_OK;
+}
+
+bool vr_config_get(const vr_reading *r, const char *key, vr_json *out)
+{
+    return vr_json_get(r->text, key, out) && out->type != VR_JSON_NULL;
+}
+
+vram_status vr_config_refuse(const vr_reading *r, const char *key, vr_json value, const char *expected)
+{
+    static const char *const kinds[] = { "null", "true", "false", "a number", "a string", "an array", "an object" };
+    vr_str shown = value.type == VR_JSON_NUMBER ? value.text : vr_str_of(kinds[value.type]);
+    bool cut = shown.n > 40;
+    if (cut)
+        shown.n = 40;
+    return vr_fail_at(r->ctx, VRAM_EFORMAT, VR_CONFIG_FILE, (uint64_t)(value.text.s - r->ck->config_text.s), T(key),
+                      T(" is "), S(shown), T(cut ? "..." : ""), T(", not "), T(expected));
+}
+
+/* A string of an object; *out NULL when it is absent or null. */
+static vram_status string_of(vr_reading *r, vr_json from, const char *key, const char **out)
+{
+    vr_json v;
+    vr_str s;
+    *out = NULL;
+    if (!vr_json_get(from, key, &v) || v.type == VR_JSON_NULL)
+        return VRAM_OK;
+    if (v.type != VR_JSON_STRING)
+        return vr_config_refuse(r, key, v, "a string");
+    if (!vr_json_str(v, &r->m->arena, &s))
+        return VRAM_ENOMEM;
+    *out = vr_arena_copy(&r->m->arena, s);
+    return *out != NULL ? VRAM_OK : VRAM_ENOMEM;
+}
+
+static vram_status first_architecture(vr_reading *r)
+{
+    vr_json list, first;
+    vr_str s;
+    if (!vr_json_get(r->root, "architectures", &list) || list.type == VR_JSON_NULL)
+        return VRAM_OK;
+    vr_json_iter it = vr_json_each(list);
+    if (list.type != VR_JSON_ARRAY || (vr_json_next(&it, &first) && first.type != VR_JSON_STRING))
+        return vr_config_refuse(r, "architectures", list, "an array of strings");
+    it = vr_json_each(list);
+    if (!vr_json_next(&it, &first))
+        return VRAM_OK;
+    if (!vr_json_str(first, &r->m->arena, &s))
+        return VRAM_ENOMEM;
+    r->m->architecture = vr_arena_copy(&r->m->arena, s);
+    return r->m->architecture != NULL ? VRAM_OK : VRAM_ENOMEM;
+}
+
+/* config.dtype, torch_dtype before transformers 5; the outer one is what "auto" means for the whole. */
+static vram_status read_dtype(vr_reading *r)
+{
+    const vr_json places[] = { r->root, r->text };
+    static const char *const keys[] = { "dtype", "torch_dtype" };
+    for (size_t i = 0; i < 4; i++) {
+        const char *word;
+        vr_dtype t;
+        VR_TRY(string_of(r, places[i / 2], keys[i % 2], &word));
+        if (word == NULL || vr_str_is(vr_str_of(word), "auto"))
+            continue;
+        if (vr_dtype_from_word(vr_str_of(word), &t)) {
+            r->m->dtype = t;
+            return VRAM_OK;
+        }
+        VR_TRY(vr_warn(r->ctx, VR_CONFIG_FILE, T(keys[i % 2]), T(" \""), T(word), T("\" is not known: left out")));
+    }
+    return VRAM_OK;
+}
+
+static const vr_family *family_of_class(const char *class_name)
+{
+    size_t n;
+    const vr_family *f = vr_families(&n);
+    for (size_t i = 0; class_name != NULL && i < n; i++)
+        if (vr_str_is(vr_str_of(class_name), f[i].class_name))
+            return &f[i];
+    return NULL;
+}
+
+/* The outer and the inner name must mean the same decoder. */
+static vram_status choose_family(vr_reading *r, const char *inner)
+{
+    const char *outer = r->m->model_type;
+    const vr_family *f = outer != NULL ? vr_family_find(vr_str_of(outer)) : family_of_class(r->m->architecture);
+    const vr_family *g = inner != NULL ? vr_family_find(vr_str_of(inner)) : f;
+    if (outer == NULL && f == NULL && r->m->architecture == NULL)
+        f = g;
+    if (f != NULL && f == g) {
+        r->family = f;
+        return VRAM_OK;
+    }
+    const char *name = outer != NULL ? outer : r->m->architecture;
+    if (name == NULL)
+        return vr_not_understood(r, T("config.json names no model_type"));
+    if (g != NULL && f != g)
+        return vr_not_understood(r, T("the architecture \""), T(name), T("\" around a \""), T(g->model_type),
+                                 T("\" decoder is not known"));
+    return vr_not_understood(r, T("the architecture \""), T(f == NULL || inner == NULL ? name : inner),
+                             T("\" is not known"));
+}
+
+/* A class beside the family's own, e.g. a classifier: computed as the family, and said. */
+static vram_status check_class(vr_reading *r)
+{
+    vram_model *m = r->m;
+    if (r->family == NULL)
+        return VRAM_OK;
+    if (m->architecture == NULL)
+        m->architecture = r->family->class_name;
+    if (m->model_type == NULL)
+        m->model_type = r->family->model_type;
+    bool wrapped = r->family->wrapper != NULL && vr_str_is(vr_str_of(m->model_type), r->family->wrapper);
+    if (wrapped || vr_str_is(vr_str_of(m->architecture), r->family->class_name))
+        return VRAM_OK;
+    return vr_warn(r->ctx, VR_CONFIG_FILE, T("the class "), T(m->architecture), T(" is computed as "),
+                   T(r->family->class_name));
+}
+
+vram_status vr_read_identity(vr_reading *r)
+{
+    const char *inner = NULL;
+    vr_json text, own;
+    VR_TRY(first_architecture(r));
+    VR_TRY(string_of(r, r->root, "model_type", &r->m->model_type));
+    if (vr_json_get(r->root, "text_config", &text) && text.type != VR_JSON_NULL) {
+        if (text.type != VR_JSON_OBJECT)
+            return vr_config_refuse(r, "text_config", text, "an object");
+        r->text = text;
+        VR_TRY(string_of(r, text, "model_type", &inner));
+    }
+    VR_TRY(read_dtype(r));
+    VR_TRY(choose_family(r, inner));
+    if (vr_config_get(r, "per_layer_config", &own))
+        VR_TRY(vr_not_understood(r, T("config.json gives single layers settings of their own (per_layer_config)")));
+    return check_class(r);
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT
+ * Private to the room: a model while it is being read, from config.json to the shapes of the tensors. */
+#ifndef VR_READING_H
+#define VR_READING_H
+
+#include "model/model.h"
+
+#define VR_CONFIG_FILE "config.json"
+
+typedef struct vr_reading {
+    vram_model *m;
+    const vram_checkpoint *ck;
+    vram_ctx *ctx;
+    vr_json root; /* the whole config.json */
+    vr_json text; /* where the decoder's settings stand: root, or its text_config */
+    const vr_family *family;
+} vr_reading;
+
+/* Every step returns VRAM_OK also when it finds that the model is not understood; m->not_understood then says why and
+ * the later steps are left out. */
+vram_status vr_read_identity(vr_reading *r); /* architecture, model_type, family, dtype */
+vram_status vr_read_counts(vr_reading *r);   /* layers, heads, sizes, flags */
+vram_status vr_read_layers(vr_reading *r);   /* attention kind of each layer */
+vram_status vr_check_shapes(vr_reading *r);  /* against the tensors */
+
+vram_status vr_not_understood_pieces(vr_reading *r, const vr_piece *p, size_t n);
+#define vr_not_understood(r, ...)                                                                            \
+    vr_not_understood_pieces((r), (const vr_piece[]){ __VA_ARGS__ },                                         \
+                             sizeof((const vr_piece[]){ __VA_ARGS__ }) / sizeof(vr_piece))
+
+/* The decoder's setting; false when it is absent or null. */
+bool vr_config_get(const vr_reading *r, const char *key, vr_json *out);
+/* "config.json: KEY is VALUE, not EXPECTED", with the value's place. */
+vram_status vr_config_refuse(const vr_reading *r, const char *key, vr_json value, const char *expected);
+
+/* Is this a tensor of something that sees pictures? */
+bool vr_name_is_vision(vr_str name);
+
+#endif

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Bars of Unicode eighth blocks (U+2580 to U+259F) with the card's edge as a column of its own between two cells, so that
+ * it hides nothing. Each piece of a sum starts where the one above it ended: what lies right of the line is what lacks.
+ */
+#include "report/report.h"
+
+static void add_edge(vr_scale *s, uint64_t edge)
+{
+    size_t i = s->n_edges;
+
+    if (edge == 0 || i == VR_EDGES)
+        return;
+    for (; i > 0 && s->edges[i - 1] > edge; i--)
+        s->edges[i] = s->edges[i - 1];
+    s->edges[i] = edge;
+    s->n_edges++;
+}
+
+vr_scale vr_scale_of(size_t room, uint64_t most, const uint64_t *edges, size_t n_edges)
+{
+    vr_scale s = { .full = most != 0 ? most : 1 };
+
+    for (size_t i = 0; i < n_edges; i++)
+        add_edge(&s, edges[i]);
+    if (s.n_edges != 0 && s.edges[s.n_edges - 1] > s.full)
+        s.full = s.edges[s.n_edges - 1];
+    s.cells = room > s.n_edges ? room - s.n_edges : 1;
+    return s;
+}
+
+static uint64_t eighths(const vr_scale *s, uint64_t bytes)
+{
+    uint64_t all = (uint64_t)s->cells * 8, at = vr_mul_div(bytes, all, s->full);
+
+    return at < all ? at : all;
+}
+
+/* The cell that covers `from` to `to` eighths of itself. Only blocks that touch its left or right side exist. */
+static const char *block(uint64_t from, uint64_t to)
+{
+    static const char *const left[] = { " ", "▏", "▎", "▍", "▌", "▋", "▊", "▉", "█" };
+
+    if (from == 0 || to < 8)
+        return left[to > from ? to - from : 0];
+    return from >= 7 ? "▕" : from >= 2 ? "▐" : "█";
+}
+
+/* Edges that stand before cell c, beginning with number *next. */
+static void put_edges(vr_report *r, const vr_scale *s, size_t *next, size_t c, const char *sign)
+{
+    while (*next < s->n_edges && (c == s->cells || (eighths(s, s->edges[*next]) + 4) / 8 <= c)) {
+        vr_inked(r, VR_INK_BOLD, sign);
+        ++*next;
+    }
+}
+
+void vr_bar(vr_report *r, const vr_scale *s, uint64_t begin, uint64_t end)
+{
+    uint64_t from = eighths(s, begin), to = eighths(s, end);
+    size_t edge = 0;
+
+    if (end > begin && from == to) { /* too small for the scale, but not nothing */
+        from = from == (uint64_t)s->cells * 8 ? from - 1 : from;
+        to = from + 1;
+    }
+    for (size_t c = 0; c < s->cells; c++) {
+        uint64_t low = (uint64_t)c * 8;
+        uint64_t a = from > low ? from : low, b = to < low + 8 ? to : low + 8;
+
+        put_edges(r, s, &edge, c, "│");
+        if (b > a)
+            vr_inked(r, edge != 0 && edge == s->n_edges ? VR_INK_BAR_OVER : VR_INK_BAR, block(a - low, b - low));
+        else
+            vr_put(&r->buf, T(" "));
+    }
+    put_edges(r, s, &edge, s->cells, "│");
+}
+
+void vr_bar_marks(vr_report *r, const vr_scale *s, const uint64_t *parts, const char *marks, size_t n)
+{
+    uint64_t sum = 0;
+    size_t edge = 0, part = 0;
+
+    for (size_t c = 0; c < s->cells; c++) {
+        /* a cell belongs to the part that covers its middle */
+        while (part < n && eighths(s, vr_add_sat(sum, parts[part])) <= (uint64_t)c * 8 + 4)
+            sum = vr_add_sat(sum, parts[part++]);
+        put_edges(r, s, &edge, c, "|");
+        vr_put_bytes(&r->buf, part < n ? &marks[part] : " ", 1);
+    }
+    put_edges(r, s, &edge, s->cells, "|");
+}

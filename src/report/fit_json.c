@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * `vram fit --json`: schema vram.fit/1 as DESIGN.md lays it down. Without a card `devices` is empty and `cards` holds the
+ * cards of the table, each with its verdict.
+ */
+#include "report/fit_report.h"
+
+static void put_model(vr_json_out *o, const vram_model *m, const vr_plan *plan)
+{
+    const vram_checkpoint *ck = m->checkpoint;
+
+    vr_json_key(o, "model");
+    vr_json_open(o, '{');
+    vr_json_kv_text(o, "name", ck->name);
+    vr_json_kv_text(o, "architecture", m->architecture);
+    vr_json_kv_text(o, "model_type", m->model_type);
+    vr_json_kv_bool(o, "understood", m->family != NULL);
+    vr_json_kv_u64(o, "parameters", ck->elements);
+    vr_json_kv_u64(o, "tensors", ck->n_tensors);
+    vr_json_kv_u64(o, "checkpoint_bytes", ck->tensor_bytes);
+    vr_json_kv_bool(o, "incomplete", ck->incomplete);
+    vr_json_kv_text(o, "dtype", m->dtype != VR_DTYPE_NONE ? vr_dtype_name(m->dtype) : NULL);
+    vr_json_kv_u64(o, "loaded_parameters", plan->n_parameters);
+    vr_json_kv_u64(o, "loaded_bytes", plan->weight_bytes);
+    vr_json_close(o, '}');
+}
+
+static void put_setting(vr_json_out *o, const vram_workload *w, vr_setting s, vr_arena *a)
+{
+    switch (s) {
+    case VR_SET_CONTEXT:
+        vr_json_kv_u64(o, "value", w->context);
+        return;
+    case VR_SET_SEQUENCES:
+        vr_json_kv_u64(o, "value", w->sequences);
+        return;
+    case VR_SET_PREFILL_BATCH:
+        vr_json_kv_u64(o, "value", w->prefill_batch);
+        return;
+    case VR_SET_DECODE:
+        vr_json_kv_u64(o, "value", w->decode);
+        return;
+    default:
+        vr_json_kv_text(o, "value", vr_workload_value(w, s, a));
+    }
+}
+
+static void put_workload(vr_json_out *o, vr_report *r, const vram_workload *w)
+{
+    vr_json_key(o, "engine");
+    vr_json_open(o, '{');
+    vr_json_kv_text(o, "name", w->engine->name);
+    vr_json_kv_text(o, "version", vr_workload_value(w, VR_SET_ENGINE_VERSION, &r->arena));
+    vr_json_close(o, '}');
+    vr_json_key(o, "workload");
+    vr_json_open(o, '{');
+    for (size_t i = 0; i < VR_SETTING_COUNT; i++) {
+        vr_json_key(o, vr_setting_key((vr_setting)i));
+        vr_json_open(o, '{');
+        put_setting(o, w, (vr_setting)i, &r->arena);
+        vr_json_kv_text(o, "set_by", vr_set_by_name((vr_set_by)w->set_by[i]));
+        vr_json_close(o, '}');
+    }
+    vr_json_close(o, '}');
+}
+
+static void put_gpu(vr_json_out *o, const vram_device *d)
+{
+    vr_json_key(o, "gpu");
+    vr_json_open(o, '{');
+    vr_json_kv_text(o, "id", d->id);
+    vr_json_kv_text(o, "name", d->name);
+    vr_json_kv_u64(o, "usable_bytes", d->usable.bytes);
+    vr_json_kv_u64(o, "usable_low_bytes", d->usable.low);
+    vr_json_kv_u64(o, "usable_high_bytes", d->usable.high);
+    vr_json_kv_text(o, "basis", vr_basis_name((vr_basis)d->usable.basis));
+    vr_json_kv_u64(o, "available_bytes", d->available.bytes);
+    vr_json_kv_text(o, "available_set_by", vr_set_by_name(d->free_given ? VR_BY_USER : VR_BY_DEFAULT));
+    vr_json_kv_text(o, "set_by", vr_set_by_name(VR_BY_USER));
+    vr_json_close(o, '}');
+}
+
+static void put_moments(vr_json_out *o, const vr_rehearsal *run)
+{
+    vr_json_key(o, "moments");
+    vr_json_open(o, '[');
+    for (size_t i = 0; i < run->n_moments; i++) {
+        const vr_moment *m = &run->moments[i];
+        vr_json_open(o, '{');
+        vr_json_kv_text(o, "name", vr_moment_name(m->id));
+        vr_json_kv_u64(o, "allocated_bytes", m->allocated);
+        vr_json_kv_u64(o, "reserved_bytes", m->reserved);
+        vr_json_kv_u64(o, "driver_bytes", m->driver);
+        vr_json_close(o, '}');
+    }
+    vr_json_close(o, ']');
+}
+
+static void put_live(vr_json_out *o, const vr_live *live)
+{
+    vr_json_key(o, "live");
+    vr_json_open(o, '{');
+    for (size_t c = 0; c < VR_CATEGORY_COUNT; c++) {
+        uint64_t sum = 0;
+        for (size_t i = 0; i < VR_ITEM_COUNT; i++)
+            if (vr_item_category((vr_item)i) == (vr_category)c)
+                sum = vr_add_sat(sum, live->items[i]);
+        vr_json_kv_u64(o, vr_category_json((vr_category)c), sum);
+    }
+    vr_json_close(o, '}');
+}
+
+static void put_failure(vr_json_out *o, const vram_fit *f)
+{
+    const vr_rehearsal *run = &f->run;
+    const vr_live *live = &run->failure.live;
+    const vr_tape *tape = &f->plan.tape;
+
+    if (!run->failed) {
+        vr_json_kv_null(o, "failure");
+        return;
+    }
+    vr_json_key(o, "failure");
+    vr_json_open(o, '{');
+    vr_json_kv_text(o, "moment", vr_moment_name((vr_moment_id)run->failure.next_moment));
+    vr_json_key(o, "label");
+    vr_json_put_str(o, run->failure.label < tape->n_labels ? tape->labels[run->failure.label] : VR_LIT(""));
+    vr_json_kv_u64(o, "tried_bytes", run->failure.tried);
+    vr_json_kv_u64(o, "requested_bytes", run->failure.requested);
+    vr_json_kv_u64(o, "allocated_bytes", live->allocated);
+    vr_json_kv_u64(o, "reserved_bytes", live->reserved);
+    vr_json_kv_u64(o, "reserved_unallocated_bytes", vr_sub_floor(live->reserved, live->allocated));
+    vr_json_kv_u64(o, "free_bytes", run->failure.driver_free);
+    vr_json_key(o, "loaded_fraction");
+    vr_json_put_fixed(o, f->loaded_permille, 1000, 3);
+    vr_json_kv_u64(o, "short_bytes", f->short_bytes);
+    vr_json_kv_text(o, "message", f->message);
+    put_live(o, live);
+    vr_json_close(o, '}');
+}
+
+static void put_device(vr_json_out *o, const vram_fit *f)
+{
+    const vr_rehearsal *whole = f->run.failed ? &f->needs : &f->run;
+
+    vr_json_open(o, '{');
+    vr_json_kv_text(o, "kind", "gpu");
+    vr_json_kv_u64(o, "count", f->device != NULL ? f->device->count : 1);
+    if (f->device != NULL)
+        put_gpu(o, f->device);
+    else
+        vr_json_kv_null(o, "gpu");
+    vr_json_ledger(o, &f->ledger);
+    vr_json_overhead(o, &f->ledger);
+    put_moments(o, whole);
+    vr_json_kv_u64(o, "peak_allocated_bytes", whole->peak_allocated);
+    vr_json_totals(o, &f->ledger);
+    if (f->device != NULL) {
+        vr_json_kv_i64(o, "headroom_bytes", f->headroom);
+        vr_json_kv_u64(o, "weights_over_usable_bytes", f->weights_over_usable);
+        put_failure(o, f);
+    }
+    vr_json_close(o, '}');
+}
+
+static void put_lever(vr_json_out *o, const vr_lever *v)
+{
+    vr_json_open(o, '{');
+    vr_json_key(o, "ids");
+    vr_json_open(o, '[');
+    for (size_t i = 0; i < 2 && v->ids[i] != NULL; i++)
+        vr_json_put_text(o, v->ids[i]);
+    vr_json_close(o, ']');
+    vr_json_kv_text(o, "change", v->change);
+    vr_json_kv_text(o, "flag", v->flag);
+    vr_json_kv_text(o, "option", v->option);
+    vr_json_kv_u64(o, "required_bytes", v->required);
+    vr_json_kv_i64(o, "saved_bytes", v->saved);
+    vr_json_kv_bool(o, "fits", v->fits);
+    vr_json_kv_text(o, "cost", v->cost);
+    vr_json_kv_text(o, "basis", vr_basis_name((vr_basis)v->basis));
+    vr_json_kv_u64(o, "rank", v->rank);
+    vr_json_close(o, '}');
+}
+
+static void put_levers(vr_json_out *o, const vram_fit *f)
+{
+    vr_json_key(o, "levers");
+    vr_json_open(o, '[');
+    for (size_t i = 0; i < f->n_levers; i++)
+        put_lever(o, &f->levers[i]);
+    vr_json_close(o, ']');
+    vr_json_kv_text(o, "ranked_by", VR_RANKED_BY);
+    if (f->smallest_count == 0) {
+        vr_json_kv_null(o, "smallest_gpu_count");
+        return;
+    }
+    vr_json_key(o, "smallest_gpu_count");
+    vr_json_open(o, '{');
+    vr_json_kv_u64(o, "count", f->smallest_count);
+    vr_json_kv_text(o, "note", f->count_note);
+    vr_json_close(o, '}');
+}
+
+static void put_cards(vr_json_out *o, const vram_fit *f)
+{
+    vr_json_key(o, "cards");
+    vr_json_open(o, '[');
+    for (size_t i = 0; i < f->n_cards; i++) {
+        const struct vr_card *c = &f->cards[i];
+        vr_json_open(o, '{');
+        vr_json_kv_text(o, "id", c->gpu->id);
+        vr_json_kv_text(o, "name", c->gpu->name);
+        vr_json_kv_text(o, "verdict", vr_verdict_json(c->verdict));
+        vr_json_kv_u64(o, "required_bytes", c->required);
+        vr_json_kv_i64(o, "headroom_bytes", c->headroom);
+        vr_json_close(o, '}');
+    }
+    vr_json_close(o, ']');
+}
+
+void vr_fit_json(vr_report *r, const vram_fit *f)
+{
+    vr_json_out o;
+
+    vr_json_start(&o, r, "vram.fit/1");
+    put_model(&o, f->model, &f->plan);
+    put_workload(&o, r, f->workload);
+    vr_json_key(&o, "devices");
+    vr_json_open(&o, '[');
+    if (f->device != NULL)
+        put_device(&o, f);
+    vr_json_close(&o, ']');
+    if (f->device == NULL) {
+        vr_json_key(&o, "needs");
+        put_device(&o, f);
+        put_cards(&o, f);
+    }
+    vr_json_kv_text(&o, "verdict", vr_verdict_json(f->verdict));
+    vr_json_kv_text(&o, "verdict_reason", f->verdict_reason);
+    put_levers(&o, f);
+    vr_json_warnings(&o, f->ctx);
+    vr_json_end(&o, r);
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT
+ * The renderers of one fit, and what its text and its details share. */
+#ifndef VR_FIT_REPORT_H
+#define VR_FIT_REPORT_H
+
+#include "ledger/fit.h"
+#include "report/report.h"
+
+#define VR_RANKED_BY "what it costs in quality, then in effort, then the bytes it saves"
+#define VR_FIT_INDENT 13 /* where the text beside a heading starts */
+
+void vr_fit_text(vr_report *r, const vram_fit *f);
+void vr_fit_json(vr_report *r, const vram_fit *f);
+
+/* The parts that only -v shows: figures with bounds and formulas, the three ways of counting. */
+void vr_fit_details(vr_report *r, const vram_fit *f);
+
+/* "RTX 3060 12 GB" */
+const char *vr_fit_card(vr_report *r, const vram_device *d);
+/* Settings in words by who set them: the last lines of the report. */
+void vr_fit_settings(vr_report *r, const vram_fit *f);
+/* What to change and the cards that would do. */
+void vr_fit_advice(vr_report *r, const vram_fit *f);
+
+/* "exact", "simulated", ... as people read it */
+const char *vr_basis_screen(uint8_t basis);
+/* True for a category that the short form leaves out: nothing of it in this mode. */
+bool vr_figure_absent(const vr_figure *figure);
+
+/* A figure of a ledger as members of a JSON object; used by fit and ledger. */
+void vr_json_ledger(vr_json_out *o, const vr_ledger *l);
+void vr_json_overhead(vr_json_out *o, const vr_ledger *l);
+void vr_json_totals(vr_json_out *o, const vr_ledger *l);
+
+/* "simulated, least certain"; extra (may be NULL) follows. */
+const char *vr_ledger_note(vr_report *r, const vr_ledger *l, size_t c, const char *extra);
+/* The rows of a ledger with bars (plain without a terminal) and a note on each; what is not counted says why. */
+void vr_ledger_rows(vr_report *r, const vr_ledger *l, const uint64_t *edges, size_t n_edges,
+                    const char *const notes[VR_CATEGORY_COUNT]);
+
+#endif

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The settings behind an answer, in words and by who set them: what was assumed comes with the option that changes it.
+ */
+#include "report/fit_report.h"
+
+static const char *tokens(vr_report *r, const vram_workload *w)
+{
+    return vr_say(r, GROUPED(w->context), T(" tokens"));
+}
+
+static const char *sequences(vr_report *r, const vram_workload *w)
+{
+    return vr_say(r, GROUPED(w->sequences), T(vr_plural(w->sequences, " sequence", " sequences")));
+}
+
+static const char *prefill(vr_report *r, const vram_workload *w)
+{
+    if (w->prefill_batch == w->sequences || w->prefill_batch == 0)
+        return NULL;
+    return vr_say(r, GROUPED(w->prefill_batch), T(" computed at once"));
+}
+
+static const char *decode(vr_report *r, const vram_workload *w)
+{
+    return w->decode != 0 ? vr_say(r, GROUPED(w->decode), T(" tokens generated")) : NULL;
+}
+
+static const char *logits(vr_report *r, const vram_workload *w)
+{
+    (void)r;
+    return w->logits == VR_LOGITS_ALL ? "logits of every token" : "logits of the last token";
+}
+
+static const char *device_map(vr_report *r, const vram_workload *w)
+{
+    if (w->device_map == VR_MAP_NONE)
+        return ".to(\"cuda\")";
+    return vr_say(r, T("device_map "), T(vr_workload_value(w, VR_SET_DEVICE_MAP, &r->arena)));
+}
+
+static const char *quantization(vr_report *r, const vram_workload *w)
+{
+    if (w->weight_quant == VR_QUANT_NONE)
+        return NULL;
+    return vr_say(r, T("weights in "), T(vr_workload_value(w, VR_SET_WEIGHT_QUANT, &r->arena)));
+}
+
+static const char *version(vr_report *r, const vram_workload *w)
+{
+    return vr_say(r, T(w->engine->name), T(" "), T(vr_workload_value(w, VR_SET_ENGINE_VERSION, &r->arena)));
+}
+
+/* In the order of the line; a setting without a function shows its value, one that gives NULL is left out. */
+static const struct {
+    vr_setting setting;
+    const char *(*words)(vr_report *r, const vram_workload *w);
+    bool only_by_user;
+} shown[] = {
+    { VR_SET_CONTEXT, tokens, false },
+    { VR_SET_SEQUENCES, sequences, false },
+    { VR_SET_PREFILL_BATCH, prefill, false },
+    { VR_SET_DECODE, decode, false },
+    { VR_SET_DTYPE, NULL, false },
+    { VR_SET_KV_DTYPE, NULL, true },
+    { VR_SET_WEIGHT_QUANT, quantization, false },
+    { VR_SET_ATTENTION, NULL, false },
+    { VR_SET_LOGITS, logits, false },
+    { VR_SET_DEVICE_MAP, device_map, false },
+    { VR_SET_ALLOC_CONF, NULL, true },
+    { VR_SET_ENGINE_VERSION, version, false },
+};
+
+/* The shortest way to set it: "-c" before "--context". NULL: it has no option. */
+static const char *option_of(vr_report *r, vr_setting setting)
+{
+    size_t n;
+    const vram_option *rows = vram_workload_options(&n);
+    vr_str key = vr_str_of(vr_setting_key(setting)), best = { NULL, 0 }, rest, word;
+
+    for (size_t i = 0; i < n; i++) {
+        if (!vr_str_is(key, rows[i].key) || rows[i].flags == NULL)
+            continue;
+        rest = vr_str_of(rows[i].flags);
+        while (vr_str_split(&rest, ' ', &word))
+            if (best.n == 0 || (word.n == 2 && best.n != 2))
+                best = word;
+    }
+    return best.n != 0 ? vr_say(r, S(best)) : NULL;
+}
+
+static const char *words_of(vr_report *r, const vram_workload *w, size_t i)
+{
+    if (shown[i].only_by_user && w->set_by[shown[i].setting] != VR_BY_USER)
+        return NULL;
+    if (shown[i].words != NULL)
+        return shown[i].words(r, w);
+    return vr_workload_value(w, shown[i].setting, &r->arena);
+}
+
+static const char *list_of(vr_report *r, const vram_workload *w, vr_set_by by)
+{
+    const char *list = "";
+
+    for (size_t i = 0; i < sizeof shown / sizeof *shown; i++) {
+        const char *words = words_of(r, w, i), *option;
+        if (words == NULL || w->set_by[shown[i].setting] != by)
+            continue;
+        option = by != VR_BY_USER ? option_of(r, shown[i].setting) : NULL;
+        list = vr_say(r, T(list), T(*list != '\0' ? vr_dot(r) : ""), T(words), T(option != NULL ? " (" : ""),
+                      T(option != NULL ? option : ""), T(option != NULL ? ")" : ""));
+    }
+    return list;
+}
+
+void vr_fit_settings(vr_report *r, const vram_fit *f)
+{
+    static const struct {
+        vr_set_by by;
+        const char *head;
+    } groups[] = {
+        { VR_BY_USER, "as you said" },
+        { VR_BY_MODEL, "by the model" },
+        { VR_BY_DEFAULT, "assumed" },
+    };
+
+    for (size_t i = 0; i < sizeof groups / sizeof *groups; i++) {
+        const char *list = list_of(r, f->workload, groups[i].by);
+        if (*list != '\0')
+            vr_para(r, VR_INK_BOLD, groups[i].head, VR_FIT_INDENT, list);
+    }
+}

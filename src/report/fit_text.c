@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * `vram fit` on a screen: verdict with the card, the ledger against the card's edge, how the load would die, what to
+ * type, what was assumed. About twelve lines; everything else is in fit_details.c.
+ */
+#include "report/fit_report.h"
+
+const char *vr_fit_card(vr_report *r, const vram_device *d)
+{
+    const char *name = d->gpu != NULL ? vr_card_name(r, d->gpu->name, d->gpu->marketed_gb)
+                                      : vr_say(r, T("a card of "), T(d->name));
+
+    return d->count > 1 ? vr_say(r, U(d->count), T(" x "), T(name)) : name;
+}
+
+/* " (15.20 to 15.41)" when the bounds show at two decimals */
+static const char *band(vr_report *r, const vr_ledger *l)
+{
+    const char *low = vr_gib(r, l->required_low), *high = vr_gib(r, l->required_high);
+
+    if (vr_str_eq(vr_str_of(low), vr_str_of(high)))
+        return "";
+    return vr_say(r, T(" ("), T(low), T(" to "), T(high), T(")"));
+}
+
+static const char *needs_words(vr_report *r, const vram_fit *f)
+{
+    const char *gib = vr_gib(r, f->ledger.required);
+
+    if (f->ledger.partial)
+        return vr_say(r, T("needs "), T(gib), T(" GiB and what is not counted"));
+    return vr_say(r, T("needs "), T(gib), T(" GiB"), T(band(r, &f->ledger)));
+}
+
+static const char *card_words(vr_report *r, const vram_fit *f)
+{
+    const vram_device *d = f->device;
+    const char *have = d->count > 1 ? " have " : " has ";
+    const char *kind = d->free_given ? " GiB free" : " GiB usable";
+
+    return vr_say(r, T(vr_fit_card(r, d)), T(have), T(vr_gib(r, d->available.bytes)), T(kind),
+                  T(d->count > 1 ? " each" : ""));
+}
+
+static const char *room_words(vr_report *r, const vram_fit *f)
+{
+    const char *gib = vr_gib_signed(r, f->headroom);
+
+    if (f->ledger.partial && f->headroom >= 0)
+        return vr_say(r, T(gib), T(" GiB left for the rest"));
+    return vr_say(r, T(gib), T(f->headroom < 0 ? " GiB short" : " GiB left"));
+}
+
+static const char *weights_words(vr_report *r, const vram_fit *f)
+{
+    if (f->weights_over_usable == 0)
+        return "";
+    return vr_say(r, T("; the weights alone are "), T(vr_gib(r, f->weights_over_usable)), T(" GiB ("),
+                  FIXED(f->weights_over_usable, VR_GB, 2), T(" GB) too big"));
+}
+
+static void put_verdict(vr_report *r, const vram_fit *f)
+{
+    const char *head = vr_say(r, T(vr_verdict_screen(f->verdict)), T("  "));
+    const char *reason = f->verdict_reason != NULL ? vr_say(r, T("; "), T(f->verdict_reason)) : "";
+
+    vr_para(r, vr_verdict_ink(f->verdict), head, 0,
+            vr_say(r, T(needs_words(r, f)), T(vr_dot(r)), T(card_words(r, f)), T(": "), T(room_words(r, f)), T(weights_words(r, f)), T(reason)));
+}
+
+/* ---- the ledger ---- */
+
+static const char *weights_note(vr_report *r, const vram_fit *f)
+{
+    const vr_figure *w = &f->ledger.category[VR_WEIGHTS];
+
+    if (!w->counted || w->basis != VR_BASIS_EXACT)
+        return NULL;
+    return vr_say(r, FIXED(w->bytes, VR_GB, 2), T(" GB"));
+}
+
+static void put_ledger(vr_report *r, const vram_fit *f)
+{
+    bool wide = r->style->columns >= 120 || !vr_terminal(r);
+    const char *notes[VR_CATEGORY_COUNT];
+
+    for (size_t c = 0; c < VR_CATEGORY_COUNT; c++) {
+        const char *extra = c == VR_WEIGHTS ? weights_note(r, f) : NULL;
+        notes[c] = vr_ledger_note(r, &f->ledger, c, wide ? f->ledger.category[c].formula : extra);
+    }
+    vr_ledger_rows(r, &f->ledger, f->device != NULL ? &f->device->available.bytes : NULL, f->device != NULL ? 1 : 0,
+                   notes);
+}
+
+/* ---- how it ends ---- */
+
+static const char *failure_label(vr_report *r, const vram_fit *f)
+{
+    uint32_t label = f->run.failure.label;
+
+    if (label >= f->plan.tape.n_labels || f->plan.tape.labels[label].n == 0)
+        return "";
+    return vr_say(r, T(" at "), S(f->plan.tape.labels[label]));
+}
+
+static const char *failure_phase(vr_report *r, const vram_fit *f)
+{
+    switch (f->run.failure.next_moment) {
+    case VR_AT_CONTEXT:
+        return "before anything is loaded";
+    case VR_AT_LOADED:
+        return vr_say(r, T("loading, "), FIXED(f->loaded_permille, 10, 1), T(" % in,"));
+    case VR_AT_PREFILL:
+        return "weights load, then the prompt's pass stops";
+    default:
+        return "weights load, the prompt passes, then generation stops";
+    }
+}
+
+/* The message up to the figures that people quote; the rest with -v. */
+static const char *message_start(vr_report *r, const char *message)
+{
+    static const char end[] = "is free.";
+    size_t at;
+
+    if (r->style->verbose || !vr_terminal(r) || !vr_str_find(vr_str_of(message), end, &at))
+        return message;
+    return vr_say(r, S(((vr_str){ message, at + sizeof end - 1 })), T(" ..."));
+}
+
+static void put_failure(vr_report *r, const vram_fit *f)
+{
+    const char *phase;
+
+    if (!f->run.failed)
+        return;
+    phase = vr_say(r, T(failure_phase(r, f)), T(failure_label(r, f)));
+    vr_para(r, VR_INK_BOLD, "how it dies", VR_FIT_INDENT, phase);
+    if (f->message != NULL)
+        vr_para(r, VR_INK_PLAIN, vr_terminal(r) ? "" : "error text", VR_FIT_INDENT,
+                vr_say(r, T("\""), T(message_start(r, f->message)), T("\"")));
+    vr_para(r, VR_INK_BOLD, "what lacks", VR_FIT_INDENT,
+            vr_say(r, T("at least "), T(vr_gib(r, f->short_bytes)), T(" GiB; "), BYTES(f->run.failure.tried),
+                   T(" is only the last piece it asked for")));
+}
+
+/* ---- without a card ---- */
+
+static const char *card_list(vr_report *r, const vram_fit *f, vram_verdict v, size_t most)
+{
+    const char *list = "";
+    size_t n = 0;
+
+    for (size_t i = 0; i < f->n_cards; i++) {
+        const struct vr_card *c = &f->cards[i];
+        if (c->verdict != v)
+            continue;
+        if (++n > most)
+            continue;
+        list = vr_say(r, T(list), T(n > 1 ? ", " : ""), T(vr_card_name(r, c->gpu->name, c->gpu->marketed_gb)), T(" ("),
+                      T(vr_gib_signed(r, c->headroom)), T(v == VRAM_DOES_NOT_FIT ? " short)" : " left)"));
+    }
+    if (n > most)
+        list = vr_say(r, T(list), T(" and "), U(n - most), T(" more"));
+    return list;
+}
+
+static void put_cards(vr_report *r, const vram_fit *f)
+{
+    static const struct {
+        vram_verdict verdict;
+        const char *head;
+        size_t most;
+    } groups[] = {
+        { VRAM_FITS, "fits on", 6 },
+        { VRAM_TIGHT, "tight on", 3 },
+        { VRAM_DOES_NOT_FIT, "not on", 3 },
+    };
+
+    for (size_t i = 0; i < sizeof groups / sizeof *groups; i++) {
+        size_t most = r->style->verbose ? SIZE_MAX : groups[i].most;
+        const char *list = card_list(r, f, groups[i].verdict, most);
+        if (*list != '\0')
+            vr_para(r, vr_verdict_ink(groups[i].verdict), groups[i].head, VR_FIT_INDENT, list);
+    }
+}
+
+static void put_cardless_verdict(vr_report *r, const vram_fit *f)
+{
+    const char *reason = f->verdict_reason != NULL ? vr_say(r, T("; "), T(f->verdict_reason)) : "";
+
+    vr_para(r, f->verdict == VRAM_UNKNOWN ? VR_INK_CARE : VR_INK_BOLD,
+            f->verdict == VRAM_UNKNOWN ? "UNKNOWN  " : "", 0,
+            vr_say(r, T(needs_words(r, f)), T(f->ledger.partial ? "" : " on one card"), T(reason)));
+}
+
+void vr_fit_text(vr_report *r, const vram_fit *f)
+{
+    if (f->device != NULL)
+        put_verdict(r, f);
+    else
+        put_cardless_verdict(r, f);
+    put_ledger(r, f);
+    if (f->device != NULL)
+        put_failure(r, f);
+    else
+        put_cards(r, f);
+    if (r->style->verbose)
+        vr_fit_details(r, f);
+    vr_fit_advice(r, f);
+    vr_fit_settings(r, f);
+}

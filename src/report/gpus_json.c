@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * `vram gpus --json`: schema vram.gpus/1. A cell that no source gives is null.
+ */
+#include "report/gpus_report.h"
+
+static void put_known(vr_json_out *o, const char *key, uint64_t v)
+{
+    if (v != 0)
+        vr_json_kv_u64(o, key, v);
+    else
+        vr_json_kv_null(o, key);
+}
+
+static void put_card(vr_json_out *o, const vr_gpu *g)
+{
+    vr_json_open(o, '{');
+    vr_json_kv_text(o, "id", g->id);
+    vr_json_kv_text(o, "name", g->name);
+    vr_json_kv_text(o, "vendor", g->vendor);
+    vr_json_kv_text(o, "architecture", g->arch);
+    vr_json_key(o, "compute_capability");
+    if (g->cc_major != 0)
+        vr_json_put_fixed(o, (uint64_t)g->cc_major * 10 + g->cc_minor, 10, 1);
+    else
+        vr_json_put_null(o);
+    put_known(o, "marketed_gb", g->marketed_gb);
+    put_known(o, "nvidia_smi_bytes", g->smi_total_bytes);
+    put_known(o, "usable_bytes", g->cuda_total_bytes);
+    put_known(o, "usable_low_bytes", g->cuda_total_low);
+    put_known(o, "usable_high_bytes", g->cuda_total_high);
+    vr_json_kv_text(o, "usable_basis", vr_basis_name(g->cuda_total_measured ? VR_BASIS_TABLE : VR_BASIS_FORMULA));
+    put_known(o, "multiprocessors", g->sm_count);
+    put_known(o, "context_bytes", g->context_bytes);
+    vr_json_kv_text(o, "source", g->source);
+    vr_json_kv_text(o, "notes", g->notes);
+    vr_json_close(o, '}');
+}
+
+void vr_gpus_json(vr_report *r, const vr_gpu *const *cards, size_t n)
+{
+    vr_json_out o;
+
+    vr_json_start(&o, r, "vram.gpus/1");
+    vr_json_key(&o, "gpus");
+    vr_json_open(&o, '[');
+    for (size_t i = 0; i < n; i++) {
+        put_card(&o, cards[i]);
+        vr_report_flush(r);
+    }
+    vr_json_close(&o, ']');
+    vr_json_warnings(&o, r->ctx);
+    vr_json_end(&o, r);
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Sums over the tensors of a checkpoint: by element type, by component, and what one token costs.
+ */
+#include "report/inspect_report.h"
+
+static void tally(vr_tally *t, uint64_t elements, uint64_t bytes)
+{
+    t->n++;
+    t->elements = vr_add_sat(t->elements, elements);
+    t->bytes = vr_add_sat(t->bytes, bytes);
+}
+
+static void sum_layers(vr_inspection *x)
+{
+    uint64_t first = 0;
+
+    x->layers_alike = true;
+    for (size_t i = 0; i < x->n_components; i++) {
+        const vr_component *c = &x->components[i];
+        if (c->layer == UINT64_MAX)
+            continue;
+        if (x->layers.n == 0)
+            first = c->bytes;
+        x->layers_alike = x->layers_alike && c->bytes == first;
+        tally(&x->layers, c->elements, c->bytes);
+    }
+}
+
+/* Keys and values are kept in the model's dtype; logits leave the head in it too (transformers upcasts for the loss only). */
+static void cost_token(vr_inspection *x)
+{
+    const vram_model *m = x->model;
+    unsigned bits = vr_dtype_bits(m->dtype);
+
+    x->token_known = m->family != NULL && bits >= 8;
+    if (!x->token_known)
+        return;
+    x->kv_per_token = vr_mul_div(m->kv_bytes_per_token_16bit, bits, 16);
+    x->logits_per_token = vr_mul_div(m->vocab, bits, 8);
+}
+
+vram_status vr_inspect(vr_inspection *out, const vram_model *m, vr_arena *a)
+{
+    const vram_checkpoint *ck = m->checkpoint;
+
+    *out = (vr_inspection){ .model = m };
+    for (size_t i = 0; i < ck->n_tensors; i++) {
+        const vr_tensor *t = &ck->tensors[i];
+        tally(&out->dtype[t->dtype], t->elements, t->end - t->begin);
+    }
+    for (size_t i = 0; i < ck->n_files; i++)
+        out->header_bytes = vr_add_sat(out->header_bytes, ck->files[i].header_bytes);
+    VR_TRY(vr_model_components(m, a, &out->components, &out->n_components));
+    sum_layers(out);
+    cost_token(out);
+    return VRAM_OK;
+}

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * `vram inspect --json`: schema vram.inspect/1. `checkpoint_bytes`, `tensors`, `parameters`, `dtypes` are relied on.
+ */
+#include "report/inspect_report.h"
+
+static void put_tally(vr_json_out *o, const vr_tally *t)
+{
+    vr_json_kv_u64(o, "tensors", t->n);
+    vr_json_kv_u64(o, "parameters", t->elements);
+    vr_json_kv_u64(o, "bytes", t->bytes);
+}
+
+static void put_dtypes(vr_json_out *o, const vr_inspection *x)
+{
+    vr_json_key(o, "dtypes");
+    vr_json_open(o, '{');
+    for (size_t i = 0; i < VR_DTYPE_COUNT; i++) {
+        if (x->dtype[i].n == 0)
+            continue;
+        vr_json_key(o, vr_dtype_name((vr_dtype)i));
+        vr_json_open(o, '{');
+        put_tally(o, &x->dtype[i]);
+        vr_json_close(o, '}');
+    }
+    vr_json_close(o, '}');
+}
+
+static void put_files(vr_json_out *o, const vram_checkpoint *ck)
+{
+    vr_json_key(o, "files");
+    vr_json_open(o, '[');
+    for (size_t i = 0; i < ck->n_files; i++) {
+        const vr_file *f = &ck->files[i];
+        vr_json_open(o, '{');
+        vr_json_kv_text(o, "name", f->name);
+        vr_json_kv_bool(o, "missing", f->missing);
+        vr_json_kv_u64(o, "size_bytes", f->size);
+        vr_json_kv_u64(o, "header_bytes", f->header_bytes);
+        vr_json_kv_u64(o, "tensor_bytes", f->tensor_bytes);
+        vr_json_kv_u64(o, "tensors", f->n_tensors);
+        vr_json_close(o, '}');
+    }
+    vr_json_close(o, ']');
+}
+
+static void put_missing(vr_json_out *o, const vram_checkpoint *ck)
+{
+    vr_json_kv_bool(o, "incomplete", ck->incomplete);
+    if (ck->promised_bytes != 0)
+        vr_json_kv_u64(o, "promised_bytes", ck->promised_bytes);
+    else
+        vr_json_kv_null(o, "promised_bytes");
+    vr_json_kv_u64(o, "missing_tensors", ck->n_missing_tensors);
+    vr_json_key(o, "missing_files");
+    vr_json_open(o, '[');
+    for (size_t i = 0; i < ck->n_files; i++)
+        if (ck->files[i].missing)
+            vr_json_put_text(o, ck->files[i].name);
+    vr_json_close(o, ']');
+}
+
+static const char *attention_name(const vram_model *m, uint64_t layer)
+{
+    if (m->layers == NULL || layer >= m->n_layers)
+        return NULL;
+    return m->layers[layer].attention == VR_ATTENTION_SLIDING ? "sliding" : "full";
+}
+
+static void put_component(vr_json_out *o, const vr_inspection *x, const vr_component *c)
+{
+    vr_json_open(o, '{');
+    if (c->layer == UINT64_MAX) {
+        vr_json_kv_text(o, "name", c->name);
+    } else {
+        vr_json_kv_u64(o, "layer", c->layer);
+        vr_json_kv_text(o, "attention", attention_name(x->model, c->layer));
+    }
+    vr_json_kv_u64(o, "tensors", c->n_tensors);
+    vr_json_kv_u64(o, "parameters", c->elements);
+    vr_json_kv_u64(o, "bytes", c->bytes);
+    vr_json_close(o, '}');
+}
+
+static void put_components(vr_json_out *o, const vr_inspection *x, const char *key, bool layers)
+{
+    vr_json_key(o, key);
+    vr_json_open(o, '[');
+    for (size_t i = 0; i < x->n_components; i++)
+        if ((x->components[i].layer != UINT64_MAX) == layers)
+            put_component(o, x, &x->components[i]);
+    vr_json_close(o, ']');
+}
+
+static void put_shape(vr_json_out *o, const char *key, uint64_t v)
+{
+    if (v != 0)
+        vr_json_kv_u64(o, key, v);
+    else
+        vr_json_kv_null(o, key);
+}
+
+static void put_model(vr_json_out *o, const vram_model *m)
+{
+    vr_json_key(o, "model");
+    vr_json_open(o, '{');
+    vr_json_kv_text(o, "name", m->checkpoint->name);
+    vr_json_kv_text(o, "architecture", m->architecture);
+    vr_json_kv_text(o, "model_type", m->model_type);
+    vr_json_kv_bool(o, "understood", m->family != NULL);
+    vr_json_kv_text(o, "not_understood", m->family == NULL ? m->not_understood : NULL);
+    vr_json_kv_text(o, "dtype", m->dtype != VR_DTYPE_NONE ? vr_dtype_name(m->dtype) : NULL);
+    put_shape(o, "layers", m->n_layers);
+    put_shape(o, "hidden", m->hidden);
+    put_shape(o, "heads", m->heads);
+    put_shape(o, "kv_heads", m->kv_heads);
+    put_shape(o, "head_dim", m->head_dim);
+    put_shape(o, "ffn", m->ffn);
+    put_shape(o, "vocab", m->vocab);
+    put_shape(o, "max_context", m->max_context);
+    vr_json_kv_bool(o, "tied", m->tied);
+    vr_json_close(o, '}');
+}
+
+static void put_token(vr_json_out *o, const vr_inspection *x)
+{
+    if (x->token_known) {
+        vr_json_kv_u64(o, "kv_bytes_per_token", x->kv_per_token);
+        vr_json_kv_u64(o, "logits_bytes_per_token", x->logits_per_token);
+    } else {
+        vr_json_kv_null(o, "kv_bytes_per_token");
+        vr_json_kv_null(o, "logits_bytes_per_token");
+    }
+}
+
+static void put_tensor(vr_json_out *o, const vram_checkpoint *ck, const vr_tensor *t)
+{
+    vr_json_open(o, '{');
+    vr_json_key(o, "name");
+    vr_json_put_str(o, t->name);
+    vr_json_kv_text(o, "dtype", vr_dtype_name((vr_dtype)t->dtype));
+    vr_json_key(o, "shape");
+    vr_json_open(o, '[');
+    for (size_t i = 0; i < t->n_dims; i++)
+        vr_json_put_u64(o, t->dims[i]);
+    vr_json_close(o, ']');
+    vr_json_kv_u64(o, "bytes", t->end - t->begin);
+    vr_json_kv_text(o, "file", ck->files[t->file].name);
+    vr_json_close(o, '}');
+}
+
+static void put_tensors(vr_json_out *o, vr_report *r, const vram_checkpoint *ck)
+{
+    vr_json_key(o, "tensor_list");
+    vr_json_open(o, '[');
+    for (size_t i = 0; i < ck->n_tensors; i++) {
+        put_tensor(o, ck, &ck->tensors[i]);
+        vr_report_flush(r);
+    }
+    vr_json_close(o, ']');
+}
+
+void vr_inspect_json(vr_report *r, const vr_inspection *x)
+{
+    const vram_checkpoint *ck = x->model->checkpoint;
+    vr_json_out o;
+
+    vr_json_start(&o, r, "vram.inspect/1");
+    put_model(&o, x->model);
+    vr_json_kv_u64(&o, "checkpoint_bytes", ck->tensor_bytes);
+    vr_json_kv_u64(&o, "tensors", ck->n_tensors);
+    vr_json_kv_u64(&o, "parameters", ck->elements);
+    put_dtypes(&o, x);
+    put_missing(&o, ck);
+    put_files(&o, ck);
+    put_components(&o, x, "components", false);
+    put_components(&o, x, "layers", true);
+    put_token(&o, x);
+    if (r->style->tensors)
+        put_tensors(&o, r, ck);
+    vr_json_warnings(&o, ck->ctx);
+    vr_json_end(&o, r);
+}

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * `vram inspect` on a screen: what is in the checkpoint, where its bytes lie, what one token costs.
+ */
+#include "report/inspect_report.h"
+
+#define INDENT 13
+#define NAME_WIDTH 16
+#define GIB_WIDTH 8
+#define BAR_MOST 60
+#define NOTE_WIDTH 24
+
+static const char *base_name(vr_report *r, const char *path)
+{
+    vr_str s = vr_str_of(path);
+    size_t from;
+
+    while (s.n > 1 && s.s[s.n - 1] == '/')
+        s.n--;
+    for (from = s.n; from > 0 && s.s[from - 1] != '/'; from--)
+        ;
+    return vr_say(r, S(((vr_str){ s.s + from, s.n - from })));
+}
+
+static const char *gib_with_unit(vr_report *r, uint64_t bytes)
+{
+    return bytes < VR_GIB / 10 ? vr_say(r, BYTES(bytes)) : vr_say(r, GIB(bytes), T(" GiB"));
+}
+
+static void put_head(vr_report *r, const vr_inspection *x)
+{
+    const vram_model *m = x->model;
+    const vram_checkpoint *ck = m->checkpoint;
+    const char *arch = m->architecture != NULL ? m->architecture : "architecture not known";
+    size_t files = ck->n_files;
+
+    vr_para(r, VR_INK_BOLD, vr_say(r, T(base_name(r, ck->name)), T("  ")), 0,
+            vr_say(r, T(arch), T(vr_dot(r)), GROUPED(ck->elements), T(" parameters"), T(vr_dot(r)),
+                   GROUPED(ck->n_tensors), T(vr_plural(ck->n_tensors, " tensor", " tensors")), T(vr_dot(r)),
+                   GROUPED(files), T(vr_plural(files, " file", " files"))));
+}
+
+static void put_missing(vr_report *r, const vram_checkpoint *ck)
+{
+    const char *names = "";
+    uint64_t n = 0;
+
+    if (!ck->incomplete)
+        return;
+    for (size_t i = 0; i < ck->n_files; i++) {
+        if (!ck->files[i].missing)
+            continue;
+        if (++n <= 3 || r->style->verbose)
+            names = vr_say(r, T(names), T(n > 1 ? ", " : ""), T(ck->files[i].name));
+    }
+    if (n > 3 && !r->style->verbose)
+        names = vr_say(r, T(names), T(" and "), U(n - 3), T(" more"));
+    vr_para(r, VR_INK_CARE, "INCOMPLETE", INDENT,
+            vr_say(r, T(vr_plural(n, "a file is missing: ", "files are missing: ")), T(names), T(" ("),
+                   GROUPED(ck->n_missing_tensors), T(" tensors)")));
+    if (ck->promised_bytes != 0)
+        vr_para(r, VR_INK_CARE, "", INDENT,
+                vr_say(r, T("the index promises "), GROUPED(ck->promised_bytes), T(" bytes = "),
+                       GIB(ck->promised_bytes), T(" GiB in all; below is what is here")));
+}
+
+static void put_row(vr_report *r, const char *name, uint64_t begin, uint64_t bytes, const vr_scale *s,
+                    const char *note)
+{
+    size_t at = 2 + NAME_WIDTH + GIB_WIDTH + 6 + (vr_terminal(r) ? s->cells + s->n_edges + 2 : 0);
+
+    vr_put(&r->buf, T(vr_terminal(r) ? "  " : ""));
+    vr_left(r, name, NAME_WIDTH);
+    vr_right(r, vr_gib(r, bytes), GIB_WIDTH);
+    vr_put(&r->buf, T(" GiB  "));
+    if (vr_terminal(r)) {
+        vr_bar(r, s, begin, vr_add_sat(begin, bytes));
+        vr_put(&r->buf, T(*note != '\0' ? "  " : ""));
+    }
+    vr_wrap(r, at, at, note);
+}
+
+static vr_scale scale_of(const vr_report *r, uint64_t total)
+{
+    size_t taken = 2 + NAME_WIDTH + GIB_WIDTH + 6 + 2 + NOTE_WIDTH, columns = r->style->columns;
+    size_t room = columns > taken + 8 ? columns - taken : 8;
+
+    return vr_scale_of(room < BAR_MOST ? room : BAR_MOST, total, NULL, 0);
+}
+
+static void put_dtypes(vr_report *r, const vr_inspection *x, const vr_scale *s)
+{
+    uint64_t begin = 0;
+
+    for (size_t i = 0; i < VR_DTYPE_COUNT; i++) {
+        const vr_tally *t = &x->dtype[i];
+        if (t->n == 0)
+            continue;
+        put_row(r, vr_dtype_name((vr_dtype)i), begin, t->bytes, s,
+                vr_say(r, GROUPED(t->n), T(vr_plural(t->n, " tensor", " tensors"))));
+        begin = vr_add_sat(begin, t->bytes);
+    }
+}
+
+static const char *layers_note(vr_report *r, const vr_inspection *x)
+{
+    uint64_t low = UINT64_MAX, high = 0;
+
+    for (size_t i = 0; i < x->n_components; i++) {
+        const vr_component *c = &x->components[i];
+        if (c->layer == UINT64_MAX)
+            continue;
+        low = c->bytes < low ? c->bytes : low;
+        high = c->bytes > high ? c->bytes : high;
+    }
+    if (x->layers_alike)
+        return vr_say(r, T(gib_with_unit(r, low)), T(" each"));
+    return vr_say(r, BYTES(low), T(" to "), BYTES(high), T(" each"));
+}
+
+static const char *layer_note(vr_report *r, const vram_model *m, uint64_t layer)
+{
+    if (m->layers == NULL || layer >= m->n_layers)
+        return "";
+    if (m->layers[layer].attention == VR_ATTENTION_SLIDING)
+        return vr_say(r, T("last "), GROUPED(m->layers[layer].window), T(" tokens"));
+    return "full attention";
+}
+
+/* Layers as one row, each of its own with -v; the place in the list is that of the first layer. */
+static void put_components(vr_report *r, const vr_inspection *x, const vr_scale *s)
+{
+    uint64_t begin = 0;
+    bool layers_done = false;
+
+    for (size_t i = 0; i < x->n_components; i++) {
+        const vr_component *c = &x->components[i];
+        bool layer = c->layer != UINT64_MAX;
+        if (layer && !r->style->verbose && !layers_done) {
+            const char *name = vr_say(r, GROUPED(x->layers.n), T(vr_plural(x->layers.n, " layer", " layers")));
+            put_row(r, name, begin, x->layers.bytes, s, layers_note(r, x));
+        } else if (!layer || r->style->verbose) {
+            put_row(r, c->name, begin, c->bytes, s, layer ? layer_note(r, x->model, c->layer) : "");
+        }
+        layers_done = layers_done || layer;
+        begin = vr_add_sat(begin, c->bytes);
+        vr_report_flush(r);
+    }
+}
+
+static void put_shape(vr_report *r, const vram_model *m)
+{
+    const char *most = "";
+
+    if (m->family == NULL) {
+        vr_para(r, VR_INK_CARE, "not known", INDENT,
+                vr_say(r, T(m->not_understood != NULL ? m->not_understood : "what this model computes is not known"),
+                       T("; its weights are counted, nothing else can be")));
+        return;
+    }
+    if (m->max_context != 0)
+        most = vr_say(r, T(vr_dot(r)), T("up to "), GROUPED(m->max_context), T(" tokens"));
+    vr_para(r, VR_INK_BOLD, "shape", INDENT,
+            vr_say(r, U(m->n_layers), T(" layers of width "), GROUPED(m->hidden), T(vr_dot(r)), U(m->heads),
+                   T(" heads of "), U(m->head_dim), T(", "), U(m->kv_heads), T(" for keys and values"), T(vr_dot(r)),
+                   T("vocabulary "), GROUPED(m->vocab), T(m->tied ? ", head tied" : ""), T(most)));
+}
+
+static void put_costs(vr_report *r, const vr_inspection *x)
+{
+    const char *dtype = vr_dtype_name(x->model->dtype);
+    const vram_checkpoint *ck = x->model->checkpoint;
+
+    if (x->token_known)
+        vr_para(r, VR_INK_BOLD, "one token", INDENT,
+                vr_say(r, BYTES(x->kv_per_token), T(" in the KV cache"), T(vr_dot(r)), BYTES(x->logits_per_token),
+                       T(" of logits ("), T(dtype), T(")")));
+    if (x->header_bytes != 0)
+        vr_para(r, VR_INK_FAINT, "read", INDENT,
+                vr_say(r, FIXED(x->header_bytes, 1000, 0), T(" KB of headers instead of "),
+                       FIXED(ck->tensor_bytes, VR_GB, 2), T(" GB")));
+}
+
+static const char *shape_of(vr_report *r, const vr_tensor *t)
+{
+    const char *shape = "[";
+
+    for (size_t i = 0; i < t->n_dims; i++)
+        shape = vr_say(r, T(shape), T(i != 0 ? ", " : ""), U(t->dims[i]));
+    return vr_say(r, T(shape), T("]"));
+}
+
+/* Name last but one column free: "bytes dtype shape name" lines up without a pass for widths. */
+static void put_tensors(vr_report *r, const vram_checkpoint *ck)
+{
+    vr_arena keep = r->arena;
+
+    vr_arena_init(&r->arena, r->ctx); /* emptied after each line: there may be a hundred thousand */
+    for (size_t i = 0; i < ck->n_tensors; i++) {
+        const vr_tensor *t = &ck->tensors[i];
+        vr_right(r, vr_say(r, U(t->end - t->begin)), 14);
+        vr_put(&r->buf, T("  "));
+        vr_left(r, vr_dtype_name((vr_dtype)t->dtype), 8);
+        vr_put(&r->buf, T("  "));
+        vr_left(r, shape_of(r, t), 18);
+        vr_put(&r->buf, T("  "), S(t->name), T("\n"));
+        vr_arena_reset(&r->arena);
+        vr_report_flush(r);
+    }
+    vr_arena_free(&r->arena);
+    r->arena = keep;
+}
+
+void vr_inspect_text(vr_report *r, const vr_inspection *x)
+{
+    const vram_checkpoint *ck = x->model->checkpoint;
+    vr_scale s = scale_of(r, ck->tensor_bytes);
+
+    put_head(r, x);
+    put_missing(r, ck);
+    vr_para(r, VR_INK_BOLD, "weights", INDENT,
+            vr_say(r, GROUPED(ck->tensor_bytes), T(" bytes = "), T(gib_with_unit(r, ck->tensor_bytes)), T(" ("),
+                   FIXED(ck->tensor_bytes, VR_GB, 2), T(" GB)")));
+    put_dtypes(r, x, &s);
+    vr_inked(r, VR_INK_BOLD, "by component");
+    vr_put(&r->buf, T("\n"));
+    put_components(r, x, &s);
+    put_shape(r, x->model);
+    put_costs(r, x);
+    if (r->style->tensors)
+        put_tensors(r, ck);
+}

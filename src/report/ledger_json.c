@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A ledger in JSON: the six categories, each with what it consists of, and the items of the runtime overhead once more
+ * as the list whose bytes sum to that category.
+ */
+#include "report/fit_report.h"
+
+static void put_items(vr_json_out *o, const vr_ledger *l, vr_category c)
+{
+    vr_json_open(o, '[');
+    for (size_t i = 0; i < VR_ITEM_COUNT; i++) {
+        if (vr_item_category((vr_item)i) != c || !l->item[i].counted)
+            continue;
+        vr_json_open(o, '{');
+        vr_json_kv_text(o, "item", vr_item_json((vr_item)i));
+        vr_json_kv_u64(o, "bytes", l->item[i].bytes);
+        vr_json_kv_text(o, "basis", vr_basis_name((vr_basis)l->item[i].basis));
+        vr_json_close(o, '}');
+    }
+    vr_json_close(o, ']');
+}
+
+static void put_bounds(vr_json_out *o, const vr_figure *g)
+{
+    if (g->counted) {
+        vr_json_kv_u64(o, "bytes", g->bytes);
+        vr_json_kv_u64(o, "low_bytes", g->low);
+        vr_json_kv_u64(o, "high_bytes", g->high);
+        vr_json_kv_text(o, "basis", vr_basis_name((vr_basis)g->basis));
+    } else {
+        vr_json_kv_null(o, "bytes");
+        vr_json_kv_null(o, "low_bytes");
+        vr_json_kv_null(o, "high_bytes");
+        vr_json_kv_text(o, "basis", vr_basis_name(VR_BASIS_NOT_COUNTED));
+    }
+    vr_json_kv_bool(o, "verified", g->counted && g->verified);
+    vr_json_kv_text(o, "formula", g->formula);
+}
+
+void vr_json_ledger(vr_json_out *o, const vr_ledger *l)
+{
+    vr_json_key(o, "ledger");
+    vr_json_open(o, '{');
+    for (size_t c = 0; c < VR_CATEGORY_COUNT; c++) {
+        vr_json_key(o, vr_category_json((vr_category)c));
+        vr_json_open(o, '{');
+        put_bounds(o, &l->category[c]);
+        vr_json_key(o, "items");
+        put_items(o, l, (vr_category)c);
+        vr_json_close(o, '}');
+    }
+    vr_json_close(o, '}');
+}
+
+void vr_json_overhead(vr_json_out *o, const vr_ledger *l)
+{
+    vr_json_key(o, "overhead");
+    put_items(o, l, VR_OVERHEAD);
+}
+
+void vr_json_totals(vr_json_out *o, const vr_ledger *l)
+{
+    bool one = l->least_certain >= 0 && l->least_certain < VR_CATEGORY_COUNT;
+
+    vr_json_kv_u64(o, "required_bytes", l->required);
+    vr_json_kv_u64(o, "required_low_bytes", l->required_low);
+    vr_json_kv_u64(o, "required_high_bytes", l->required_high);
+    vr_json_kv_bool(o, "counted_total", l->partial);
+    vr_json_kv_text(o, "least_certain", one ? vr_category_json((vr_category)l->least_certain) : NULL);
+}

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: MIT
+ * The JSON writer: its layout, its escapes, and that the strict reader takes what it writes. */
+#include "support.h"
+
+static void lays_out_with_two_spaces(void **state)
+{
+    (void)state;
+    hook h = { 0 };
+    vram_ctx *ctx = open_context(&h);
+    vr_buf b;
+    vr_json_out o;
+    vr_buf_init(&b, ctx, 10000);
+    vr_json_begin(&o, &b);
+    vr_json_open(&o, '{');
+    vr_json_kv_text(&o, "schema", "vram.fit/1");
+    vr_json_kv_u64(&o, "bytes", UINT64_MAX);
+    vr_json_kv_i64(&o, "headroom", INT64_MIN);
+    vr_json_kv_bool(&o, "yes", true);
+    vr_json_kv_bool(&o, "no", false);
+    vr_json_kv_null(&o, "failure");
+    vr_json_kv_text(&o, "name", NULL);
+    vr_json_key(&o, "fraction");
+    vr_json_put_fixed(&o, 1, 3, 4);
+    vr_json_key(&o, "nothing");
+    vr_json_put_fixed(&o, 1, 0, 4);
+    vr_json_key(&o, "list");
+    vr_json_open(&o, '[');
+    vr_json_put_u64(&o, 1);
+    vr_json_open(&o, '[');
+    vr_json_close(&o, ']');
+    vr_json_open(&o, '{');
+    vr_json_close(&o, '}');
+    vr_json_open(&o, '{');
+    vr_json_kv_u64(&o, "a", 1);
+    vr_json_close(&o, '}');
+    vr_json_close(&o, ']');
+    vr_json_close(&o, '}');
+    assert_false(b.failed);
+    assert_string_equal(b.p, "{\n"
+                             "  \"schema\": \"vram.fit/1\",\n"
+                             "  \"bytes\": 18446744073709551615,\n"
+                             "  \"headroom\": -9223372036854775808,\n"
+                             "  \"yes\": true,\n"
+                             "  \"no\": false,\n"
+                             "  \"failure\": null,\n"
+                             "  \"name\": null,\n"
+                             "  \"fraction\": 0.3333,\n"
+                             "  \"nothing\": null,\n"
+                             "  \"list\": [\n"
+                             "    1,\n"
+                             "    [],\n"
+                             "    {},\n"
+                             "    {\n"
+                             "      \"a\": 1\n"
+                             "    }\n"
+                             "  ]\n"
+                             "}");
+    vr_json v;
+    vr_json_error e;
+    assert_true(vr_json_parse((vr_str){ b.p, b.n }, &v, &e));
+    vr_buf_free(&b);
+    close_context(ctx, &h);
+}
+
+static void escapes_what_needs_it(void **state)
+{
+    (void)state;
+    static const struct {
+        vr_str in;
+        const char *out;
+    } rows[] = {
+        { VR_LIT(""), "\"\"" },
+        { VR_LIT("plain é€😀/"), "\"plain é€😀/\"" },
+        { VR_LIT("\"\\\b\f\n\r\t"), "\"\\\"\\\\\\b\\f\\n\\r\\t\"" },
+        { VR_LIT("\0\x01\x1b\x1f\x7f"), "\"\\u0000\\u0001\\u001b\\u001f\\u007f\"" },
+        { VR_LIT("a\xff"
+                 "b\xC3"),
+          "\"a\xEF\xBF\xBD"
+          "b\xEF\xBF\xBD\"" },
+        { VR_LIT("\xED\xA0\x80"), "\"\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\"" },
+    };
+    hook h = { 0 };
+    vram_ctx *ctx = open_context(&h);
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        vr_buf b;
+        vr_json_out o;
+        vr_json v;
+        vr_json_error e;
+        vr_buf_init(&b, ctx, 1000);
+        vr_json_begin(&o, &b);
+        vr_json_put_str(&o, rows[i].in);
+        assert_string_equal(b.p, rows[i].out);
+        assert_true(vr_json_parse((vr_str){ b.p, b.n }, &v, &e));
+        vr_str back;
+        assert_true(vr_json_str(v, &ctx->arena, &back));
+        if (vr_utf8_check(rows[i].in, NULL))
+            assert_true(vr_str_eq(back, rows[i].in));
+        vr_buf_free(&b);
+    }
+    close_context(ctx, &h);
+}
+
+static vram_status write_document(vram_ctx *ctx)
+{
+    vr_buf b;
+    vr_json_out o;
+    vr_buf_init(&b, ctx, SIZE_MAX);
+    vr_json_begin(&o, &b);
+    vr_json_open(&o, '[');
+    for (uint64_t i = 0; i < 100; i++) {
+        vr_json_open(&o, '{');
+        vr_json_kv_u64(&o, "number", i);
+        vr_json_kv_text(&o, "text", "a\n\xff");
+        vr_json_close(&o, '}');
+    }
+    vr_json_close(&o, ']');
+    vram_status status = b.failed ? vram_last_error(ctx)->code : VRAM_OK;
+    vr_buf_free(&b);
+    return status;
+}
+
+static void survives_failed_allocations(void **state)
+{
+    (void)state;
+    assert_true(survives_failures(write_document) >= 5);
+}
+
+static void obeys_the_limit(void **state)
+{
+    (void)state;
+    hook h = { 0 };
+    vram_ctx *ctx = open_context(&h);
+    for (size_t limit = 0; limit < 40; limit++) {
+        vr_buf b;
+        vr_json_out o;
+        vr_buf_init(&b, ctx, limit);
+        vr_json_begin(&o, &b);
+        vr_json_open(&o, '[');
+        vr_json_put_text(&o, "twenty five characters...");
+        vr_json_close(&o, ']');
+        assert_int_equal(b.failed, limit < 33); /* [, new line, 2 spaces, 27, new line, ] */
+        assert_true(b.n <= limit);
+        if (b.failed)
+            assert_int_equal(vram_last_error(ctx)->code, VRAM_ELIMIT);
+        vr_buf_free(&b);
+    }
+    close_context(ctx, &h);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lays_out_with_two_spaces),
+        cmocka_unit_test(escapes_what_needs_it),
+        cmocka_unit_test(survives_failed_allocations),
+        cmocka_unit_test(obeys_the_limit),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

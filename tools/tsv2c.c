@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * tsv2c TABLE IN.tsv OUT.c: turns a table of data/ into a constant C array while building.
+ *
+ * An empty cell means unknown and sets nothing, so the field is 0 or NULL, which the readers of the tables take as
+ * unknown and never as the number 0. Everything else is strict: a column that is not in the schema below, a missing
+ * column, another number of fields, a cell that is not of its column's kind, or a key that comes twice stops the build
+ * with file and line. Lines before the header that start with '#' are comments.
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_COLUMNS = 48, MAX_LINE = 16384 };
+
+typedef enum kind {
+    TEXT,   /* C string */
+    NUMBER, /* decimal digits; the cell "0" is refused because 0 means unknown */
+    MIB,    /* the same in MiB, stored in bytes */
+    CAPABILITY, /* "8.6" sets two fields; a gfx target of AMD sets none */
+    YES_NO,
+    CHOICE  /* one of "word=C_NAME|word=C_NAME" */
+} kind;
+
+typedef struct column {
+    const char *name;
+    kind kind;
+    const char *field, *choices;
+    bool required;
+    const char *unless; /* nothing is set when this column of the row, which stands further left, is filled */
+} column;
+
+typedef struct table {
+    const char *name, *header, *type, *symbol;
+    const column *columns; /* ends with a NULL name; the first is the key */
+} table;
+
+static const column gpu_columns[] = {
+    { "id", TEXT, "id", NULL, true },
+    { "vendor", TEXT, "vendor", NULL, true },
+    { "name", TEXT, "name", NULL, true },
+    { "arch", TEXT, "arch", NULL, true },
+    { "compute_capability", CAPABILITY, "cc_major", NULL, false },
+    { "memories", NUMBER, "memories", NULL, false },
+    { "unified", YES_NO, "unified", NULL, false },
+    { "marketed_gb", NUMBER, "marketed_gb", NULL, false },
+    { "ecc_default", CHOICE, "ecc", "on=VR_ECC_ON|off=VR_ECC_OFF", false },
+    { "smi_total_mib", MIB, "smi_total_bytes", NULL, false },
+    { "cuda_total_bytes", NUMBER, "cuda_total_bytes", NULL, false },
+    { "cuda_total_mib", MIB, "cuda_total_bytes", NULL, false, "cuda_total_bytes" },
+    { "cuda_total_min_mib", MIB, "cuda_total_low", NULL, false },
+    { "cuda_total_max_mib", MIB, "cuda_total_high", NULL, false },
+    { "cuda_total_os", CHOICE, "os",
+      "linux=VR_OS_LINUX, .cuda_total_measured = true|tegra=VR_OS_TEGRA, .cuda_total_measured = true|"
+      "metal=VR_OS_METAL, .cuda_total_measured = true|windows=VR_OS_WINDOWS|unknown=VR_OS_UNKNOWN", false },
+    { "sm_count", NUMBER, "sm_count", NULL, false },
+    { "context_bytes", NUMBER, "context_bytes", NULL, false },
+    { "source", TEXT, "source", NULL, true },
+    { "notes", TEXT, "notes", NULL, false },
+    { NULL, TEXT, NULL, NULL, false },
+};
+
+#define SOFTCAPS "no=VR_SOFTCAP_NONE|off=VR_SOFTCAP_OFF|on=VR_SOFTCAP_ON"
+
+static const column architecture_columns[] = {
+    { "model_type", TEXT, "model_type", NULL, true },
+    { "wrapper", TEXT, "wrapper", NULL, false },
+    { "class_name", TEXT, "class_name", NULL, true },
+    { "norm", CHOICE, "norm", "rms=VR_NORM_RMS|rms_gemma=VR_NORM_RMS_GEMMA", true },
+    { "mlp", CHOICE, "mlp", "gated=VR_MLP_GATED|gated_fused=VR_MLP_GATED_FUSED", true },
+    { "fused_qkv", YES_NO, "fused_qkv", NULL, true },
+    { "qkv_bias", YES_NO, "qkv_bias", NULL, true },
+    { "o_bias", YES_NO, "o_bias", NULL, true },
+    { "mlp_bias", YES_NO, "mlp_bias", NULL, true },
+    { "reads_attention_bias", YES_NO, "reads_attention_bias", NULL, true },
+    { "reads_mlp_bias", YES_NO, "reads_mlp_bias", NULL, true },
+    { "reads_partial_rotary", YES_NO, "reads_partial_rotary", NULL, true },
+    { "qk_norm", YES_NO, "qk_norm", NULL, true },
+    { "sandwich_norms", YES_NO, "sandwich_norms", NULL, true },
+    { "tied", YES_NO, "tied_default", NULL, true },
+    { "embedding_scaled", YES_NO, "embedding_scaled", NULL, true },
+    { "attention_softcap", CHOICE, "attention_softcap", SOFTCAPS, true },
+    { "final_softcap", CHOICE, "final_softcap", SOFTCAPS, true },
+    { "local_rope", YES_NO, "local_rope", NULL, true },
+    { "bidirectional", YES_NO, "reads_bidirectional", NULL, true },
+    { "vocab", NUMBER, "vocab_default", NULL, true },
+    { "hidden", NUMBER, "hidden_default", NULL, true },
+    { "ffn", NUMBER, "ffn_default", NULL, true },
+    { "layers", NUMBER, "layers_default", NULL, true },
+    { "heads", NUMBER, "heads_default", NULL, true },
+    { "kv_heads", NUMBER, "kv_heads_default", NULL, false },
+    { "head_dim", NUMBER, "head_dim_default", NULL, false },
+    { "context", NUMBER, "context_default", NULL, true },
+    { "window", NUMBER, "window_default", NULL, false },
+    { "window_rule", CHOICE, "window_rule",
+      "attribute=VR_WINDOW_ATTRIBUTE|max_window_layers=VR_WINDOW_LAYERS|pattern=VR_WINDOW_PATTERN", true },
+    { "max_window_layers", NUMBER, "max_window_layers", NULL, false },
+    { "sliding_pattern", NUMBER, "sliding_pattern", NULL, false },
+    { "reads_pattern", YES_NO, "reads_pattern", NULL, true },
+    { "source", TEXT, "source", NULL, true },
+    { NULL, TEXT, NULL, NULL, false },
+};
+
+static const table tables[] = {
+    { "gpus", "device/gpus.h", "vr_gpu", "vr_gpu_table", gpu_columns },
+    { "architectures", "model/families.h", "vr_family", "vr_family_table", architecture_columns },
+};
+
+typedef struct keys {
+    char **names;
+    size_t n, room;
+} keys;
+
+static const char *input_name, *output_name;
+static unsigned long line_number;
+
+static void stop(const char *format, ...)
+{
+    va_list args;
+    fprintf(stderr, "%s:%lu: ", input_name, line_number);
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fputc('\n', stderr);
+    if (output_name != NULL)
+        remove(output_name); /* no half table may look like a finished one */
+    exit(1);
+}
+
+static void *grown(void *p, size_t bytes)
+{
+    p = realloc(p, bytes);
+    if (p == NULL)
+        stop("out of memory");
+    return p;
+}
+
+static unsigned long long number(const char *cell, const char *column_name)
+{
+    char *end = NULL;
+    if (cell[0] == '\0' || strspn(cell, "0123456789") != strlen(cell))
+        stop("column %s: \"%s\" is not a number", column_name, cell);
+    errno = 0;
+    unsigned long long value = strtoull(cell, &end, 10);
+    if (errno != 0)
+        stop("column %s: %s is too large", column_name, cell);
+    if (value == 0)
+        stop("column %s: 0 would read as unknown; leave the cell empty", column_name);
+    return value;
+}
+
+static void put_text(FILE *out, const char *s)
+{
+    fputc('"', out);
+    for (; *s != '\0'; s++) {
+        unsigned char c = (unsigned char)*s;
+        if (c == '"' || c == '\\')
+            fprintf(out, "\\%c", c);
+        else if (c < 0x20 || c > 0x7e || c == '?') /* '?': no trigraphs */
+            fprintf(out, "\\%03o", c);
+        else
+            fputc(c, out);
+    }
+    fputc('"', out);
+}
+
+static void put_capability(FILE *out, const char *cell, const char *name)
+{
+    if (strncmp(cell, "gfx", 3) == 0)
+        return;
+    char copy[32];
+    if (strlen(cell) >= sizeof copy)
+        stop("column %s: \"%s\" is too long", name, cell);
+    strcpy(copy, cell);
+    char *dot = strchr(copy, '.');
+    if (dot == NULL || strspn(dot + 1, "0123456789") != strlen(dot + 1) || dot[1] == '\0')
+        stop("column %s: \"%s\" is neither like 8.6 nor a gfx target", name, cell);
+    *dot = '\0';
+    fprintf(out, " .cc_major = %llu, .cc_minor = %lu,", number(copy, name), strtoul(dot + 1, NULL, 10));
+}
+
+static void put_choice(FILE *out, const char *cell, const column *c)
+{
+    size_t n = strlen(cell);
+    for (const char *at = c->choices; at != NULL; at = strchr(at, '|')) {
+        if (*at == '|')
+            at++;
+        if (strncmp(at, cell, n) == 0 && at[n] == '=') {
+            const char *value = at + n + 1;
+            fprintf(out, " .%s = %.*s,", c->field, (int)strcspn(value, "|"), value);
+            return;
+        }
+    }
+    stop("column %s: \"%s\" is not one of %s", c->name, cell, c->choices);
+}
+
+static void put_cell(FILE *out, const column *c, const char *cell)
+{
+    switch (c->kind) {
+    case TEXT:
+        fprintf(out, " .%s = ", c->field);
+        put_text(out, cell);
+        fputc(',', out);
+        break;
+    case NUMBER:
+        fprintf(out, " .%s = %llu,", c->field, number(cell, c->name));
+        break;
+    case MIB:
+        if (number(cell, c->name) > UINT64_MAX >> 20)
+            stop("column %s: %s MiB are too many", c->name, cell);
+        fprintf(out, " .%s = UINT64_C(%llu),", c->field, number(cell, c->name) << 20);
+        break;
+    case CAPABILITY:
+        put_capability(out, cell, c->name);
+        break;
+    case YES_NO:
+        if (strcmp(cell, "yes") != 0 && strcmp(cell, "no") != 0)
+            stop("column %s: \"%s\" is neither yes nor no", c->name, cell);
+        fprintf(out, " .%s = %s,", c->field, cell[0] == 'y' ? "true" : "false");
+        break;
+    case CHOICE:
+        put_choice(out, cell, c);
+        break;
+    }
+}
+
+/* Splits in place; returns the number of fields. */
+static size_t split(char *line, char **fields)
+{
+    size_t n = 0;
+    for (char *at = line; at != NULL; n++) {
+        if (n == MAX_COLUMNS)
+            stop("more than %d fields", MAX_COLUMNS);
+        fields[n] = at;
+        at = strchr(at, '\t');
+        if (at != NULL)
+            *at++ = '\0';
+    }
+    return n;
+}
+
+static size_t read_header(const table *t, char *line, const column **order)
+{
+    char *fields[MAX_COLUMNS];
+    size_t n = split(line, fields), n_schema = 0;
+    for (const column *c = t->columns; c->name != NULL; c++)
+        n_schema++;
+    for (size_t i = 0; i < n; i++) {
+        const column *c = t->columns;
+        while (c->name != NULL && strcmp(c->name, fields[i]) != 0)
+            c++;
+        if (c->name == NULL)
+            stop("unknown column \"%s\"", fields[i]);
+        for (size_t k = 0; k < i; k++)
+            if (order[k] == c)
+                stop("column \"%s\" comes twice", c->name);
+        order[i] = c;
+    }
+    if (n != n_schema)
+        stop("%zu columns, the table %s has %zu", n, t->name, n_schema);
+    return n;
+}
+
+static void remember(keys *k, const char *name)
+{
+    for (size_t i = 0; i < k->n; i++)
+        if (strcmp(k->names[i], name) == 0)
+            stop("\"%s\" is there twice", name);
+    if (k->n == k->room) {
+        k->room = k->room != 0 ? 2 * k->room : 64;
+        k->names = grown(k->names, k->room * sizeof *k->names);
+    }
+    k->names[k->n] = grown(NULL, strlen(name) + 1);
+    strcpy(k->names[k->n++], name);
+}
+
+static bool overruled(const column *const *order, char *const *fields, size_t i)
+{
+    for (size_t k = 0; order[i]->unless != NULL && k < i; k++)
+        if (strcmp(order[k]->name, order[i]->unless) == 0)
+            return fields[k][0] != '\0';
+    return false;
+}
+
+static void put_row(FILE *out, const table *t, const column *const *order, size_t n, char *line, keys *seen)
+{
+    char *fields[MAX_COLUMNS];
+    size_t got = split(line, fields);
+    if (got != n)
+        stop("%zu fields, the header has %zu", got, n);
+    fputs("    {", out);
+    for (size_t i = 0; i < n; i++) {
+        if (fields[i][0] == '\0' && order[i]->required)
+            stop("column %s must not be empty", order[i]->name);
+        if (fields[i][0] != '\0' && !overruled(order, fields, i))
+            put_cell(out, order[i], fields[i]);
+        if (order[i] == t->columns)
+            remember(seen, fields[i]);
+    }
+    fputs(" },\n", out);
+}
+
+/* The next line without its end; false at the end of the file. */
+static bool next_line(FILE *in, char *line)
+{
+    if (fgets(line, MAX_LINE, in) == NULL)
+        return false;
+    line_number++;
+    size_t n = strlen(line);
+    if (n == 0 || line[n - 1] != '\n')
+        stop("the line is over %d characters, holds a zero byte or lacks its end", MAX_LINE - 2);
+    line[n - 1] = '\0';
+    for (const char *c = line; *c != '\0'; c++)
+        if ((unsigned char)*c < 0x20 && *c != '\t')
+            stop("control character %d", *c);
+    return true;
+}
+
+static void convert(const table *t, FILE *in, FILE *out)
+{
+    static char line[MAX_LINE];
+    const column *order[MAX_COLUMNS];
+    size_t n = 0;
+    keys seen = { NULL, 0, 0 };
+    const char *base = strrchr(input_name, '/');
+    fprintf(out, "/* Made from %s by tools/tsv2c.c. */\n#include \"%s\"\n\nconst %s %s[] = {\n",
+            base != NULL ? base + 1 : input_name, t->header, t->type, t->symbol);
+    while (next_line(in, line)) {
+        if (n == 0 && line[0] == '#')
+            continue;
+        if (n == 0)
+            n = read_header(t, line, order);
+        else
+            put_row(out, t, order, n, line, &seen);
+    }
+    if (seen.n == 0)
+        stop("no rows");
+    fprintf(out, "};\nconst size_t %s_n = %zu;\n", t->symbol, seen.n);
+    for (size_t i = 0; i < seen.n; i++)
+        free(seen.names[i]);
+    free(seen.names);
+}
+
+int main(int argc, char **argv)
+{
+    const table *t = NULL;
+    for (size_t i = 0; argc == 4 && i < sizeof tables / sizeof *tables; i++)
+        if (strcmp(tables[i].name, argv[1]) == 0)
+            t = &tables[i];
+    if (t == NULL) {
+        fputs("usage: tsv2c gpus|architectures IN.tsv OUT.c\n", stderr);
+        return 2;
+    }
+    input_name = argv[2];
+    FILE *in = fopen(argv[2], "rb"), *out = NULL;
+    if (in == NULL)
+        stop("not readable");
+    out = fopen(argv[3], "wb");
+    if (out == NULL)
+        stop("cannot write %s", argv[3]);
+    output_name = argv[3];
+    convert(t, in, out);
+    fclose(in);
+    if (fclose(out) != 0)
+        stop("cannot write %s", argv[3]);
+    return 0;
+}
