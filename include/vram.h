@@ -114,6 +114,9 @@ VRAM_API vram_status vram_checkpoint_listed(vram_checkpoint *ck);
 VRAM_API vram_status vram_checkpoint_supply(vram_checkpoint *ck, const char *file, uint64_t offset,
                                             const void *bytes, size_t n);
 
+/* False: files that the index names are not there; what is there is counted, and reports say so. */
+VRAM_API bool vram_checkpoint_complete(const vram_checkpoint *ck);
+
 /* ---- model, workload, devices ---- */
 
 VRAM_API vram_status vram_model_new(vram_model **out, const vram_checkpoint *ck);

@@ -2,10 +2,10 @@
  *
  * tsv2c TABLE IN.tsv OUT.c: turns a table of data/ into a constant C array while building.
  *
- * An empty cell means unknown and sets nothing, so the field is 0 or NULL, which the readers of the tables take as
- * unknown and never as the number 0. Everything else is strict: a column that is not in the schema below, a missing
- * column, another number of fields, a cell that is not of its column's kind, or a key that comes twice stops the build
- * with file and line. Lines before the header that start with '#' are comments.
+ * An empty cell means unknown and sets nothing, so the field is 0 or NULL, which the readers of the tables
+ * take as unknown and never as the number 0. Everything else is strict: a column that is not in the schema
+ * below, a missing column, another number of fields, a cell that is not of its column's kind, or a key that
+ * comes twice stops the build with file and line. Lines before the header that start with '#' are comments.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -18,12 +18,12 @@
 enum { MAX_COLUMNS = 48, MAX_LINE = 16384 };
 
 typedef enum kind {
-    TEXT,   /* C string */
-    NUMBER, /* decimal digits; the cell "0" is refused because 0 means unknown */
-    MIB,    /* the same in MiB, stored in bytes */
+    TEXT,       /* C string */
+    NUMBER,     /* decimal digits; the cell "0" is refused because 0 means unknown */
+    MIB,        /* the same in MiB, stored in bytes */
     CAPABILITY, /* "8.6" sets two fields; a gfx target of AMD sets none */
     YES_NO,
-    CHOICE  /* one of "word=C_NAME|word=C_NAME" */
+    CHOICE /* one of "word=C_NAME|word=C_NAME" */
 } kind;
 
 typedef struct column {
@@ -56,7 +56,8 @@ static const column gpu_columns[] = {
     { "cuda_total_max_mib", MIB, "cuda_total_high", NULL, false },
     { "cuda_total_os", CHOICE, "os",
       "linux=VR_OS_LINUX, .cuda_total_measured = true|tegra=VR_OS_TEGRA, .cuda_total_measured = true|"
-      "metal=VR_OS_METAL, .cuda_total_measured = true|windows=VR_OS_WINDOWS|unknown=VR_OS_UNKNOWN", false },
+      "metal=VR_OS_METAL, .cuda_total_measured = true|windows=VR_OS_WINDOWS|unknown=VR_OS_UNKNOWN",
+      false },
     { "sm_count", NUMBER, "sm_count", NULL, false },
     { "context_bytes", NUMBER, "context_bytes", NULL, false },
     { "source", TEXT, "source", NULL, true },

@@ -119,7 +119,7 @@ void *vr_arena_array(vr_arena *a, size_t count, size_t size)
 
 char *vr_arena_copy(vr_arena *a, vr_str s)
 {
-    char *p = s.n == SIZE_MAX ? NULL : vr_arena_alloc(a, s.n + 1);
+    char *p = vr_arena_alloc(a, s.n < SIZE_MAX ? s.n + 1 : s.n); /* SIZE_MAX is refused there */
     if (p != NULL && s.n != 0)
         memcpy(p, s.s, s.n);
     return p;

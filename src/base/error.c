@@ -8,8 +8,8 @@
 #include <string.h>
 
 #define WARNING_TEXT ((size_t)512)
-#define WARNINGS_MAX                                                                                         \
-    ((size_t)200) /* more would be one damaged file repeating itself, and comparing is quadratic */
+/* More would be one damaged file repeating itself, and comparing them is quadratic. */
+#define WARNINGS_MAX ((size_t)200)
 
 static const char OUT_OF_MEMORY[] = "out of host memory";
 
@@ -198,20 +198,6 @@ void vram_close(vram_ctx *ctx)
     }
     vr_arena_free(&ctx->arena);
     ctx->alloc(ctx->ud, ctx, sizeof *ctx, 0);
-}
-
-/* A piece of the new error may be the old one's, which the rendering allows for; the hint is put aside here.
- */
-vram_status vram_fail(vram_ctx *ctx, const vram_error *e)
-{
-    char hint[sizeof ctx->error_hint];
-    bool hinted = e->hint != NULL;
-    render_name(hint, sizeof hint, e->hint);
-    const vr_piece text = { .kind = VR_P_STR, .str = vr_str_of(e->text) };
-    const uint64_t offset = e->offset;
-    vram_status code = vr_fail_pieces(ctx, e->code, e->file, e->has_offset ? &offset : NULL, &text, 1);
-    vr_hint(ctx, hinted ? hint : NULL);
-    return code;
 }
 
 /* ctx NULL: what vram_open could not make. */

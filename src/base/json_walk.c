@@ -15,31 +15,47 @@ static const char *past_space(const char *p, const char *end)
     return p;
 }
 
+/* What a byte can mean for skipping; tables because large headers are skipped through byte by byte. */
+enum { PLAIN, QUOTE, OPEN, CLOSE };
+static const unsigned char kinds[256] = {
+    ['"'] = QUOTE, ['{'] = OPEN, ['['] = OPEN, ['}'] = CLOSE, [']'] = CLOSE,
+};
+
+static unsigned kind_of(const char *p)
+{
+    return kinds[(unsigned char)*p];
+}
+
+static bool escaped(const char *quote)
+{
+    bool odd = false; /* ends at the opening quote at the latest */
+    while (*--quote == '\\')
+        odd = !odd;
+    return odd;
+}
+
 /* From the opening quote to behind the closing one. */
 static const char *past_string(const char *p, const char *end)
 {
-    for (p++; p < end; p++) {
-        if (*p == '"')
-            return p + 1;
-        if (*p == '\\')
-            p++;
-    }
-    return end;
+    do
+        p = memchr(p + 1, '"', (size_t)(end - p - 1));
+    while (p != NULL && escaped(p));
+    return p != NULL ? p + 1 : end;
 }
 
 static const char *past_container(const char *p, const char *end)
 {
     unsigned depth = 0;
     while (p < end) {
-        char c = *p;
-        if (c == '"') {
+        unsigned kind = kind_of(p);
+        if (kind == QUOTE) {
             p = past_string(p, end);
             continue;
         }
         p++;
-        if (c == '{' || c == '[')
+        if (kind == OPEN)
             depth++;
-        else if ((c == '}' || c == ']') && --depth == 0)
+        else if (kind == CLOSE && --depth == 0)
             break;
     }
     return p;
@@ -211,11 +227,30 @@ bool vr_json_get(vr_json object, const char *path, vr_json *out)
     return true;
 }
 
+/* Up to 19 plain digits, which cannot overflow: nearly every number there is, so they do not take the long
+ * way. */
+static bool plain_digits(vr_str s, uint64_t *out)
+{
+    uint64_t value = 0;
+    if (s.n > 19)
+        return false;
+    for (size_t i = 0; i < s.n; i++) {
+        unsigned digit = (unsigned)(unsigned char)s.s[i] - '0';
+        if (digit > 9)
+            return false;
+        value = value * 10 + digit;
+    }
+    *out = value;
+    return true;
+}
+
 bool vr_json_u64(vr_json v, uint64_t *out)
 {
     vr_decimal d;
     if (v.type != VR_JSON_NUMBER)
         return false;
+    if (plain_digits(v.text, out))
+        return true;
     bool negative = v.text.s[0] == '-';
     if (vr_decimal_scan((vr_str){ v.text.s + negative, v.text.n - negative }, &d) == 0)
         return false;

@@ -144,9 +144,16 @@ static bool scale_by(const vr_decimal *d, uint64_t unit, uint64_t *out, bool *wh
     return true;
 }
 
-/* Length of the separator or digit run at the start with the separators taken out; SIZE_MAX when one is
- * misplaced.
- * "_" may stand between any digits, "," only before groups of three: "1,5" is somebody's decimal comma. */
+/* "_" may stand between any digits, "," only before groups of three: "1,5" is somebody's decimal comma.
+ * group: how many digits stand since the last comma. */
+static bool well_placed(vr_str s, size_t at, bool comma, size_t group)
+{
+    if (at == 0 || at + 1 >= s.n || !is_digit(s.s[at - 1]) || !is_digit(s.s[at + 1]))
+        return false;
+    return s.s[at] != ',' || (comma ? group == 3 : group <= 3);
+}
+
+/* Copies the digits at the start without their separators, *used of s in all; SIZE_MAX: one is misplaced. */
 static size_t strip_groups(vr_str s, char *out, size_t *used)
 {
     size_t n = 0, group = 0, i = 0;
@@ -157,9 +164,7 @@ static size_t strip_groups(vr_str s, char *out, size_t *used)
             group++;
             continue;
         }
-        bool between = i > 0 && is_digit(s.s[i - 1]) && i + 1 < s.n && is_digit(s.s[i + 1]);
-        bool misplaced = s.s[i] == ',' && (comma ? group != 3 : group > 3);
-        if (!between || misplaced)
+        if (!well_placed(s, i, comma, group))
             return SIZE_MAX;
         if (s.s[i] == ',') {
             comma = true;
@@ -274,11 +279,6 @@ bool vr_parse_bytes(vr_str s, uint64_t *out)
         return false;
     *out = v;
     return true;
-}
-
-bool vram_parse_bytes(const char *text, uint64_t *out)
-{
-    return vr_parse_bytes(vr_str_of(text), out);
 }
 
 bool vram_parse_bytes(const char *text, uint64_t *out)

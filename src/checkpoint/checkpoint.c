@@ -211,6 +211,8 @@ static vram_status read_index(vram_checkpoint *ck)
     if (l->files_known)
         return VRAM_OK;
     VR_TRY(vr_whole_text(ck, l->index, &l->index_text));
+    if (l->n_wants > 0)
+        return VRAM_MORE; /* faults of the configuration come first, however the bytes come */
     VR_TRY(vr_index_read(ck, l->index_text));
     l->files_known = true;
     return VRAM_OK;
@@ -318,4 +320,9 @@ vram_status vram_checkpoint_step(vram_checkpoint *ck)
         l->n_wants = 0;
     }
     return s;
+}
+
+bool vram_checkpoint_complete(const vram_checkpoint *ck)
+{
+    return !ck->incomplete;
 }

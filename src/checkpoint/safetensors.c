@@ -36,55 +36,69 @@ static vram_status beyond_file(vram_checkpoint *ck, const vr_input *in, uint64_t
     return s;
 }
 
-static vram_status read_length(vram_checkpoint *ck, vr_input *in)
+static uint64_t length_of(const vr_input *in)
 {
     unsigned char bytes[LENGTH_BYTES];
-    uint64_t n = 0, end = 0;
+    uint64_t n = 0;
     vr_view_copy(&in->view, 0, (char *)bytes, LENGTH_BYTES);
     for (int i = LENGTH_BYTES; i-- > 0;)
         n = n << 8 | bytes[i];
-    if (!vr_add(n, LENGTH_BYTES, &end) || end > in->size)
+    return n;
+}
+
+static bool good_length(const vram_checkpoint *ck, const vr_input *in, uint64_t n)
+{
+    return n > 0 && n <= VR_MAX_HEADER_BYTES && n <= in->size - LENGTH_BYTES &&
+           n <= VR_MAX_HEADERS_BYTES - ck->loading->headers_bytes;
+}
+
+static vram_status bad_length(vram_checkpoint *ck, const vr_input *in, uint64_t n)
+{
+    if (in->size < LENGTH_BYTES)
+        return too_short(ck, in);
+    if (n > in->size - LENGTH_BYTES)
         return beyond_file(ck, in, n);
     if (n > VR_MAX_HEADER_BYTES)
         return vr_fail_at(ck->ctx, VRAM_ELIMIT, in->name, 0, T("the header has "), GROUPED(n),
                           T(" bytes, over the format's limit of "), GROUPED(VR_MAX_HEADER_BYTES));
     if (n == 0)
         return vr_fail_at(ck->ctx, VRAM_EFORMAT, in->name, 0, T("the header has no bytes"));
-    ck->loading->headers_bytes += n;
-    if (ck->loading->headers_bytes > VR_MAX_HEADERS_BYTES)
-        return vr_fail_at(ck->ctx, VRAM_ELIMIT, in->name, 0, T("the headers of all files have over "),
-                          GROUPED(VR_MAX_HEADERS_BYTES), T(" bytes"));
-    in->header_bytes = n;
-    return VRAM_OK;
+    return vr_fail_at(ck->ctx, VRAM_ELIMIT, in->name, 0, T("the headers of all files have over "),
+                      GROUPED(VR_MAX_HEADERS_BYTES), T(" bytes"));
 }
 
 /* Before 100 MB are fetched, a look at whether it is a header at all. */
-static vram_status check_start(vram_checkpoint *ck, const vr_input *in)
+static bool good_start(const vr_input *in)
 {
-    char c = '\0';
-    if (vr_view_known(&in->view, LENGTH_BYTES) == LENGTH_BYTES)
-        return VRAM_OK;
-    vr_view_copy(&in->view, LENGTH_BYTES, &c, 1);
-    if (c == '{')
-        return VRAM_OK;
-    return vr_fail_at(ck->ctx, VRAM_EFORMAT, in->name, LENGTH_BYTES, T("the header does not begin with '{'"));
+    char c = '{';
+    if (vr_view_known(&in->view, LENGTH_BYTES) > LENGTH_BYTES)
+        vr_view_copy(&in->view, LENGTH_BYTES, &c, 1);
+    return c == '{';
 }
 
+/* While something before this file is still wanted, the faults of that come first: which error is reported must not
+ * depend on the pieces in which the bytes come. So a fault here then waits. */
 vram_status vr_safetensors_probe(vram_checkpoint *ck, vr_input *in)
 {
-    bool known = false;
-    if (in->size < LENGTH_BYTES)
-        return too_short(ck, in);
-    if (in->header_bytes == 0) {
-        uint64_t guess = in->size < ck->loading->guess ? in->size : ck->loading->guess;
-        VR_TRY(vr_want_bytes(ck, in, 0, LENGTH_BYTES, guess, &known));
+    vr_loading *l = ck->loading;
+    bool known = false, waits = l->n_wants > 0;
+    uint64_t n = in->header_bytes;
+    if (n == 0 && in->size >= LENGTH_BYTES) {
+        VR_TRY(vr_want_bytes(ck, in, 0, LENGTH_BYTES, in->size < l->guess ? in->size : l->guess, &known));
         if (!known)
             return VRAM_MORE;
-        VR_TRY(read_length(ck, in));
+        n = length_of(in);
     }
-    uint64_t end = LENGTH_BYTES + in->header_bytes;
-    VR_TRY(vr_want_bytes(ck, in, 0, end, end, &known));
-    VR_TRY(check_start(ck, in));
+    if (in->header_bytes == 0 && (in->size < LENGTH_BYTES || !good_length(ck, in, n)))
+        return waits ? VRAM_MORE : bad_length(ck, in, n);
+    if (in->header_bytes == 0)
+        l->headers_bytes += n;
+    in->header_bytes = n;
+    VR_TRY(vr_want_bytes(ck, in, 0, LENGTH_BYTES + n, LENGTH_BYTES + n, &known));
+    if (!good_start(in))
+        return waits ? VRAM_MORE
+                     : vr_fail_at(ck->ctx, VRAM_EFORMAT, in->name, LENGTH_BYTES,
+                                  T("the header does not begin with '{'"));
     return known ? VRAM_OK : VRAM_MORE;
 }
 
@@ -138,7 +152,7 @@ static vram_status read_dtype(const reader *r, vr_walk *w, vr_str name, vr_tenso
 static uint64_t *keep_dims(vram_checkpoint *ck, const uint64_t *dims, size_t n)
 {
     vr_loading *l = ck->loading;
-    if (n > l->dims_left) {
+    if (l->dims == NULL || n > l->dims_left) {
         size_t room = 2048;
         l->dims = VR_ARRAY(&ck->arena, uint64_t, room);
         l->dims_left = l->dims == NULL ? 0 : room;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Built-in examples: the header of a checkpoint and its config.json, made from the published shape of a model in the
- * order of its module tree (Qwen2ForCausalLM of transformers). A header is all that an answer needs, so a checkpoint of
- * 15 GB fits into 40 KB of memory and nothing is downloaded.
+ * Built-in examples: the header of a checkpoint and its config.json, made from the published shape of a model
+ * in the order of its module tree (Qwen2ForCausalLM of transformers). A header is all that an answer needs,
+ * so a checkpoint of 15 GB fits into 40 KB of memory and nothing is downloaded.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -108,12 +108,14 @@ static void put_config(text *t, const shape *s)
 {
     char config[768];
 
-    snprintf(config, sizeof config,
-             "{\"architectures\":[\"Qwen2ForCausalLM\"],\"model_type\":\"qwen2\",\"num_hidden_layers\":%u,"
-             "\"hidden_size\":%u,\"intermediate_size\":%u,\"num_attention_heads\":%u,\"num_key_value_heads\":%u,"
-             "\"vocab_size\":%u,\"max_position_embeddings\":%u,\"tie_word_embeddings\":%s,"
-             "\"use_sliding_window\":false,\"torch_dtype\":\"bfloat16\"}",
-             s->layers, s->hidden, s->ffn, s->heads, s->kv_heads, s->vocab, s->context, s->tied ? "true" : "false");
+    snprintf(
+        config, sizeof config,
+        "{\"architectures\":[\"Qwen2ForCausalLM\"],\"model_type\":\"qwen2\",\"num_hidden_layers\":%u,"
+        "\"hidden_size\":%u,\"intermediate_size\":%u,\"num_attention_heads\":%u,\"num_key_value_heads\":%u,"
+        "\"vocab_size\":%u,\"max_position_embeddings\":%u,\"tie_word_embeddings\":%s,"
+        "\"use_sliding_window\":false,\"torch_dtype\":\"bfloat16\"}",
+        s->layers, s->hidden, s->ffn, s->heads, s->kv_heads, s->vocab, s->context,
+        s->tied ? "true" : "false");
     put(t, config);
 }
 
@@ -147,8 +149,8 @@ static vram_status supply(vram_checkpoint *ck, const vram_want *w, const char *c
     return vram_checkpoint_supply(ck, w->file, w->offset, bytes + w->offset, n - w->offset);
 }
 
-static vram_status feed(vram_checkpoint *ck, const char *config, size_t n_config, const char *header, size_t n_header,
-                        uint64_t data)
+static vram_status feed(vram_checkpoint *ck, const char *config, size_t n_config, const char *header,
+                        size_t n_header, uint64_t data)
 {
     vram_status s = VRAM_MORE;
     const vram_want *wants;

@@ -32,7 +32,8 @@ typedef struct cli_table {
 void cli_table_of(cli_table *out, const char *command);
 /* Takes the next space-separated word of *list into `word`; false at the end or when it is too long. */
 bool cli_word(const char **list, char *word, size_t room);
-/* The long and the one-letter name of an option, each "" when it has none; aliases: the rest, space-separated. */
+/* The long and the one-letter name of an option, each "" when it has none; aliases: the rest,
+ * space-separated. */
 typedef struct cli_names {
     char long_name[48], short_name[4], aliases[128];
 } cli_names;
@@ -55,7 +56,8 @@ typedef struct cli {
     vram_style style;
     vram_ctx *ctx;
     vram_io *io;
-    char *keep; /* bytes that the context borrows */
+    size_t n_warned; /* warnings shown already */
+    char *keep;      /* bytes that the context borrows */
 } cli;
 
 typedef struct cli_command {
@@ -83,8 +85,9 @@ void cli_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void cli_warning(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void cli_hint(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The context's last error with its file, offset and hint; returns the exit status that belongs to it. */
-int cli_fail(const cli *c);
-void cli_show_warnings(const cli *c);
+int cli_fail(cli *c);
+/* Those that were not shown yet. */
+void cli_show_warnings(cli *c);
 /* Of `names` the one most like `word`, or NULL when none is near. */
 const char *cli_nearest(const char *word, const char *const *names, size_t n);
 
@@ -100,7 +103,7 @@ void cli_wrap(FILE *to, const char *text, size_t at, size_t indent, size_t width
 
 /* ---- what several commands do ---- */
 
-vram_status cli_open_model(cli *c, const char *name, vram_model **out);
+vram_status cli_open_checkpoint(cli *c, const char *name, vram_checkpoint **out);
 vram_status cli_device(cli *c, const char *query, const char *free_bytes, vram_device **out);
 /* Exit status of a verdict; a warning when it is tight. */
 int cli_verdict_status(const cli *c, vram_verdict v);
@@ -113,7 +116,8 @@ void cli_print_overview(FILE *to);
 /* ---- the built-in examples ---- */
 
 size_t cli_examples(const char *const **names);
-/* Supplies the headers of an example; *keep must be freed after the context is closed. VRAM_ENOTFOUND: no such example. */
+/* Supplies the headers of an example; *keep must be freed after the context is closed. VRAM_ENOTFOUND: no
+ * such example. */
 vram_status cli_example_open(vram_checkpoint **out, vram_ctx *ctx, const char *name, char **keep);
 
 #endif

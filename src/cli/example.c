@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * `vram example`: the main job on a built-in example, without files or network. A 15 GB model meets a card of 12 GB.
+ * `vram example`: the main job on a built-in example, without files or network. A 15 GB model meets a card of
+ * 12 GB.
  */
 #include <string.h>
 
@@ -8,8 +9,8 @@
 
 #define MODEL "example:qwen2.5-7b"
 
-static const char *const story[] = { "--gpu", "rtx-3060-12gb", "--device-map", "none", "--dtype", "bf16", "--context",
-                                     "4096" };
+static const char *const story[] = { "--gpu",   "rtx-3060-12gb", "--device-map", "none",
+                                     "--dtype", "bf16",          "--context",    "4096" };
 
 #define STORY_WORDS (sizeof story / sizeof *story)
 
@@ -61,8 +62,10 @@ const cli_command cli_example_command = {
     .name = "example",
     .operands = "",
     .summary = "the main job on a built-in example: a 15 GB model meets a 12 GB card",
-    .description = "Runs vram fit on Qwen2.5-7B and an RTX 3060 of 12 GB, from headers that are built in: no file, no "
-                   "network, no GPU. The names example:qwen2.5-7b and example:qwen2.5-1.5b work wherever a model is named.",
+    .description =
+        "Runs vram fit on Qwen2.5-7B and an RTX 3060 of 12 GB, from headers that are built in: no file, no "
+        "network, no GPU. The names example:qwen2.5-7b and example:qwen2.5-1.5b work wherever a model is "
+        "named.",
     .examples = "vram example\n"
                 "vram fit example:qwen2.5-1.5b --gpu 8GiB",
     .least = 0,

@@ -22,6 +22,7 @@ static vram_status set_workload(cli *c, vram_workload *w)
 static vram_status answer(cli *c, const char *name, vram_fit **out)
 {
     const char *query = cli_value(c, "gpu");
+    vram_checkpoint *checkpoint = NULL;
     vram_model *model = NULL;
     vram_workload *workload = NULL;
     vram_device *device = NULL;
@@ -32,7 +33,9 @@ static vram_status answer(cli *c, const char *name, vram_fit **out)
     if (s == VRAM_OK && query != NULL)
         s = cli_device(c, query, cli_value(c, "free"), &device);
     if (s == VRAM_OK)
-        s = cli_open_model(c, name, &model);
+        s = cli_open_checkpoint(c, name, &checkpoint);
+    if (s == VRAM_OK)
+        s = vram_model_new(&model, checkpoint);
     if (s == VRAM_OK)
         s = vram_fit_new(out, model, workload, (const vram_device *const *)&device, query != NULL ? 1 : 0);
     return s;
@@ -67,10 +70,11 @@ const cli_command cli_fit_command = {
     .name = "fit",
     .operands = "MODEL",
     .summary = "will it fit: where every byte goes, how it would die, what to change",
-    .description =
-        "Plays the engine's own allocations on an exact model of its allocator, from the checkpoint's headers alone. "
-        "MODEL is a directory with config.json and *.safetensors, one such file, or a built-in example (example:NAME). "
-        "Without --gpu it says on which cards the model fits.",
+    .description = "Plays the engine's own allocations on an exact model of its allocator, from the "
+                   "checkpoint's headers alone. "
+                   "MODEL is a directory with config.json and *.safetensors, one such file, or a built-in "
+                   "example (example:NAME). "
+                   "Without --gpu it says on which cards the model fits.",
     .examples = "vram fit ./Qwen2.5-7B-Instruct --gpu rtx-3060-12gb\n"
                 "vram fit ./Qwen2.5-7B-Instruct --gpu 24GiB --context 16K --sequences 4\n"
                 "vram fit example:qwen2.5-7b --gpu \"4090\" --free 21.5GiB --json",

@@ -45,7 +45,8 @@ const cli_command cli_gpus_command = {
     .name = "gpus",
     .operands = "[WORD...]",
     .summary = "the table of cards: the size on the box, in nvidia-smi, and for programs",
-    .description = "Lists the cards whose id or name holds every WORD. A card has three sizes: the number on the box, what "
+    .description = "Lists the cards whose id or name holds every WORD. A card has three sizes: the number on "
+                   "the box, what "
                    "nvidia-smi shows, and what CUDA gives to programs. The last one counts.",
     .examples = "vram gpus\n"
                 "vram gpus 4090\n"

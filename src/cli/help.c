@@ -27,7 +27,8 @@ static void print_option(FILE *to, const vram_option *o)
     snprintf(text, sizeof text, "%s%s%s%s%s%s%s%s%s%s", o->help, o->choices != NULL ? " One of " : "",
              o->choices != NULL ? o->choices : "", o->choices != NULL ? "." : "",
              o->fallback != NULL ? " Default: " : "", o->fallback != NULL ? o->fallback : "",
-             o->fallback != NULL ? "." : "", *aliases != '\0' ? " Also " : "", aliases, *aliases != '\0' ? "." : "");
+             o->fallback != NULL ? "." : "", *aliases != '\0' ? " Also " : "", aliases,
+             *aliases != '\0' ? "." : "");
     cli_wrap(to, text, COLUMN, COLUMN, WIDTH);
 }
 
@@ -61,8 +62,8 @@ void cli_print_help(FILE *to, const cli_command *command)
 
 void cli_print_overview(FILE *to)
 {
-    fprintf(to, "vram says whether a model fits a GPU, where every byte goes, how a load would die,\n"
-                "and what to change. It reads headers only: nothing is loaded, no GPU is needed.\n\n");
+    fprintf(to, "vram says whether a model fits a GPU, where every byte goes, how a load would\n"
+                "die, and what to change. It reads headers: nothing is loaded, no GPU is needed.\n\n");
     for (size_t i = 0; cli_command_at(i) != NULL; i++) {
         const cli_command *command = cli_command_at(i);
         char left[48];
@@ -72,8 +73,8 @@ void cli_print_overview(FILE *to)
     }
     fprintf(to, "\nStart with  vram example\n"
                 "Options of a command:  vram help COMMAND\n"
-                "Exit status: 0 it fits or done, 1 it does not, 2 wrong usage, 3 damaged or unknown,\n"
-                "             4 not reachable, 5 out of memory or a bug\n");
+                "Exit status: 0 it fits, or done; 1 it does not; 2 wrong usage; 3 damaged input or\n"
+                "             unknown; 4 not reachable; 5 out of memory or a bug\n");
 }
 
 static int run(cli *c)

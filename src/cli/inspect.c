@@ -6,20 +6,30 @@
 
 static int run(cli *c)
 {
+    vram_checkpoint *checkpoint = NULL;
     vram_model *model = NULL;
-    vram_status s = cli_open_model(c, c->operands[0], &model);
+    vram_status s = cli_open_checkpoint(c, c->operands[0], &checkpoint);
 
     if (s == VRAM_OK)
+        s = vram_model_new(&model, checkpoint);
+    if (s == VRAM_OK)
         s = vram_inspect_render(model, &c->style, cli_write, NULL);
-    return s == VRAM_OK ? CLI_YES : cli_fail(c);
+    if (s != VRAM_OK)
+        return cli_fail(c);
+    if (vram_checkpoint_complete(checkpoint))
+        return CLI_YES;
+    cli_show_warnings(c);
+    cli_error("%s: incomplete: files that its index names are not there", c->operands[0]);
+    return CLI_UNKNOWN;
 }
 
 const cli_command cli_inspect_command = {
     .name = "inspect",
     .operands = "MODEL",
     .summary = "what is in the checkpoint: tensors, types, bytes by part, cost of a token",
-    .description = "Reads the headers of a checkpoint and nothing else of it. MODEL is a directory with config.json and "
-                   "*.safetensors, one such file, or a built-in example (example:NAME).",
+    .description =
+        "Reads the headers of a checkpoint and nothing else of it. MODEL is a directory with config.json and "
+        "*.safetensors, one such file, or a built-in example (example:NAME).",
     .examples = "vram inspect ./Qwen2.5-7B-Instruct\n"
                 "vram inspect ./Qwen2.5-7B-Instruct --tensors | sort -n | tail\n"
                 "vram inspect ./Qwen2.5-7B-Instruct --json | jq .checkpoint_bytes",

@@ -30,7 +30,8 @@ static char *read_all(cli *c, const char *name, FILE *from, size_t *n)
         if (more == NULL) {
             free(bytes);
             fail_file(c, name, room < FILE_MOST ? VRAM_ENOMEM : VRAM_ELIMIT,
-                      room < FILE_MOST ? "out of host memory" : "is over 16 MiB, more than a file of scenarios needs");
+                      room < FILE_MOST ? "out of host memory"
+                                       : "is over 16 MiB, more than a file of scenarios needs");
             return NULL;
         }
         bytes = more;
@@ -97,9 +98,11 @@ const cli_command cli_ledger_command = {
     .name = "ledger",
     .operands = "",
     .summary = "the same from bare numbers, several scenarios and card sizes side by side",
-    .description = "Six categories from the numbers that are given; what they do not tell is not counted and is called so. "
-                   "The verdict is over what is counted. Flags win over the file of scenarios (- is standard input).",
-    .examples = "vram ledger --params 7e9 --context 4096 --kv-bytes-per-token 524288 --overhead 0.2 --gpu-memory-gib 24\n"
+    .description =
+        "Six categories from the numbers that are given; what they do not tell is not counted and is called "
+        "so. "
+        "The verdict is over what is counted. Flags win over the file of scenarios (- is standard input).",
+    .examples = "vram ledger --params 7B --context 4K --kv-bytes-per-token 512KiB --gpu-memory-gib 24\n"
                 "vram ledger --params 7B --mode train --gpu-memory-gib 24,80\n"
                 "vram ledger --scenario plans.json --gpu-memory-gib 24,80 --json",
     .least = 0,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The command `vram`: finds the command, reads its options, runs it, and makes sure that what it wrote has arrived.
+ * The command `vram`: finds the command, reads its options, runs it, and makes sure that what it wrote has
+ * arrived.
  */
 #include <stdlib.h>
 #include <string.h>

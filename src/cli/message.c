@@ -7,11 +7,16 @@
 
 #include "cli.h"
 
+/* Names come from files and the command line: what would steer a terminal becomes "?". */
 static void say(const char *kind, const char *format, va_list args)
 {
-    fprintf(stderr, "vram: %s: ", kind);
-    vfprintf(stderr, format, args);
-    fputc('\n', stderr);
+    char text[2048];
+
+    vsnprintf(text, sizeof text, format, args);
+    for (char *c = text; *c != '\0'; c++)
+        if ((unsigned char)*c < 0x20 || *c == 0x7f)
+            *c = '?';
+    fprintf(stderr, "vram: %s: %s\n", kind, text);
 }
 
 void cli_error(const char *format, ...)
@@ -41,10 +46,13 @@ void cli_hint(const char *format, ...)
     va_end(args);
 }
 
-int cli_fail(const cli *c)
+int cli_fail(cli *c)
 {
     const vram_error *e = vram_last_error(c->ctx);
 
+    if (ferror(stdout))
+        return CLI_UNREACHABLE; /* told once, by cli_finish_output */
+    cli_show_warnings(c);
     if (e->file != NULL && e->has_offset)
         cli_error("%s: byte %llu: %s", e->file, (unsigned long long)e->offset, e->text);
     else if (e->file != NULL)
@@ -56,16 +64,16 @@ int cli_fail(const cli *c)
     return vram_exit_status(e->code);
 }
 
-void cli_show_warnings(const cli *c)
+void cli_show_warnings(cli *c)
 {
     const vram_warning *w;
     size_t n = vram_warnings(c->ctx, &w);
 
-    for (size_t i = 0; i < n; i++) {
-        if (w[i].file != NULL)
-            cli_warning("%s: %s", w[i].file, w[i].text);
+    for (; c->n_warned < n; c->n_warned++) {
+        if (w[c->n_warned].file != NULL)
+            cli_warning("%s: %s", w[c->n_warned].file, w[c->n_warned].text);
         else
-            cli_warning("%s", w[i].text);
+            cli_warning("%s", w[c->n_warned].text);
     }
 }
 

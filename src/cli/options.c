@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * One table of options for each command: rows of the command line and rows of the library's settings. The same table is
- * read by the parser (getopt_long), help, completion and manual.
+ * One table of options for each command: rows of the command line and rows of the library's settings. The
+ * same table is read by the parser (getopt_long), help, completion and manual.
  */
 #define _GNU_SOURCE
 #include <getopt.h>
@@ -18,14 +18,16 @@ static const struct {
         "The card: an id or a part of its name (see vram gpus), or a bare size such as 24GiB.", "fit", 0, 0 },
       "the card" },
     { { "free", "--free", VRAM_OPT_BYTES, "BYTES", NULL, "all that CUDA gives",
-        "Bytes free on the card before this program starts, as nvidia-smi shows them: 11.5GiB.", "fit", 0, 0 },
+        "Bytes free on the card before this program starts, as nvidia-smi shows them: 11.5GiB.", "fit", 0,
+        0 },
       "the card" },
-    { { "strict", "--strict", VRAM_OPT_FLAG, NULL, NULL, NULL, "A tight fit is a failure: exit status 1.", "fit ledger",
-        0, 0 },
+    { { "strict", "--strict", VRAM_OPT_FLAG, NULL, NULL, NULL, "A tight fit is a failure: exit status 1.",
+        "fit ledger", 0, 0 },
       "the answer" },
     { { "tensors", "--tensors", VRAM_OPT_FLAG, NULL, NULL, NULL, "Lists every tensor.", "inspect", 0, 0 },
       "the answer" },
-    { { "json", "--json", VRAM_OPT_FLAG, NULL, NULL, NULL, "Writes JSON, bytes exact.", "fit inspect ledger gpus", 0, 0 },
+    { { "json", "--json", VRAM_OPT_FLAG, NULL, NULL, NULL, "Writes JSON, bytes exact.",
+        "fit inspect ledger gpus", 0, 0 },
       "the answer" },
     { { "verbose", "--verbose -v", VRAM_OPT_FLAG, NULL, NULL, NULL,
         "Shows the details: every figure to the byte with its formula, the course of the run, all changes.",
@@ -143,8 +145,8 @@ static void add_name(names *g, const cli_row *row, int value, const char *word)
         return;
     }
     g->known[g->n] = g->text[g->n];
-    g->longs[g->n] = (struct option){ g->text[g->n] + (word[1] == '-' ? 2 : 1), flag ? no_argument : required_argument,
-                                      NULL, value };
+    g->longs[g->n] = (struct option){ g->text[g->n] + (word[1] == '-' ? 2 : 1),
+                                      flag ? no_argument : required_argument, NULL, value };
     g->n++;
 }
 
@@ -213,17 +215,17 @@ static bool is_choice(const char *choices, const char *value)
 static int check(const cli_row *row, const char *value)
 {
     uint64_t bytes;
-    cli_names names;
+    cli_names called;
 
     if (row->from != CLI_OWN)
         return CLI_YES;
-    cli_names_of(&names, row->option);
+    cli_names_of(&called, row->option);
     if (row->option->type == VRAM_OPT_CHOICE && !is_choice(row->option->choices, value)) {
-        cli_error("%s '%s': must be one of %s", names.long_name, value, row->option->choices);
+        cli_error("%s '%s': must be one of %s", called.long_name, value, row->option->choices);
         return CLI_USAGE;
     }
     if (row->option->type == VRAM_OPT_BYTES && (!vram_parse_bytes(value, &bytes) || bytes == 0)) {
-        cli_error("%s '%s': must be a size, like 11.5GiB or 12348030976", names.long_name, value);
+        cli_error("%s '%s': must be a size, like 11.5GiB or 12348030976", called.long_name, value);
         return CLI_USAGE;
     }
     return CLI_YES;
@@ -254,7 +256,8 @@ int cli_parse(cli *c, int argc, char **argv)
     while ((value = getopt_long_only(argc, argv, g.shorts, g.longs, NULL)) != -1) {
         if (value == '?' || value == ':')
             return bad_option(c, &g, value, argv);
-        const cli_row *row = value >= FIRST_VALUE ? &c->table.rows[value - FIRST_VALUE] : g.row_of_short[value & 127];
+        const cli_row *row =
+            value >= FIRST_VALUE ? &c->table.rows[value - FIRST_VALUE] : g.row_of_short[value & 127];
         status = check(row, optarg != NULL ? optarg : "");
         if (status != CLI_YES)
             return status;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * stdout: what it can show, and whether all of it arrived. https://no-color.org; COLUMNS wins over the terminal's own
- * width, as in git and less.
+ * stdout: what it can show, and whether all of it arrived. https://no-color.org; COLUMNS wins over the
+ * terminal's own width, as in git and less.
  */
 #define _DEFAULT_SOURCE
 #include <errno.h>
@@ -16,10 +16,16 @@
 #define WIDTH_MOST 400
 #define WIDTH_USUAL 80
 
+static int write_errno; /* of the first write that failed */
+
 int cli_write(void *ud, const void *bytes, size_t n)
 {
     (void)ud;
-    return fwrite(bytes, 1, n, stdout) == n ? 0 : 1;
+    errno = 0;
+    if (fwrite(bytes, 1, n, stdout) == n)
+        return 0;
+    write_errno = errno;
+    return 1;
 }
 
 int cli_finish_output(int status)
@@ -27,8 +33,11 @@ int cli_finish_output(int status)
     errno = 0;
     if (fflush(stdout) == 0 && !ferror(stdout))
         return status;
-    if (errno != EPIPE)
-        cli_error("the output could not be written: %s", errno != 0 ? strerror(errno) : "unknown reason");
+    if (write_errno == 0)
+        write_errno = errno;
+    if (write_errno != EPIPE)
+        cli_error("the output could not be written: %s",
+                  write_errno != 0 ? strerror(write_errno) : "unknown reason");
     return CLI_UNREACHABLE;
 }
 

@@ -30,18 +30,20 @@ static vram_status not_here(cli *c, const char *name)
         return refuse(c, text, "download config.json and the *.safetensors files and name their directory");
     }
     if (starts(name, "ollama:") || starts(name, "hf:")) {
-        snprintf(text, sizeof text, "'%.200s': such stores are not read yet, only files and directories", name);
+        snprintf(text, sizeof text, "'%.200s': such stores are not read yet, only files and directories",
+                 name);
         return refuse(c, text, "a built-in example works at once: vram fit example:qwen2.5-7b");
     }
     snprintf(text, sizeof text, "'%.200s': there is no such file or directory", name);
     if (slash == NULL || slash == name || *name == '.' || strchr(slash + 1, '/') != NULL)
         return refuse(c, text, "a built-in example works at once: vram fit example:qwen2.5-7b");
-    snprintf(hint, sizeof hint, "names of the hub are not read yet: hf download %.100s --local-dir %.100s, then vram %s %.100s",
+    snprintf(hint, sizeof hint,
+             "names of the hub are not read yet: hf download %.100s --local-dir %.100s, then vram %s %.100s",
              name, slash + 1, c->command->name, slash + 1);
     return refuse(c, text, hint);
 }
 
-static vram_status open_checkpoint(cli *c, const char *name, vram_checkpoint **out)
+vram_status cli_open_checkpoint(cli *c, const char *name, vram_checkpoint **out)
 {
     struct stat st;
 
@@ -50,14 +52,6 @@ static vram_status open_checkpoint(cli *c, const char *name, vram_checkpoint **o
     if (starts(name, "example:"))
         return cli_example_open(out, c->ctx, name + strlen("example:"), &c->keep);
     return not_here(c, name);
-}
-
-vram_status cli_open_model(cli *c, const char *name, vram_model **out)
-{
-    vram_checkpoint *ck = NULL;
-    vram_status s = open_checkpoint(c, name, &ck);
-
-    return s == VRAM_OK ? vram_model_new(out, ck) : s;
 }
 
 vram_status cli_device(cli *c, const char *query, const char *free_bytes, vram_device **out)

@@ -48,7 +48,17 @@ static uint64_t known_context(const vr_gpu *gpu)
     return gpu->context_bytes != 0 ? gpu->context_bytes : by_formula(gpu);
 }
 
-/* Cards between `low` and `high` GB on the box. */
+/* HBM parts read 4 to 20 % above the fit, one 4 % below (V100, A100, H100, B200); the others within 4 MiB of
+ * it as long as no display hangs on the card. */
+static vr_range banded(const vr_gpu *gpu, uint64_t c)
+{
+    if (gpu->context_bytes == 0 && vr_gpu_has_hbm(gpu))
+        return (vr_range){ c, vr_mul_div(c, 95, 100), vr_mul_div(c, 120, 100), VR_BASIS_FORMULA };
+    return (vr_range){ c, vr_sub_floor(c, CONSUMER_BAND), c + CONSUMER_BAND,
+                       gpu->context_bytes != 0 ? VR_BASIS_TABLE : VR_BASIS_FORMULA };
+}
+
+/* Over the cards between `low` and `high` GB on the box. */
 static bool range_over(vr_range *out, uint64_t low, uint64_t high)
 {
     size_t n;
@@ -58,8 +68,9 @@ static bool range_over(vr_range *out, uint64_t low, uint64_t high)
         uint64_t c = known_context(&g[i]);
         if (c == 0 || g[i].marketed_gb < low || g[i].marketed_gb > high)
             continue;
-        out->low = c < out->low ? c : out->low;
-        out->high = c > out->high ? c : out->high;
+        vr_range r = banded(&g[i], c);
+        out->low = r.low < out->low ? r.low : out->low;
+        out->high = r.high > out->high ? r.high : out->high;
     }
     if (out->high == 0)
         return false;
@@ -71,13 +82,12 @@ vr_range vr_context_of_size(uint64_t usable_bytes)
 {
     vr_range r;
     uint64_t gb = usable_bytes / VR_GIB + (usable_bytes % VR_GIB >= VR_GIB / 2 ? 1 : 0);
-    if (!range_over(&r, gb, gb) && !range_over(&r, gb - gb / 4, vr_add_sat(gb, gb / 4)))
+    if (!range_over(&r, gb, gb) && !range_over(&r, gb - gb / 4, vr_add_sat(gb, gb / 4)) &&
+        !range_over(&r, gb - gb / 2, vr_add_sat(gb, gb / 2)))
         range_over(&r, 0, UINT64_MAX);
     return r;
 }
 
-/* HBM parts read 4 to 20 % above the fit, one 4 % below (V100, A100, H100, B200); the others within 4 MiB of
- * it as long as no display hangs on the card. */
 vr_range vr_gpu_context(const vr_gpu *gpu)
 {
     uint64_t c = known_context(gpu);
@@ -86,10 +96,7 @@ vr_range vr_gpu_context(const vr_gpu *gpu)
     if (c == 0)
         return vr_context_of_size(gpu->marketed_gb != 0 ? vr_mul_sat(gpu->marketed_gb, VR_GIB)
                                                         : vr_gpu_usable(gpu).bytes);
-    if (gpu->context_bytes == 0 && vr_gpu_has_hbm(gpu))
-        return (vr_range){ c, vr_mul_div(c, 95, 100), vr_mul_div(c, 120, 100), VR_BASIS_FORMULA };
-    return (vr_range){ c, vr_sub_floor(c, CONSUMER_BAND), c + CONSUMER_BAND,
-                       gpu->context_bytes != 0 ? VR_BASIS_TABLE : VR_BASIS_FORMULA };
+    return banded(gpu, c);
 }
 
 /* Kernels loaded lazily by one dense pass in 16 bits: 32 MiB measured on an RTX 3060, 24 to 40 with other

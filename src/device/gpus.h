@@ -27,8 +27,8 @@ typedef enum vr_match { VR_MATCH_ONE, VR_MATCH_NONE, VR_MATCH_SEVERAL } vr_match
 typedef struct vr_found {
     vr_match match;
     const vr_gpu *gpu[VR_CANDIDATES]; /* the one, the first of several, or the nearest ids */
-    size_t n;     /* in gpu */
-    size_t total; /* how many matched */
+    size_t n;                         /* in gpu */
+    size_t total;                     /* how many matched */
 } vr_found;
 
 void vr_gpu_find(vr_found *out, vr_str query);

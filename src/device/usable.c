@@ -16,6 +16,10 @@ typedef struct reserve {
 } reserve;
 
 static const reserve reserves[] = {
+    { 900, 900, 100, 438, 586 },  /* H100 80 GB HBM3 .. H20 */
+    { 900, 900, 0, 600, 720 },    /* H200 615 */
+    { 1000, 1000, 0, 700, 740 },  /* B200 717, 728 */
+    { 1030, 1030, 0, 850, 1000 }, /* B300 927 */
     { 600, 619, 0, 56, 106 },     /* Quadro P1000 .. Quadro P5000 */
     { 700, 720, 0, 224, 274 },    /* TITAN V, V100 16 GB .. V100 32 GB */
     { 750, 799, 8, 326, 400 },    /* as Ampere: GTX 1660 Ti 397 */
@@ -29,10 +33,6 @@ static const reserve reserves[] = {
     { 1200, 1200, 16, 414, 500 }, /* RTX 5060 Ti 16 GB less the GDDR7 loss .. RTX 5070 Ti 495 */
     { 1200, 1200, 24, 420, 518 }, { 750, 1200, 24, 420, 485 }, /* RTX 3090 Ti .. RTX 4090 484 */
     { 750, 1200, 32, 440, 518 },                               /* RTX 5090 464 .. 518 */
-    { 900, 900, 100, 438, 586 },                               /* H100 80 GB HBM3 .. H20 */
-    { 900, 900, 0, 600, 720 },                                 /* H200 615 */
-    { 1000, 1000, 0, 700, 740 },                               /* B200 717, 728 */
-    { 1030, 1030, 0, 850, 1000 },                              /* B300 927 */
     { 750, 1200, 0, 599, 655 }, /* RTX A6000 601, A40 652, RTX 6000 Ada 655, RTX PRO 6000 640 */
 };
 
@@ -169,9 +169,24 @@ vr_range vr_gpu_derived(const vr_gpu *gpu)
     return (vr_range){ 0 }; /* Intel: five logs between 0.944 and 0.997 of the box are no rule */
 }
 
+/* A single log tells nothing of other drivers: a recent one may reserve more than an old one did, and newer
+ * systems of Apple give more. */
+static vr_range beyond_one_log(vr_range t, const vr_gpu *gpu)
+{
+    const reserve *r = vr_gpu_is_nvidia(gpu) && !gpu->unified ? reserve_of(gpu) : NULL;
+    vr_range rule = vr_gpu_derived(gpu);
+    if (r != NULL && rule.bytes != 0) {
+        uint64_t recent = vr_sub_floor(shown_total(gpu).bytes, r->high * VR_MIB);
+        t.low = recent < t.low ? recent : t.low;
+    } else if (gpu->os == VR_OS_METAL) {
+        t.low = rule.low < t.low ? rule.low : t.low;
+        t.high = rule.high > t.high ? rule.high : t.high;
+    }
+    return t;
+}
+
 vr_range vr_gpu_usable(const vr_gpu *gpu)
 {
-    const reserve *r = vr_gpu_is_nvidia(gpu) ? reserve_of(gpu) : NULL;
     if (!gpu->cuda_total_measured || gpu->cuda_total_bytes == 0)
         return vr_gpu_derived(gpu);
     vr_range t = { gpu->cuda_total_bytes, gpu->cuda_total_low, gpu->cuda_total_high, VR_BASIS_TABLE };
@@ -179,11 +194,5 @@ vr_range vr_gpu_usable(const vr_gpu *gpu)
         t.low = t.bytes;
     if (t.high < t.bytes)
         t.high = t.bytes;
-    if (r == NULL || t.low != t.high)
-        return t;
-    /* A single log tells nothing of other drivers: a recent one may reserve more than an old one did. */
-    uint64_t recent = vr_sub_floor(shown_total(gpu).bytes, r->high * VR_MIB);
-    if (!gpu->unified && recent != 0 && recent < t.low)
-        t.low = recent;
-    return t;
+    return gpu->cuda_total_low == gpu->cuda_total_high ? beyond_one_log(t, gpu) : t;
 }

@@ -47,6 +47,7 @@ struct vram_workload {
     vr_arena arena;
     const struct vr_engine *engine;
     unsigned version_major, version_minor; /* of the engine */
+    unsigned torch_major, torch_minor;     /* below it, for engines that stand on PyTorch */
     uint64_t context;       /* tokens of one sequence in the prefill; after vr_workload_resolve never 0 */
     uint64_t sequences;     /* resident in the cache at once */
     uint64_t prefill_batch; /* computed at once; 0 before resolve: all sequences */
@@ -71,6 +72,7 @@ const char *vr_workload_value(const vram_workload *w, vr_setting s, vr_arena *a)
 typedef struct vr_device_facts {
     unsigned cc_major, cc_minor; /* compute capability; 0, 0: unknown (then the default workspace is assumed) */
     uint64_t usable, available;  /* for the loader's warm-up rule */
+    uint64_t context;            /* of this process; the loader sees available less this; 0: unknown */
 } vr_device_facts;
 
 typedef struct vr_plan {
@@ -107,6 +109,8 @@ typedef struct vr_engine {
     const char *name;
     const char *summary;
     const char *default_version;
+    /* "5.17" or "5.17+torch2.10" to the fields of w; VRAM_ESETTING otherwise. */
+    vram_status (*version)(vram_workload *w, vr_str text);
     /* w is resolved. The plan and its tape live in `a`. */
     vram_status (*plan)(vr_plan *out, const vram_model *m, const vram_workload *w, const vr_device_facts *device,
                         vr_arena *a);
@@ -116,5 +120,6 @@ typedef struct vr_engine {
 
 extern const vr_engine vr_engine_transformers;
 const vr_engine *vr_engine_find(vr_str name);
+const vr_engine *const *vr_engines(size_t *n); /* the first is the default */
 
 #endif

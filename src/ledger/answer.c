@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * From model, workload and device to an answer: the engine's plan is rehearsed without a limit, on the device, and with all
- * uncertain inputs at both ends of their range. A rehearsal is left out only where its outcome is certain: below its
- * limit the allocator never learns that there is one; and weights that exceed the card cannot live on it. */
+ * From model, workload and device to an answer: the engine's plan is rehearsed without a limit, on the
+ * device, and with all uncertain inputs at both ends of their range. A rehearsal is left out only where its
+ * outcome is certain: below its limit the allocator never learns that there is one; and weights that exceed
+ * the card cannot live on it. */
 #include "ledger/answer.h"
 
 vr_device_facts vr_facts_of(const vram_device *d)
@@ -33,7 +34,8 @@ static bool knows_a_limit(const vr_scene *s)
 
 vram_status vr_play(vr_rehearsal *out, const vr_scene *s, vr_inputs inputs, uint64_t limit)
 {
-    vr_stage stage = { .alloc = &s->workload->alloc, .available = limit,
+    vr_stage stage = { .alloc = &s->workload->alloc,
+                       .available = limit,
                        .activation_permille = permille(s->plan, inputs) };
     if (s->device != NULL) {
         stage.context = at_end(&s->device->context, inputs);
@@ -49,7 +51,8 @@ vr_live vr_live_with(const vr_live *live, uint64_t context, uint64_t kernels)
     with.items[VR_ITEM_CONTEXT] = live->items[VR_ITEM_CONTEXT] == 0 ? 0 : context;
     with.items[VR_ITEM_KERNELS] = live->items[VR_ITEM_KERNELS] == 0 ? 0 : kernels;
     with.driver = live->driver - live->items[VR_ITEM_CONTEXT] - live->items[VR_ITEM_KERNELS];
-    with.driver = vr_add_sat(with.driver, vr_add_sat(with.items[VR_ITEM_CONTEXT], with.items[VR_ITEM_KERNELS]));
+    with.driver =
+        vr_add_sat(with.driver, vr_add_sat(with.items[VR_ITEM_CONTEXT], with.items[VR_ITEM_KERNELS]));
     return with;
 }
 
@@ -59,7 +62,8 @@ vram_status vr_peak(vr_live *out, const vr_scene *s, vr_inputs inputs, const vr_
     if (s->plan->uncertain_permille == 0 || inputs == VR_NOMINAL) {
         *out = needs->peak;
         if (s->device != NULL)
-            *out = vr_live_with(out, at_end(&s->device->context, inputs), at_end(&s->device->kernels, inputs));
+            *out =
+                vr_live_with(out, at_end(&s->device->context, inputs), at_end(&s->device->kernels, inputs));
         return VRAM_OK;
     }
     VR_TRY(vr_play(&own, s, inputs, UINT64_MAX));
@@ -67,10 +71,15 @@ vram_status vr_peak(vr_live *out, const vr_scene *s, vr_inputs inputs, const vr_
     return VRAM_OK;
 }
 
+uint64_t vr_least_of(const vr_live *live)
+{
+    return live->driver - live->items[VR_ITEM_ROUNDING] - live->items[VR_ITEM_IDLE];
+}
+
 vram_status vr_lives(bool *out, const vr_scene *s, vr_inputs inputs, const vr_live *peak, uint64_t limit)
 {
     vr_rehearsal run;
-    uint64_t least = vr_add_sat(peak->items[VR_ITEM_PARAMETERS], peak->items[VR_ITEM_CONTEXT]);
+    uint64_t least = vr_least_of(peak);
     *out = peak->driver <= limit;
     if ((*out && !knows_a_limit(s)) || least > limit) {
         *out = *out && least <= limit;
@@ -124,8 +133,8 @@ static vram_status unknown(vr_answer *out, const char *reason)
     return VRAM_OK;
 }
 
-static vram_status judge(vr_answer *out, const vram_model *m, const vr_scene *s, const vr_live *low, const vr_live *high,
-                         vr_arena *a)
+static vram_status judge(vr_answer *out, const vram_model *m, const vr_scene *s, const vr_live *low,
+                         const vr_live *high, vr_arena *a)
 {
     const vram_device *d = s->device;
     bool low_lives = true, high_lives = true;
@@ -136,7 +145,8 @@ static vram_status judge(vr_answer *out, const vram_model *m, const vr_scene *s,
         return VRAM_OK;
     }
     if (!vr_all_counted(&out->plan, m))
-        return unknown(out, whole(m) ? first_not_counted(&out->plan, a) : "files of the checkpoint are missing");
+        return unknown(out,
+                       whole(m) ? first_not_counted(&out->plan, a) : "files of the checkpoint are missing");
     if (d != NULL)
         VR_TRY(vr_lives(&high_lives, s, VR_HIGH, high, d->available.low));
     out->verdict = high_lives && !out->run.failed ? VRAM_FITS : VRAM_TIGHT;
@@ -165,8 +175,8 @@ static vram_status rehearse_on_device(vr_rehearsal *run, const vr_rehearsal *nee
     return vr_play(run, s, VR_NOMINAL, s->device->available.bytes);
 }
 
-vram_status vr_answer_new(vr_answer *out, const vram_model *m, const vram_workload *resolved, const vram_device *d,
-                          vr_arena *a, vr_arena *scratch)
+vram_status vr_answer_new(vr_answer *out, const vram_model *m, const vram_workload *resolved,
+                          const vram_device *d, vr_arena *a, vr_arena *scratch)
 {
     vr_device_facts facts = vr_facts_of(d);
     vr_scene s = { &out->plan, resolved, d, scratch };
@@ -204,7 +214,8 @@ void vr_rooms_close(vr_rooms *r)
     vr_arena_free(&r->scratch);
 }
 
-vram_status vr_try(vr_trial *out, const vram_model *m, const vram_workload *w, const vram_device *d, vr_rooms *rooms)
+vram_status vr_try(vr_trial *out, const vram_model *m, const vram_workload *w, const vram_device *d,
+                   vr_rooms *rooms)
 {
     vr_device_facts facts = vr_facts_of(d);
     vr_plan plan = { .weight_bytes = 0 };

@@ -5,7 +5,8 @@
 
 #include "ledger/fit.h"
 
-/* All uncertain inputs (context, kernels, activations that no real engine has confirmed) at one end of their range. */
+/* All uncertain inputs (context, kernels, activations that no real engine has confirmed) at one end of their
+ * range. */
 typedef enum vr_inputs { VR_LOW, VR_NOMINAL, VR_HIGH } vr_inputs;
 
 /* A plan with what it is played on. */
@@ -19,8 +20,11 @@ typedef struct vr_scene {
 vr_device_facts vr_facts_of(const vram_device *d); /* NULL: a card of unknown kind without limits */
 /* limit UINT64_MAX: without one. */
 vram_status vr_play(vr_rehearsal *out, const vr_scene *s, vr_inputs inputs, uint64_t limit);
-/* Peak without limit with inputs at one end: from `needs` (the nominal one) by arithmetic where that is exact. */
+/* Peak without limit with inputs at one end: from `needs` (the nominal one) by arithmetic where that is
+ * exact. */
 vram_status vr_peak(vr_live *out, const vr_scene *s, vr_inputs inputs, const vr_rehearsal *needs);
+/* What was asked for and is live at a peak: no allocator makes do with less. */
+uint64_t vr_least_of(const vr_live *live);
 /* Does it live in `limit` bytes? peak: that of vr_peak for these inputs. */
 vram_status vr_lives(bool *out, const vr_scene *s, vr_inputs inputs, const vr_live *peak, uint64_t limit);
 /* A peak as it is with other figures for what lies outside the allocator. */
@@ -48,7 +52,8 @@ typedef struct vr_rooms {
 void vr_rooms_open(vr_rooms *r, vram_ctx *ctx);
 void vr_rooms_close(vr_rooms *r);
 
-vram_status vr_try(vr_trial *out, const vram_model *m, const vram_workload *w, const vram_device *d, vr_rooms *rooms);
+vram_status vr_try(vr_trial *out, const vram_model *m, const vram_workload *w, const vram_device *d,
+                   vr_rooms *rooms);
 
 /* Message, shortage and number of cards of a fit that has its answer and a device. */
 vram_status vr_fit_failure(vram_fit *f);
@@ -69,7 +74,10 @@ typedef struct vr_deck {
     } classes[4]; /* by kind of card: their plans differ in workspaces only */
 } vr_deck;
 
-vram_status vr_deck_new(vr_deck *out, const vram_model *m, const vram_workload *w, vr_arena *a, vr_rooms *rooms);
+vram_status vr_deck_new(vr_deck *out, const vram_model *m, const vram_workload *w, vr_arena *a,
+                        vr_rooms *rooms);
+/* Holds it with all inputs high and without giving anything back: told without a rehearsal of its own. */
+vram_status vr_deck_roomy(vr_deck *deck, size_t i, bool *roomy);
 vram_status vr_deck_judge(vr_deck *deck, size_t i, vram_verdict *verdict, uint64_t *required);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * `vram fit`: the answer for one model, workload and card, or for all cards of the table. A model is judged whole on one
- * card; splitting it over several is not computed here, which a warning says. */
+ * `vram fit`: the answer for one model, workload and card, or for all cards of the table. A model is judged
+ * whole on one card; splitting it over several is not computed here, which a warning says. */
 #include "ledger/answer.h"
 
 static void release(vr_object *self)
@@ -130,8 +130,9 @@ static vram_status warn_of_several(vram_ctx *ctx, const vram_device *const *devi
         count = vr_add_sat(count, devices[i]->count);
     if (count < 2)
         return VRAM_OK;
-    return vr_warn(ctx, NULL, U(count), T(" cards: splitting a model over cards is not computed yet, the answer is for the "
-                                          "whole model on one of them"));
+    return vr_warn(ctx, NULL, U(count),
+                   T(" cards: splitting a model over cards is not computed yet, the answer is for the "
+                     "whole model on one of them"));
 }
 
 vram_status vram_fit_new(vram_fit **out, const vram_model *m, const vram_workload *w,

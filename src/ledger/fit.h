@@ -10,17 +10,17 @@
 typedef struct vr_figure {
     bool counted;
     uint64_t bytes, low, high;
-    uint8_t basis; /* vr_basis */
-    bool verified; /* meaningful for rehearsed figures */
+    uint8_t basis;       /* vr_basis */
+    bool verified;       /* meaningful for rehearsed figures */
     const char *formula; /* or why it is not counted */
 } vr_figure;
 
 typedef struct vr_ledger {
     vr_figure category[VR_CATEGORY_COUNT];
-    vr_figure item[VR_ITEM_COUNT]; /* counted false: the item does not occur */
+    vr_figure item[VR_ITEM_COUNT];                  /* counted false: the item does not occur */
     uint64_t required, required_low, required_high; /* driver figure: sum of what is counted */
-    bool partial;         /* something is not counted: `required` is a counted total */
-    int least_certain;    /* vr_category, or -1 */
+    bool partial;      /* something is not counted: `required` is a counted total */
+    int least_certain; /* vr_category, or -1 */
 } vr_ledger;
 
 typedef struct vr_lever {
@@ -31,9 +31,9 @@ typedef struct vr_lever {
     const char *cost;   /* what it costs, in words */
     unsigned rank;      /* 1 first */
     uint64_t required;
-    int64_t saved;      /* bytes; negative when it needs more */
+    int64_t saved; /* bytes; negative when it needs more */
     bool fits;
-    uint8_t basis;      /* vr_basis */
+    uint8_t basis; /* vr_basis */
 } vr_lever;
 
 struct vram_fit {
@@ -44,22 +44,22 @@ struct vram_fit {
     const vram_workload *workload; /* resolved */
     const vram_device *device;     /* NULL: no card given, see `cards` */
     vr_plan plan;
-    vr_rehearsal run;      /* on the device as it is */
-    vr_rehearsal needs;    /* without a limit; equals run when nothing failed */
-    vr_ledger ledger;      /* of run, or of needs when run failed */
+    vr_rehearsal run;   /* on the device as it is */
+    vr_rehearsal needs; /* without a limit; equals run when nothing failed */
+    vr_ledger ledger;   /* of run, or of needs when run failed */
     vram_verdict verdict;
     const char *verdict_reason; /* why unknown or tight; or NULL */
     int64_t headroom;
     uint64_t weights_over_usable; /* 0: the weights alone would fit */
-    const char *message;   /* the error text PyTorch will print; NULL when it does not fail */
-    const char *message_version; /* whose wording it is: "PyTorch 2.2 to 2.9"; NULL without a message */
-    uint64_t short_bytes;  /* of the failure: what lacks at least */
+    const char *message;          /* the error text PyTorch will print; NULL when it does not fail */
+    const char *message_version;  /* whose wording it is: "PyTorch 2.2 to 2.9"; NULL without a message */
+    uint64_t short_bytes;         /* of the failure: what lacks at least */
     unsigned loaded_permille;
     vr_lever *levers;
     size_t n_levers;
-    const char *ranked_by; /* by what the levers are ranked, a sentence */
+    const char *ranked_by;   /* by what the levers are ranked, a sentence */
     uint64_t smallest_count; /* 0: not known */
-    const char *count_note; /* "real sharding is never perfect ...", or why smallest_count is not known */
+    const char *count_note;  /* "real sharding is never perfect ...", or why smallest_count is not known */
     struct vr_card {
         const vr_gpu *gpu;
         vram_verdict verdict;
@@ -78,8 +78,8 @@ typedef struct vr_answer {
     const char *reason;
     int64_t headroom;
 } vr_answer;
-vram_status vr_answer_new(vr_answer *out, const vram_model *m, const vram_workload *resolved, const vram_device *d,
-                          vr_arena *a, vr_arena *scratch);
+vram_status vr_answer_new(vr_answer *out, const vram_model *m, const vram_workload *resolved,
+                          const vram_device *d, vr_arena *a, vr_arena *scratch);
 
 vram_status vr_levers(vram_fit *f);
 

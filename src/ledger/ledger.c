@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * The ledger: what was live at the peak of a rehearsal, by category. `runtime_overhead` is the sum of its items, and all items
- * together are the driver's figure; nothing here is a remainder. */
+ * The ledger: what was live at the peak of a rehearsal, by category. `runtime_overhead` is the sum of its
+ * items, and all items together are the driver's figure; nothing here is a remainder. */
 #include "ledger/answer.h"
 
 /* Bases from the most to the least certain. */
 static unsigned doubt(uint8_t basis)
 {
     static const uint8_t by_basis[VR_BASIS_COUNT] = {
-        [VR_BASIS_EXACT] = 0, [VR_BASIS_MEASURED] = 1, [VR_BASIS_SIMULATED] = 2,  [VR_BASIS_TABLE] = 3,
-        [VR_BASIS_FORMULA] = 4, [VR_BASIS_ASSUMED] = 5, [VR_BASIS_NOT_COUNTED] = 6,
+        [VR_BASIS_EXACT] = 0,   [VR_BASIS_MEASURED] = 1, [VR_BASIS_SIMULATED] = 2,   [VR_BASIS_TABLE] = 3,
+        [VR_BASIS_FORMULA] = 4, [VR_BASIS_ASSUMED] = 5,  [VR_BASIS_NOT_COUNTED] = 6,
     };
     return basis < VR_BASIS_COUNT ? by_basis[basis] : 6;
 }
@@ -34,8 +34,9 @@ static const char *item_formula(vr_item i, uint8_t basis)
 {
     switch (i) {
     case VR_ITEM_CONTEXT:
-        return basis == VR_BASIS_TABLE || basis == VR_BASIS_MEASURED ? "measured on this card"
-                                                                    : "from multiprocessors x threads of each";
+        return basis == VR_BASIS_TABLE || basis == VR_BASIS_MEASURED
+                   ? "measured on this card"
+                   : "from multiprocessors x threads of each";
     case VR_ITEM_KERNELS:
         return "kernels loaded with the first matrix product";
     case VR_ITEM_WORKSPACES:
@@ -96,8 +97,8 @@ static const char *overhead_in_words(const vr_ledger *l, vr_arena *a)
     const char *words = "";
     for (int i = 0; i < VR_ITEM_COUNT && words != NULL; i++) {
         if (vr_item_category((vr_item)i) == VR_OVERHEAD && l->item[i].bytes > 0)
-            words = vr_text(a, T(words), T(*words != '\0' ? " + " : ""), T(vr_item_screen((vr_item)i)), T(" "),
-                            BYTES(l->item[i].bytes));
+            words = vr_text(a, T(words), T(*words != '\0' ? " + " : ""), T(vr_item_screen((vr_item)i)),
+                            T(" "), BYTES(l->item[i].bytes));
     }
     return words;
 }
@@ -113,8 +114,8 @@ static uint8_t overhead_basis(const vr_ledger *l)
     return basis;
 }
 
-static vram_status fill_categories(vr_ledger *out, const vr_scene *s, const vr_live *nominal, const vr_live *low,
-                                   const vr_live *high, bool verified, vr_arena *texts)
+static vram_status fill_categories(vr_ledger *out, const vr_scene *s, const vr_live *nominal,
+                                   const vr_live *low, const vr_live *high, bool verified, vr_arena *texts)
 {
     for (int c = 0; c < VR_CATEGORY_COUNT; c++) {
         vr_figure *f = &out->category[c];

@@ -51,12 +51,19 @@ vram_status vram_scenario_set(vram_scenario *s, const char *key, const char *val
 /* Infer, 16 bits, one sequence, one prompt at once, logits of all positions, everything trained, one card. */
 static void fill_in_defaults(vr_numbers *n)
 {
-    static const vr_numbers DEFAULTS = { .logits_all = true,         .weight_bytes = { 2, 1 }, .trainable = { 1, 1 },
-                                         .sequences = 1,             .prefill_batch = 1,       .gpus = 1,
+    static const vr_numbers DEFAULTS = { .logits_all = true,
+                                         .weight_bytes = { 2, 1 },
+                                         .trainable = { 1, 1 },
+                                         .sequences = 1,
+                                         .prefill_batch = 1,
+                                         .gpus = 1,
                                          .given = {
-                                             [VR_NUM_MODE] = true,      [VR_NUM_WEIGHT_BYTES] = true,
-                                             [VR_NUM_SEQUENCES] = true, [VR_NUM_PREFILL_BATCH] = true,
-                                             [VR_NUM_LOGITS] = true,    [VR_NUM_TRAINABLE] = true,
+                                             [VR_NUM_MODE] = true,
+                                             [VR_NUM_WEIGHT_BYTES] = true,
+                                             [VR_NUM_SEQUENCES] = true,
+                                             [VR_NUM_PREFILL_BATCH] = true,
+                                             [VR_NUM_LOGITS] = true,
+                                             [VR_NUM_TRAINABLE] = true,
                                              [VR_NUM_GPUS] = true,
                                          } };
     vr_numbers_merge(n, &DEFAULTS, false); /* its set_by is all VR_BY_DEFAULT */
@@ -75,7 +82,8 @@ static vram_status check(const vram_scenario *s, const vr_numbers *n)
     if (n->given[VR_NUM_HEADS] && n->given[VR_NUM_HIDDEN] && n->heads > n->hidden)
         return vr_number_fail(s, n, VR_NUM_HEADS, "must not be more than the hidden width");
     if (by_user(n, VR_NUM_GPUS) && n->n_cards == 0)
-        VR_TRY(vr_warn(s->ctx, s->file, T("gpus has no effect without the memory of one card, gpu_memory_gib")));
+        VR_TRY(
+            vr_warn(s->ctx, s->file, T("gpus has no effect without the memory of one card, gpu_memory_gib")));
     if (by_user(n, VR_NUM_TRAINABLE) && !n->train)
         VR_TRY(vr_warn(s->ctx, s->file, T("trainable has no effect in the mode infer")));
     return VRAM_OK;
@@ -98,7 +106,8 @@ static vram_status judge_cards(vr_scenario_result *r, vram_scenario *s)
             r->verdict = c->verdict;
     }
     if (n->n_cards > 0)
-        r->count_note = "by division: real sharding is never perfect, each card repeats a context and some tensors";
+        r->count_note =
+            "by division: real sharding is never perfect, each card repeats a context and some tensors";
     return VRAM_OK;
 }
 
@@ -111,7 +120,8 @@ static vram_status describe(vr_scenario_result *r, vram_scenario *s)
         const char *value = vr_numbers_value(&r->numbers, (vr_number)i, &s->arena);
         if (value == NULL)
             return VRAM_ENOMEM;
-        r->settings[r->n_settings++] = (vr_scenario_setting){ (vr_number)i, value, (vr_set_by)r->numbers.set_by[i] };
+        r->settings[r->n_settings++] =
+            (vr_scenario_setting){ (vr_number)i, value, (vr_set_by)r->numbers.set_by[i] };
     }
     return VRAM_OK;
 }
@@ -128,8 +138,10 @@ static vram_status something_counted(const vr_scenario_result *r, vram_scenario 
 {
     if (r->ledger.required > 0)
         return VRAM_OK;
-    vram_status status = vr_number_fail(s, &r->numbers, VR_NUM_PARAMS, "is missing, and nothing else given can be counted");
-    vr_hint(s->ctx, "vram ledger --params 7e9 --context 4096 --kv-bytes-per-token 524288 --gpu-memory-gib 24");
+    vram_status status =
+        vr_number_fail(s, &r->numbers, VR_NUM_PARAMS, "is missing, and nothing else given can be counted");
+    vr_hint(s->ctx,
+            "vram ledger --params 7e9 --context 4096 --kv-bytes-per-token 524288 --gpu-memory-gib 24");
     return status;
 }
 
@@ -160,8 +172,9 @@ vram_status vram_scenario_solve(vram_scenario *s)
         VR_TRY(solve_one(&results[i], s, i));
         worst = results[i].verdict > worst ? results[i].verdict : worst;
     }
-    s->ranked_by = "fits on the most cards first, then least cost: fewer or shorter sequences, rounding, retraining; "
-                   "then bytes saved";
+    s->ranked_by =
+        "fits on the most cards first, then least cost: fewer or shorter sequences, rounding, retraining; "
+        "then bytes saved";
     s->results = results;
     s->n_results = n;
     s->verdict = worst;

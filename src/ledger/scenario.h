@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * `vram ledger`: the six categories from bare numbers, by formula; several scenarios and card sizes side by side. */
+ * `vram ledger`: the six categories from bare numbers, by formula; several scenarios and card sizes side by
+ * side. */
 #ifndef VR_SCENARIO_H
 #define VR_SCENARIO_H
 
@@ -9,37 +10,38 @@
 #include "ledger/fit.h"
 
 #define VR_SCENARIOS_MAX 64
-#define VR_SCENARIO_CARDS 16  /* sizes side by side */
-#define VR_SCENARIO_LEVERS 7  /* rows of the table of levers */
+#define VR_SCENARIO_CARDS 16 /* sizes side by side */
+#define VR_SCENARIO_LEVERS 7 /* rows of the table of levers */
 
-/* Every setting: enumerator, key (JSON and vram_scenario_set; the flag is "--" with dashes for underscores) */
-#define VR_NUMBERS(X)                             \
-    X(NAME, "name")                               \
-    X(PARAMS, "params")                           \
-    X(MODE, "mode")                               \
-    X(WEIGHT_BYTES, "weight_bytes")               \
-    X(SEQUENCES, "sequences")                     \
-    X(CONTEXT, "context")                         \
-    X(PREFILL_BATCH, "prefill_batch")             \
-    X(LOGITS, "logits")                           \
-    X(KV_BYTES_PER_TOKEN, "kv_bytes_per_token")   \
-    X(TRAINABLE, "trainable")                     \
-    X(OVERHEAD, "overhead")                       \
-    X(LAYERS, "layers")                           \
-    X(HIDDEN, "hidden")                           \
-    X(VOCAB, "vocab")                             \
-    X(FFN, "ffn")                                 \
-    X(HEADS, "heads")                             \
-    X(KV_HEADS, "kv_heads")                       \
-    X(HEAD_DIM, "head_dim")                       \
-    X(GPU_MEMORY_GIB, "gpu_memory_gib")           \
+/* Every setting: enumerator, key (JSON and vram_scenario_set; the flag is "--" with dashes for underscores)
+ */
+#define VR_NUMBERS(X)                                                                                        \
+    X(NAME, "name")                                                                                          \
+    X(PARAMS, "params")                                                                                      \
+    X(MODE, "mode")                                                                                          \
+    X(WEIGHT_BYTES, "weight_bytes")                                                                          \
+    X(SEQUENCES, "sequences")                                                                                \
+    X(CONTEXT, "context")                                                                                    \
+    X(PREFILL_BATCH, "prefill_batch")                                                                        \
+    X(LOGITS, "logits")                                                                                      \
+    X(KV_BYTES_PER_TOKEN, "kv_bytes_per_token")                                                              \
+    X(TRAINABLE, "trainable")                                                                                \
+    X(OVERHEAD, "overhead")                                                                                  \
+    X(LAYERS, "layers")                                                                                      \
+    X(HIDDEN, "hidden")                                                                                      \
+    X(VOCAB, "vocab")                                                                                        \
+    X(FFN, "ffn")                                                                                            \
+    X(HEADS, "heads")                                                                                        \
+    X(KV_HEADS, "kv_heads")                                                                                  \
+    X(HEAD_DIM, "head_dim")                                                                                  \
+    X(GPU_MEMORY_GIB, "gpu_memory_gib")                                                                      \
     X(GPUS, "gpus")
 
 typedef enum vr_number {
 #define X(id, key) VR_NUM_##id,
     VR_NUMBERS(X)
 #undef X
-    VR_NUMBER_COUNT
+        VR_NUMBER_COUNT
 } vr_number;
 
 const char *vr_number_key(vr_number n);
@@ -49,14 +51,15 @@ typedef struct vr_ratio {
     uint64_t value, scale;
 } vr_ratio;
 
-/* What is given. A field counts when given[] of its setting is true; after solving every field that has a default is given. */
+/* What is given. A field counts when given[] of its setting is true; after solving every field that has a
+ * default is given. */
 typedef struct vr_numbers {
     const char *name;
     bool train, logits_all;
     uint64_t params;
-    vr_ratio weight_bytes; /* per parameter */
-    vr_ratio trainable;    /* share of the parameters that is trained */
-    vr_ratio overhead;     /* share of the weights' bytes */
+    vr_ratio weight_bytes;         /* per parameter */
+    vr_ratio trainable;            /* share of the parameters that is trained */
+    vr_ratio overhead;             /* share of the weights' bytes */
     vr_ratio trained_weight_bytes; /* of the trained parameters; weight_bytes unless a lever kept it higher */
     uint64_t sequences, context, prefill_batch;
     uint64_t kv_bytes_per_token;
@@ -82,11 +85,11 @@ typedef struct vr_scenario_lever {
 } vr_scenario_lever;
 
 typedef struct vr_scenario_card {
-    uint64_t bytes;     /* of one card, as given */
-    uint64_t count;     /* --gpus */
-    uint64_t available; /* of all of them together */
-    vram_verdict verdict; /* over what is counted */
-    int64_t headroom;     /* available - required */
+    uint64_t bytes;          /* of one card, as given */
+    uint64_t count;          /* --gpus */
+    uint64_t available;      /* of all of them together */
+    vram_verdict verdict;    /* over what is counted */
+    int64_t headroom;        /* available - required */
     uint64_t smallest_count; /* of such cards, by division; 0: not known */
     /* Smallest set of levers that fits; NULL: it fits as it is, or nothing does (see combination_note). */
     const vr_scenario_lever *combination;
@@ -101,15 +104,16 @@ typedef struct vr_scenario_setting {
 } vr_scenario_setting;
 
 typedef struct vr_scenario_result {
-    vr_numbers numbers; /* with defaults filled in */
-    vr_ledger ledger;   /* category[].formula: words with the numbers put in, or why not counted */
-    uint64_t logits_bytes;  /* of one prefill, or of a training step; 0: not known. Counted in activations where they peak */
-    uint64_t layer_bytes;   /* most of what one layer (inference) or all layers (training) hold; 0: not known */
-    bool activations_partly; /* activations are counted without the layers, or without the logits */
-    uint64_t kv_per_token;  /* bytes of one token of one sequence; 0: not known */
+    vr_numbers numbers;    /* with defaults filled in */
+    vr_ledger ledger;      /* category[].formula: words with the numbers put in, or why not counted */
+    uint64_t logits_bytes; /* of one prefill, or of a training step; 0: not known. Counted in activations
+                              where they peak */
+    uint64_t layer_bytes; /* most of what one layer (inference) or all layers (training) hold; 0: not known */
+    bool activations_partly;       /* activations are counted without the layers, or without the logits */
+    uint64_t kv_per_token;         /* bytes of one token of one sequence; 0: not known */
     const char *least_certain_why; /* sentence for ledger.least_certain */
-    const char *count_note;  /* "real sharding is never perfect ..."; NULL without a card */
-    vram_verdict verdict;    /* the worst of its cards; VRAM_FITS without a card */
+    const char *count_note;        /* "real sharding is never perfect ..."; NULL without a card */
+    vram_verdict verdict;          /* the worst of its cards; VRAM_FITS without a card */
     vr_scenario_card cards[VR_SCENARIO_CARDS];
     size_t n_cards;
     vr_scenario_lever *levers; /* one at a time, by rank; only those that change something and save */
@@ -122,13 +126,13 @@ struct vram_scenario {
     vr_object object;
     vram_ctx *ctx;
     vr_arena arena;
-    vr_numbers flags;     /* from vram_scenario_set; they win over the file's */
-    const char *file;     /* name of the file read, or NULL */
-    vr_numbers *read;     /* the file's scenarios */
+    vr_numbers flags; /* from vram_scenario_set; they win over the file's */
+    const char *file; /* name of the file read, or NULL */
+    vr_numbers *read; /* the file's scenarios */
     size_t n_read;
     vr_scenario_result *results; /* after vram_scenario_solve */
     size_t n_results;
-    vram_verdict verdict; /* the worst */
+    vram_verdict verdict;  /* the worst */
     const char *ranked_by; /* of the levers, a sentence */
 };
 
@@ -152,8 +156,8 @@ vram_status vr_number_fail(const vram_scenario *s, const vr_numbers *n, vr_numbe
 uint64_t vr_ratio_of(uint64_t x, vr_ratio ratio);
 vr_piece vr_ratio_piece(vr_ratio ratio);
 
-/* The ledger of r->numbers, which have their defaults: fills ledger, logits_bytes, layer_bytes, kv_per_token and, with
- * words, the formulas. An overflow names the setting. */
+/* The ledger of r->numbers, which have their defaults: fills ledger, logits_bytes, layer_bytes, kv_per_token
+ * and, with words, the formulas. An overflow names the setting. */
 vram_status vr_scenario_ledger(vr_scenario_result *r, vram_scenario *s, bool words);
 /* Fills levers and the cards' combinations. */
 vram_status vr_scenario_levers(vr_scenario_result *r, vram_scenario *s);

@@ -1,23 +1,26 @@
 /* SPDX-License-Identifier: MIT
  *
  * The six categories of one scenario by formula. Sources:
- * - model states of mixed-precision Adam, 2 + 2 + 12 bytes a parameter: ZeRO (Rajbhandari et al. 2020, section 3.1);
- *   of fp32 Adam 4 + 4 + 8;
- * - largest live set inside one decoder layer of transformers' prefill: the order of operations in its modelling files
- *   (norm in fp32: three fp32 tensors; attention: q, k, v and the rotary temporaries; gated MLP: gate, act x up);
- * - activations that a decoder layer saves for the backward pass, 16h + 4q + 4k + 8f bytes a token in 16 bits (24h + 8q +
- *   8k + 16f in fp32), counted with torch's saved_tensors_hooks on a Llama block, within 0.3 %;
- * - cross-entropy over bf16 logits, 14 bytes a token and word at its peak (16 in fp32): Liger-Kernel's published
- *   benchmark data, within 0.2 %. */
+ * - model states of mixed-precision Adam, 2 + 2 + 12 bytes a parameter: ZeRO (Rajbhandari et al. 2020,
+ * section 3.1); of fp32 Adam 4 + 4 + 8;
+ * - largest live set inside one decoder layer of transformers' prefill: the order of operations in its
+ * modelling files (norm in fp32: three fp32 tensors; attention: q, k, v and the rotary temporaries; gated
+ * MLP: gate, act x up);
+ * - activations that a decoder layer saves for the backward pass, 16h + 4q + 4k + 8f bytes a token in 16 bits
+ * (24h + 8q + 8k + 16f in fp32), counted with torch's saved_tensors_hooks on a Llama block, within 0.3 %;
+ * - cross-entropy over bf16 logits, 14 bytes a token and word at its peak (16 in fp32): Liger-Kernel's
+ * published benchmark data, within 0.2 %. */
 #include "ledger/scenario.h"
 
-#define INFER_BAND 100  /* permille of a layer's live set: derived from the code, kernels may hold workspaces */
-#define TRAIN_BAND 150  /* permille: 9 of 10 published peaks of training lie within 15 % of these formulas */
+#define INFER_BAND                                                                                           \
+    100 /* permille of a layer's live set: derived from the code, kernels may hold workspaces */
+#define TRAIN_BAND 150 /* permille: 9 of 10 published peaks of training lie within 15 % of these formulas */
 
 static const char NO_PARAMS[] = "the number of parameters is not given";
 static const char NO_KV[] = "neither the KV bytes per token nor layers, KV heads and head width are given";
 static const char NO_CONTEXT[] = "the context is not given";
-static const char NO_OVERHEAD[] = "no share for it is given; a CUDA context and an allocator's idle blocks always exist";
+static const char NO_OVERHEAD[] =
+    "no share for it is given; a CUDA context and an allocator's idle blocks always exist";
 static const char NO_SHAPE[] = "hidden width, feed-forward width, layers and vocabulary are not given";
 static const char TRAINING_ONLY[] = "none: nothing is trained";
 static const char SERVING_ONLY[] = "none: training keeps no KV cache";
@@ -38,16 +41,17 @@ static void say(work *w, vr_category c, const char *text)
     w->r->ledger.category[c].formula = text;
 }
 
-#define SAY(w, c, ...)                                   \
-    do {                                                 \
-        if ((w)->texts != NULL)                          \
-            say((w), (c), vr_text((w)->texts, __VA_ARGS__)); \
+#define SAY(w, c, ...)                                                                                       \
+    do {                                                                                                     \
+        if ((w)->texts != NULL)                                                                              \
+            say((w), (c), vr_text((w)->texts, __VA_ARGS__));                                                 \
     } while (0)
 
 static void count(work *w, vr_category c, uint64_t bytes)
 {
-    w->r->ledger.category[c] =
-        (vr_figure){ .counted = true, .bytes = bytes, .low = bytes, .high = bytes, .basis = VR_BASIS_FORMULA };
+    w->r->ledger.category[c] = (vr_figure){
+        .counted = true, .bytes = bytes, .low = bytes, .high = bytes, .basis = VR_BASIS_FORMULA
+    };
 }
 
 static void count_item(work *w, vr_item i, uint64_t bytes)
@@ -106,7 +110,8 @@ static vram_status states(work *w)
 {
     const vr_numbers *n = w->n;
     bool fp32 = at_least(n->weight_bytes, 4);
-    uint64_t trained = vr_ratio_of(n->params, n->trainable), per_gradient = fp32 ? 4 : 2, per_state = fp32 ? 8 : 12;
+    uint64_t trained = vr_ratio_of(n->params, n->trainable), per_gradient = fp32 ? 4 : 2,
+             per_state = fp32 ? 8 : 12;
     if (!n->given[VR_NUM_PARAMS]) {
         leave_out(w, VR_GRADIENTS, NO_PARAMS);
         leave_out(w, VR_OPTIMIZER, NO_PARAMS);
@@ -179,9 +184,9 @@ static void attention_widths(const vr_numbers *n, uint64_t *q, uint64_t *k)
     *k = n->given[VR_NUM_KV_HEADS] && wide != 0 ? vr_mul_sat(n->kv_heads, wide) : *q;
 }
 
-/* Largest live set of one layer in a prefill, bytes of one token, b bytes an element: the norm (residual and three fp32
- * tensors), the attention (residual, normed, q, k, v, 2.5 q of rotary temporaries), the gated MLP (residual, normed,
- * three tensors of the feed-forward width). */
+/* Largest live set of one layer in a prefill, bytes of one token, b bytes an element: the norm (residual and
+ * three fp32 tensors), the attention (residual, normed, q, k, v, 2.5 q of rotary temporaries), the gated MLP
+ * (residual, normed, three tensors of the feed-forward width). */
 static uint64_t layer_per_token(const work *w)
 {
     const vr_numbers *n = w->n;
@@ -204,7 +209,8 @@ static void say_prefill(work *w, uint64_t tokens, uint64_t positions, bool head)
     const vr_numbers *n = w->n;
     if (head)
         SAY(w, VR_ACTIVATIONS, T("logits of one prefill: "), GROUPED(positions),
-            T(positions == 1 ? " position x " : " positions x "), GROUPED(n->vocab), T(" words x "), U(w->width),
+            T(positions == 1 ? " position x " : " positions x "), GROUPED(n->vocab), T(" words x "),
+            U(w->width),
             T(n->given[VR_NUM_HIDDEN] ? " B, and the hidden states" : " B; the layers are not counted"));
     else
         SAY(w, VR_ACTIVATIONS, GROUPED(tokens), T(" tokens x "), GROUPED(layer_per_token(w)),
@@ -254,11 +260,12 @@ static vram_status training_step(work *w)
 {
     const vr_numbers *n = w->n;
     bool shape = n->given[VR_NUM_HIDDEN] && n->given[VR_NUM_FFN] && n->given[VR_NUM_LAYERS];
-    uint64_t q, k, fp32 = w->width == 4, tokens = vr_mul_sat(n->sequences, n->context), per_word = fp32 ? 16 : 14;
+    uint64_t q, k, fp32 = w->width == 4, tokens = vr_mul_sat(n->sequences, n->context),
+                   per_word = fp32 ? 16 : 14;
     attention_widths(n, &q, &k);
-    uint64_t per_token = vr_add_sat(vr_mul_sat(n->hidden, fp32 ? 24 : 16),
-                                    vr_add_sat(vr_mul_sat(vr_add_sat(q, k), fp32 ? 8 : 4),
-                                               vr_mul_sat(n->ffn, fp32 ? 16 : 8)));
+    uint64_t per_token =
+        vr_add_sat(vr_mul_sat(n->hidden, fp32 ? 24 : 16),
+                   vr_add_sat(vr_mul_sat(vr_add_sat(q, k), fp32 ? 8 : 4), vr_mul_sat(n->ffn, fp32 ? 16 : 8)));
     uint64_t saved = shape ? times(tokens, n->layers, per_token) : 0;
     uint64_t loss = n->given[VR_NUM_VOCAB] ? times(tokens, n->vocab, per_word) : 0;
     uint64_t backward = shape ? times(tokens, n->ffn, 6 * w->width) : 0;
@@ -319,7 +326,8 @@ static vram_status add_up(work *w)
     return l->required_high == UINT64_MAX ? too_much(w, VR_NUM_PARAMS) : VRAM_OK;
 }
 
-/* What is not counted is the least certain; among what is counted, a rule of thumb, then what has the widest band. */
+/* What is not counted is the least certain; among what is counted, a rule of thumb, then what has the widest
+ * band. */
 static void find_least_certain(work *w)
 {
     static const vr_category could_be_large[] = { VR_WEIGHTS, VR_KV_CACHE, VR_ACTIVATIONS, VR_OVERHEAD };

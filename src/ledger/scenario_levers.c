@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Levers of `vram ledger`: every change one at a time, and for every card size the smallest combination that fits.
- * There are few rows, so all combinations are counted. */
+ * Levers of `vram ledger`: every change one at a time, and for every card size the smallest combination that
+ * fits. There are few rows, so all combinations are counted. */
 #include "ledger/scenario.h"
 
 #define LEAST_CONTEXT 256 /* tokens; a lever does not make the context useless */
@@ -75,8 +75,8 @@ static bool half_kv(vr_numbers *n)
     return true;
 }
 
-/* In the order in which a combination applies them. cost class: 1 less at once, 2 shorter, 3 rounding that is rarely
- * seen, 4 and 5 rounding that can be, 6 another way of training. */
+/* In the order in which a combination applies them. cost class: 1 less at once, 2 shorter, 3 rounding that is
+ * rarely seen, 4 and 5 rounding that can be, 6 another way of training. */
 static const struct row {
     const char *id;
     bool (*apply)(vr_numbers *n);
@@ -84,8 +84,10 @@ static const struct row {
     const char *cost, *cost_training;
 } ROWS[VR_SCENARIO_LEVERS] = {
     { "freeze_99", freeze, 6, "", "only 1 % of the parameters learns: adapters or the last layers" },
-    { "weights_16bit", weights_16, 1, "none that is seen, for most models", "needs mixed precision in the training loop" },
-    { "weights_8bit", weights_8, 4, "a small loss of quality", "a small loss of quality in the frozen weights" },
+    { "weights_16bit", weights_16, 1, "none that is seen, for most models",
+      "needs mixed precision in the training loop" },
+    { "weights_8bit", weights_8, 4, "a small loss of quality",
+      "a small loss of quality in the frozen weights" },
     { "weights_4bit", weights_4, 5, "some loss of quality", "some loss of quality in the frozen weights" },
     { "half_sequences", half_sequences, 1, "half as many requests at once",
       "more steps; accumulate gradients over two for the same result" },
@@ -170,15 +172,18 @@ static const char *change_in_words(const search *q, unsigned row, const vr_numbe
     if (ROWS[row].apply == freeze)
         return "train 1 % of the parameters and freeze the rest";
     if (ROWS[row].apply == half_sequences)
-        return vr_text(a, GROUPED(after->sequences), T(one ? " sequence instead of " : " sequences instead of "),
+        return vr_text(a, GROUPED(after->sequences),
+                       T(one ? " sequence instead of " : " sequences instead of "),
                        GROUPED(before.sequences));
     if (ROWS[row].apply == half_context)
-        return vr_text(a, T("a context of "), GROUPED(after->context), T(" tokens instead of "), GROUPED(before.context));
+        return vr_text(a, T("a context of "), GROUPED(after->context), T(" tokens instead of "),
+                       GROUPED(before.context));
     if (ROWS[row].apply == half_kv)
-        return vr_text(a, T("KV cache in 8 bits: "), GROUPED(after->kv_bytes_per_token), T(" B a token instead of "),
-                       GROUPED(before.kv_bytes_per_token));
-    return vr_text(a, T(before.train ? "frozen weights in " : "weights in "), vr_ratio_piece((vr_ratio){
-                       after->weight_bytes.value * 8, after->weight_bytes.scale }), T(" bits"));
+        return vr_text(a, T("KV cache in 8 bits: "), GROUPED(after->kv_bytes_per_token),
+                       T(" B a token instead of "), GROUPED(before.kv_bytes_per_token));
+    return vr_text(a, T(before.train ? "frozen weights in " : "weights in "),
+                   vr_ratio_piece((vr_ratio){ after->weight_bytes.value * 8, after->weight_bytes.scale }),
+                   T(" bits"));
 }
 
 static const char *option_to_type(const search *q, unsigned row, const vr_numbers *after)
@@ -205,7 +210,8 @@ static vram_status write_out(search *q, vr_scenario_lever *out, unsigned set)
 {
     vr_arena *a = &q->s->arena;
     const trial *t = &q->trials[set];
-    *out = (vr_scenario_lever){ .required = t->required, .saved = vr_diff(q->r->ledger.required, t->required) };
+    *out =
+        (vr_scenario_lever){ .required = t->required, .saved = vr_diff(q->r->ledger.required, t->required) };
     memcpy(out->fits, t->fits, sizeof(out->fits));
     for (unsigned i = 0; i < VR_SCENARIO_LEVERS; i++) {
         if ((set & 1u << i) == 0)

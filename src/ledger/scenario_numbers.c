@@ -1,51 +1,67 @@
 /* SPDX-License-Identifier: MIT
  *
- * The settings of `vram ledger`: one row each for the command line and one for where the value lies and what it may be.
- * Words of precision are bytes per parameter of the element types in checkpoint/dtype.h, without the scales that
- * quantised formats store beside them. */
+ * The settings of `vram ledger`: one row each for the command line and one for where the value lies and what
+ * it may be. Words of precision are bytes per parameter of the element types in checkpoint/dtype.h, without
+ * the scales that quantised formats store beside them. */
 #include "ledger/scenario.h"
 
 #define ON_LEDGER "ledger"
 
 /* In the order of VR_NUMBERS, then the rows that are no numbers. */
 static const vram_option OPTIONS[] = {
-    { "name", "--name", VRAM_OPT_STRING, "TEXT", NULL, NULL, "What the report calls this scenario.", ON_LEDGER, 0, 0 },
-    { "params", "--params", VRAM_OPT_NUMBER, "N", NULL, NULL, "Parameters of the model: 7e9, 13B.", ON_LEDGER, 0, 0 },
-    { "mode", "--mode", VRAM_OPT_CHOICE, "MODE", "infer|train", "infer", "What is done with the model.", ON_LEDGER, 0,
-      0 },
+    { "name", "--name", VRAM_OPT_STRING, "TEXT", NULL, NULL, "What the report calls this scenario.",
+      ON_LEDGER, 0, 0 },
+    { "params", "--params", VRAM_OPT_NUMBER, "N", NULL, NULL, "Parameters of the model: 7e9, 13B.", ON_LEDGER,
+      0, 0 },
+    { "mode", "--mode", VRAM_OPT_CHOICE, "MODE", "infer|train", "infer", "What is done with the model.",
+      ON_LEDGER, 0, 0 },
     { "weight_bytes", "--weight-bytes --weights", VRAM_OPT_NUMBER, "BYTES", NULL, "2",
       "Bytes of one parameter (2, 0.5) or a word: fp32, fp16, bf16, fp8, int8, int4.", ON_LEDGER, 0, 0 },
     { "sequences", "--sequences --batch", VRAM_OPT_COUNT, "N", NULL, "1",
       "Sequences resident in the KV cache at once; in training, in one step.", ON_LEDGER, 1, 0 },
-    { "context", "--context -c", VRAM_OPT_COUNT, "TOKENS", NULL, NULL, "Tokens of one sequence.", ON_LEDGER, 1, 0 },
+    { "context", "--context -c", VRAM_OPT_COUNT, "TOKENS", NULL, NULL, "Tokens of one sequence.", ON_LEDGER,
+      1, 0 },
     { "prefill_batch", "--prefill-batch", VRAM_OPT_COUNT, "N", NULL, "1",
       "Sequences whose prompts are computed at once.", ON_LEDGER, 1, 0 },
     { "logits", "--logits", VRAM_OPT_CHOICE, "WHICH", "all|last", "all",
       "Positions whose logits are computed in a prefill.", ON_LEDGER, 0, 0 },
     { "kv_bytes_per_token", "--kv-bytes-per-token", VRAM_OPT_BYTES, "BYTES", NULL, NULL,
       "Bytes of one token in the KV cache, all layers together.", ON_LEDGER, 1, 0 },
-    { "trainable", "--trainable", VRAM_OPT_NUMBER, "FRACTION", NULL, "1", "Share of the parameters that is trained.",
-      ON_LEDGER, 0, 0 },
+    { "trainable", "--trainable", VRAM_OPT_NUMBER, "FRACTION", NULL, "1",
+      "Share of the parameters that is trained.", ON_LEDGER, 0, 0 },
     { "overhead", "--overhead", VRAM_OPT_NUMBER, "FRACTION", NULL, NULL,
       "Runtime overhead as a share of the weights' bytes, a rule of thumb: 0.2.", ON_LEDGER, 0, 0 },
     { "layers", "--layers", VRAM_OPT_COUNT, "N", NULL, NULL, "Decoder layers.", ON_LEDGER, 1, 0 },
     { "hidden", "--hidden", VRAM_OPT_COUNT, "N", NULL, NULL, "Width of the hidden states.", ON_LEDGER, 1, 0 },
-    { "vocab", "--vocab", VRAM_OPT_COUNT, "N", NULL, NULL, "Size of the vocabulary; counts the logits.", ON_LEDGER, 1,
-      0 },
-    { "ffn", "--ffn", VRAM_OPT_COUNT, "N", NULL, NULL, "Width of the feed-forward layers (intermediate_size).",
+    { "vocab", "--vocab", VRAM_OPT_COUNT, "N", NULL, NULL, "Size of the vocabulary; counts the logits.",
       ON_LEDGER, 1, 0 },
+    { "ffn", "--ffn", VRAM_OPT_COUNT, "N", NULL, NULL,
+      "Width of the feed-forward layers (intermediate_size).", ON_LEDGER, 1, 0 },
     { "heads", "--heads", VRAM_OPT_COUNT, "N", NULL, NULL, "Attention heads.", ON_LEDGER, 1, 0 },
     { "kv_heads", "--kv-heads", VRAM_OPT_COUNT, "N", NULL, NULL,
-      "Heads that keep keys and values; with --layers and --head-dim gives the KV bytes per token.", ON_LEDGER, 1, 0 },
-    { "head_dim", "--head-dim", VRAM_OPT_COUNT, "N", NULL, "hidden / heads", "Width of one head.", ON_LEDGER, 1, 0 },
+      "Heads that keep keys and values; with --layers and --head-dim gives the KV bytes per token.",
+      ON_LEDGER, 1, 0 },
+    { "head_dim", "--head-dim", VRAM_OPT_COUNT, "N", NULL, "hidden / heads", "Width of one head.", ON_LEDGER,
+      1, 0 },
     { "gpu_memory_gib", "--gpu-memory-gib", VRAM_OPT_NUMBER, "GIB", NULL, NULL,
-      "Memory of one card in GiB; several sizes (24,80, or given again) are judged side by side.", ON_LEDGER, 0, 0 },
-    { "gpus", "--gpus", VRAM_OPT_COUNT, "N", NULL, "1", "Cards of that size that share the load.", ON_LEDGER, 1, 0 },
+      "Memory of one card in GiB; several sizes (24,80, or given again) are judged side by side.", ON_LEDGER,
+      0, 0 },
+    { "gpus", "--gpus", VRAM_OPT_COUNT, "N", NULL, "1", "Cards of that size that share the load.", ON_LEDGER,
+      1, 0 },
     { "scenario", "--scenario", VRAM_OPT_STRING, "FILE", NULL, NULL,
       "JSON file with the same keys: one object, or {\"scenarios\": [ ... ]}.", ON_LEDGER, 0, 0 },
 };
 
-typedef enum form { FORM_TEXT, FORM_TRAIN, FORM_ALL, FORM_COUNT, FORM_PARAMS, FORM_BYTES, FORM_RATIO, FORM_CARDS } form;
+typedef enum form {
+    FORM_TEXT,
+    FORM_TRAIN,
+    FORM_ALL,
+    FORM_COUNT,
+    FORM_PARAMS,
+    FORM_BYTES,
+    FORM_RATIO,
+    FORM_CARDS
+} form;
 
 #define WHERE(field) offsetof(vr_numbers, field), sizeof(((vr_numbers *)NULL)->field)
 #define A_COUNT "must be a whole number from 1 on, like 4096 or 16K"
@@ -77,7 +93,8 @@ static const struct row {
     { FORM_COUNT, WHERE(heads), 0, A_COUNT },
     { FORM_COUNT, WHERE(kv_heads), 0, A_COUNT },
     { FORM_COUNT, WHERE(head_dim), 0, A_COUNT },
-    { FORM_CARDS, WHERE(card_bytes), 0, "must be a size in GiB above 0 and at most 1000000, or a list like 24,80" },
+    { FORM_CARDS, WHERE(card_bytes), 0,
+      "must be a size in GiB above 0 and at most 1000000, or a list like 24,80" },
     { FORM_COUNT, WHERE(gpus), 0, A_COUNT },
 };
 
@@ -363,7 +380,8 @@ vram_status vr_number_fail(const vram_scenario *s, const vr_numbers *n, vr_numbe
 {
     bool by_user = n->given[what] && n->set_by[what] == VR_BY_USER;
     if (s->file != NULL && by_user && n->offset[what] != UINT64_MAX)
-        return vr_fail_at(s->ctx, VRAM_EFORMAT, s->file, n->offset[what], T(OPTIONS[what].key), T(" "), T(reason));
+        return vr_fail_at(s->ctx, VRAM_EFORMAT, s->file, n->offset[what], T(OPTIONS[what].key), T(" "),
+                          T(reason));
     if (s->file != NULL && !by_user)
         return vr_fail_file(s->ctx, VRAM_EFORMAT, s->file, T(OPTIONS[what].key), T(" "), T(reason));
     return vr_fail(s->ctx, VRAM_ESETTING, S(vr_number_flag(what)), T(" "), T(reason));

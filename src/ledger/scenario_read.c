@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * A scenario file: one JSON object with the keys of `vram ledger`, or {"scenarios": [...]} where keys beside the list
- * hold for every scenario that does not set them itself. Every error names file, byte offset and reason. */
+ * A scenario file: one JSON object with the keys of `vram ledger`, or {"scenarios": [...]} where keys beside
+ * the list hold for every scenario that does not set them itself. Every error names file, byte offset and
+ * reason. */
 #include "ledger/scenario.h"
 
 typedef struct reading {
@@ -14,7 +15,8 @@ static uint64_t offset_of(const reading *r, vr_json v)
     return (uint64_t)(v.text.s - r->start);
 }
 
-#define REFUSE(r, at, ...) vr_fail_at((r)->s->ctx, VRAM_EFORMAT, (r)->s->file, offset_of((r), (at)), __VA_ARGS__)
+#define REFUSE(r, at, ...)                                                                                   \
+    vr_fail_at((r)->s->ctx, VRAM_EFORMAT, (r)->s->file, offset_of((r), (at)), __VA_ARGS__)
 
 /* A string's bytes, or a number as the parsers of settings take it (7.0e+9 becomes 7000000000). */
 static vram_status plain_text(const reading *r, vr_json value, vr_str *out)

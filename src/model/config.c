@@ -1,16 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * The decoder's settings in config.json, each checked; what is absent has the default of its class, as in transformers
- * (models/<name>/configuration_<name>.py, 5.24; data/architectures.tsv). null means what None means there: no window, as
- * many key-value heads as heads, head_dim = hidden / heads. */
+ * The decoder's settings in config.json, each checked; what is absent has the default of its class, as in
+ * transformers (models/<name>/configuration_<name>.py, 5.24; data/architectures.tsv). null means what None
+ * means there: no window, as many key-value heads as heads, head_dim = hidden / heads. */
 #include "model/reading.h"
-
-/* Far above any model, low enough that products of three stay within 64 bits. */
-#define MAX_LAYERS 4096
-#define MAX_HEADS 65536
-#define MAX_WIDTH (UINT64_C(1) << 24)
-#define MAX_VOCAB (UINT64_C(1) << 28)
-#define MAX_HEAD_DIM 65536
-#define MAX_CONTEXT (UINT64_C(1) << 40)
 
 static vram_status check_count(const vr_reading *r, const char *key, vr_json v, uint64_t max, uint64_t *out)
 {
@@ -70,14 +62,14 @@ static vram_status read_flags(vr_reading *r)
     return read_tied(r);
 }
 
-/* A cap that the class applies: by default, unless the config says null; or only when the config gives one. */
+/* A cap that the class applies: unless the config says null, or only when it gives one. */
 static vram_status softcap(const vr_reading *r, uint8_t kind, const char *key, uint64_t *out)
 {
     vr_json v;
-    bool there = vr_json_get(r->text, key, &v);
+    bool there = kind != VR_SOFTCAP_NONE && vr_json_get(r->text, key, &v);
     if (there && v.type != VR_JSON_NUMBER && v.type != VR_JSON_NULL)
         return vr_config_refuse(r, key, v, "a number or null");
-    *out = kind == VR_SOFTCAP_NONE ? 0 : there ? v.type == VR_JSON_NUMBER : kind == VR_SOFTCAP_ON;
+    *out = there ? v.type == VR_JSON_NUMBER : kind == VR_SOFTCAP_ON;
     return VRAM_OK;
 }
 
@@ -86,17 +78,18 @@ static vram_status read_heads(vr_reading *r)
     vram_model *m = r->m;
     const vr_family *f = r->family;
     vr_json v;
-    VR_TRY(count(r, "num_attention_heads", MAX_HEADS, f->heads_default, &m->heads));
+    VR_TRY(count(r, "num_attention_heads", VR_MAX_HEADS, f->heads_default, &m->heads));
     bool silent = !vr_json_get(r->text, "num_key_value_heads", &v);
     uint64_t fallback = silent && f->kv_heads_default != 0 ? f->kv_heads_default : m->heads;
-    VR_TRY(count(r, "num_key_value_heads", MAX_HEADS, fallback, &m->kv_heads));
+    VR_TRY(count(r, "num_key_value_heads", VR_MAX_HEADS, fallback, &m->kv_heads));
     if (m->heads % m->kv_heads != 0) {
         if (!silent && v.type != VR_JSON_NULL)
             return vr_config_refuse(r, "num_key_value_heads", v, "a divisor of num_attention_heads");
-        return vr_not_understood(r, T("num_attention_heads, "), U(m->heads), T(", is no multiple of the class's "),
-                                 U(m->kv_heads), T(" key-value heads"));
+        return vr_not_understood(r, T("num_attention_heads, "), U(m->heads),
+                                 T(", is no multiple of the class's "), U(m->kv_heads),
+                                 T(" key-value heads"));
     }
-    return count(r, "head_dim", MAX_HEAD_DIM, f->head_dim_default, &m->head_dim);
+    return count(r, "head_dim", VR_MAX_HEAD_DIM, f->head_dim_default, &m->head_dim);
 }
 
 /* head_dim when nobody gives it. */
@@ -106,17 +99,18 @@ static vram_status divide_hidden(vr_reading *r)
     vr_json v;
     if (m->head_dim != 0)
         return VRAM_OK;
-    if (m->hidden % m->heads == 0 && m->hidden / m->heads <= MAX_HEAD_DIM) {
+    if (m->hidden % m->heads == 0 && m->hidden / m->heads <= VR_MAX_HEAD_DIM) {
         m->head_dim = m->hidden / m->heads;
         return VRAM_OK;
     }
     if (vr_config_get(r, "hidden_size", &v))
-        return vr_config_refuse(r, "hidden_size", v, "a multiple of num_attention_heads, and head_dim is absent");
+        return vr_config_refuse(r, "hidden_size", v,
+                                "a multiple of num_attention_heads, and head_dim is absent");
     return vr_not_understood(r, T("hidden_size and head_dim are absent"));
 }
 
 /* Phi-3: rotated part of each head (modeling_phi3.py, compute_default_rope_parameters). */
-static vram_status read_rotary(vr_reading *r)
+vram_status vr_read_rotary(vr_reading *r)
 {
     static const char *const keys[] = { "rope_parameters.partial_rotary_factor", "partial_rotary_factor" };
     vram_model *m = r->m;
@@ -138,15 +132,14 @@ vram_status vr_read_counts(vr_reading *r)
 {
     vram_model *m = r->m;
     const vr_family *f = r->family;
-    VR_TRY(count(r, "num_hidden_layers", MAX_LAYERS, f->layers_default, &m->n_layers));
-    VR_TRY(count(r, "hidden_size", MAX_WIDTH, f->hidden_default, &m->hidden));
-    VR_TRY(count(r, "intermediate_size", MAX_WIDTH, f->ffn_default, &m->ffn));
-    VR_TRY(count(r, "vocab_size", MAX_VOCAB, f->vocab_default, &m->vocab));
-    VR_TRY(count(r, "max_position_embeddings", MAX_CONTEXT, f->context_default, &m->max_context));
+    VR_TRY(count(r, "num_hidden_layers", VR_MAX_LAYERS, f->layers_default, &m->n_layers));
+    VR_TRY(count(r, "hidden_size", VR_MAX_WIDTH, f->hidden_default, &m->hidden));
+    VR_TRY(count(r, "intermediate_size", VR_MAX_WIDTH, f->ffn_default, &m->ffn));
+    VR_TRY(count(r, "vocab_size", VR_MAX_VOCAB, f->vocab_default, &m->vocab));
+    VR_TRY(count(r, "max_position_embeddings", VR_MAX_CONTEXT, f->context_default, &m->max_context));
     VR_TRY(read_heads(r));
     if (m->not_understood == NULL)
         VR_TRY(divide_hidden(r));
-    VR_TRY(read_rotary(r));
     VR_TRY(softcap(r, f->attention_softcap, "attn_logit_softcapping", &m->attention_softcap));
     VR_TRY(softcap(r, f->final_softcap, "final_logit_softcapping", &m->final_softcap));
     return read_flags(r);
@@ -159,20 +152,23 @@ static vram_status read_window(vr_reading *r, uint64_t *window)
 {
     const vr_family *f = r->family;
     vr_json v;
-    bool use = f->window_rule != VR_WINDOW_LAYERS, both_ways = false;
+    bool use = false, both_ways = false;
     *window = f->window_default;
     if (vr_json_get(r->text, "sliding_window", &v)) {
         *window = 0;
         if (v.type != VR_JSON_NULL)
-            VR_TRY(check_count(r, "sliding_window", v, MAX_CONTEXT, window));
+            VR_TRY(check_count(r, "sliding_window", v, VR_MAX_CONTEXT, window));
     }
-    VR_TRY(flag(r, "use_sliding_window", &use));
+    if (f->window_rule == VR_WINDOW_LAYERS)
+        VR_TRY(flag(r, "use_sliding_window", &use));
     if (f->window_rule == VR_WINDOW_LAYERS && !use)
         *window = 0;
-    VR_TRY(flag(r, "use_bidirectional_attention", &both_ways));
-    if (f->reads_bidirectional && both_ways && *window != 0)
+    if (f->reads_bidirectional)
+        VR_TRY(flag(r, "use_bidirectional_attention", &both_ways));
+    if (both_ways && *window != 0)
         *window = *window / 2 + 1;
-    *window = *window > UINT32_MAX ? UINT32_MAX : *window; /* longer than any context that could be computed */
+    *window =
+        *window > UINT32_MAX ? UINT32_MAX : *window; /* longer than any context that could be computed */
     return VRAM_OK;
 }
 
@@ -192,17 +188,30 @@ static vram_status layers_by_list(vr_reading *r, vr_json list, uint64_t window)
         return vr_config_refuse(r, "layer_types", list, "an array");
     for (; vr_json_next(&it, &v); n++) {
         bool slides = vr_json_str_is(v, "sliding_attention");
-        bool full = vr_json_str_is(v, "full_attention") || vr_json_str_is(v, "attention"); /* the older word */
+        bool full =
+            vr_json_str_is(v, "full_attention") || vr_json_str_is(v, "attention"); /* the older word */
         if (!slides && !full)
-            return vr_not_understood(r, T("layer_types has a kind of layer that is not known, at layer "), U(n));
+            return vr_not_understood(r, T("layer_types has a kind of layer that is not known, at layer "),
+                                     U(n));
         if (slides && window == 0)
             return vr_not_understood(r, T("layer_types has sliding layers but there is no sliding_window"));
         if (n < m->n_layers)
             set_layer(&m->layers[n], slides, window);
     }
     if (n != m->n_layers)
-        return vr_not_understood(r, T("layer_types has "), U(n), T(" layers, num_hidden_layers is "), U(m->n_layers));
+        return vr_not_understood(r, T("layer_types has "), U(n), T(" layers, num_hidden_layers is "),
+                                 U(m->n_layers));
     return VRAM_OK;
+}
+
+/* max_window_layers may be 0: all layers slide. */
+static vram_status first_sliding(vr_reading *r, uint64_t *from)
+{
+    vr_json v;
+    *from = r->family->max_window_layers;
+    if (!vr_config_get(r, "max_window_layers", &v))
+        return VRAM_OK;
+    return vr_json_u64(v, from) ? VRAM_OK : vr_config_refuse(r, "max_window_layers", v, "a whole number");
 }
 
 static vram_status layers_by_rule(vr_reading *r, uint64_t window)
@@ -211,9 +220,9 @@ static vram_status layers_by_rule(vr_reading *r, uint64_t window)
     vram_model *m = r->m;
     uint64_t from = 0, pattern = f->sliding_pattern;
     if (f->window_rule == VR_WINDOW_LAYERS)
-        VR_TRY(count(r, "max_window_layers", MAX_CONTEXT, f->max_window_layers, &from));
+        VR_TRY(first_sliding(r, &from));
     if (f->reads_pattern)
-        VR_TRY(count(r, "sliding_window_pattern", MAX_LAYERS, pattern, &pattern));
+        VR_TRY(count(r, "sliding_window_pattern", VR_MAX_LAYERS, pattern, &pattern));
     if (f->window_rule == VR_WINDOW_PATTERN && window == 0)
         return vr_not_understood(r, T("this architecture has sliding layers but there is no sliding_window"));
     for (uint64_t i = 0; i < m->n_layers; i++) {

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT
- * Which model config.json says it is: model_type and architectures, flat or with the decoder under text_config.
+ * Which model config.json says it is: model_type and architectures, flat or with the decoder under
+ * text_config.
  *
- * A decoder is only taken for understood when the model around it is: in transformers the wrapper decides what is tied
- * and what runs besides (modeling_utils.py get_expanded_tied_weights_keys reads the outer config, 5.24). */
+ * A decoder is only taken for understood when the model around it is: in transformers the wrapper decides
+ * what is tied and what runs besides (modeling_utils.py get_expanded_tied_weights_keys reads the outer
+ * config, 5.24). */
 #include "model/families.h"
 #include "model/reading.h"
 
@@ -22,47 +24,49 @@ bool vr_config_get(const vr_reading *r, const char *key, vr_json *out)
 
 vram_status vr_config_refuse(const vr_reading *r, const char *key, vr_json value, const char *expected)
 {
-    static const char *const kinds[] = { "null", "true", "false", "a number", "a string", "an array", "an object" };
+    static const char *const kinds[] = { "null",     "true",     "false",    "a number",
+                                         "a string", "an array", "an object" };
     vr_str shown = value.type == VR_JSON_NUMBER ? value.text : vr_str_of(kinds[value.type]);
     bool cut = shown.n > 40;
     if (cut)
         shown.n = 40;
-    return vr_fail_at(r->ctx, VRAM_EFORMAT, VR_CONFIG_FILE, (uint64_t)(value.text.s - r->ck->config_text.s), T(key),
-                      T(" is "), S(shown), T(cut ? "..." : ""), T(", not "), T(expected));
+    return vr_fail_at(r->ctx, VRAM_EFORMAT, VR_CONFIG_FILE, (uint64_t)(value.text.s - r->ck->config_text.s),
+                      T(key), T(" is "), S(shown), T(cut ? "..." : ""), T(", not "), T(expected));
+}
+
+/* A name; one with a zero byte in it is none, and would end there for C. */
+static vram_status copy_name(vr_reading *r, const char *key, vr_json v, const char **out)
+{
+    vr_str s;
+    if (v.type != VR_JSON_STRING)
+        return vr_config_refuse(r, key, v, "a string");
+    if (!vr_json_str(v, &r->m->arena, &s))
+        return VRAM_ENOMEM;
+    if (s.n != 0 && memchr(s.s, 0, s.n) != NULL)
+        return vr_config_refuse(r, key, v, "a name: it has a zero byte");
+    *out = vr_arena_copy(&r->m->arena, s);
+    return *out != NULL ? VRAM_OK : VRAM_ENOMEM;
 }
 
 /* A string of an object; *out NULL when it is absent or null. */
 static vram_status string_of(vr_reading *r, vr_json from, const char *key, const char **out)
 {
     vr_json v;
-    vr_str s;
     *out = NULL;
     if (!vr_json_get(from, key, &v) || v.type == VR_JSON_NULL)
         return VRAM_OK;
-    if (v.type != VR_JSON_STRING)
-        return vr_config_refuse(r, key, v, "a string");
-    if (!vr_json_str(v, &r->m->arena, &s))
-        return VRAM_ENOMEM;
-    *out = vr_arena_copy(&r->m->arena, s);
-    return *out != NULL ? VRAM_OK : VRAM_ENOMEM;
+    return copy_name(r, key, v, out);
 }
 
 static vram_status first_architecture(vr_reading *r)
 {
     vr_json list, first;
-    vr_str s;
     if (!vr_json_get(r->root, "architectures", &list) || list.type == VR_JSON_NULL)
         return VRAM_OK;
-    vr_json_iter it = vr_json_each(list);
-    if (list.type != VR_JSON_ARRAY || (vr_json_next(&it, &first) && first.type != VR_JSON_STRING))
+    if (list.type != VR_JSON_ARRAY)
         return vr_config_refuse(r, "architectures", list, "an array of strings");
-    it = vr_json_each(list);
-    if (!vr_json_next(&it, &first))
-        return VRAM_OK;
-    if (!vr_json_str(first, &r->m->arena, &s))
-        return VRAM_ENOMEM;
-    r->m->architecture = vr_arena_copy(&r->m->arena, s);
-    return r->m->architecture != NULL ? VRAM_OK : VRAM_ENOMEM;
+    vr_json_iter it = vr_json_each(list);
+    return vr_json_next(&it, &first) ? copy_name(r, "architectures", first, &r->m->architecture) : VRAM_OK;
 }
 
 /* config.dtype, torch_dtype before transformers 5; the outer one is what "auto" means for the whole. */
@@ -80,7 +84,8 @@ static vram_status read_dtype(vr_reading *r)
             r->m->dtype = t;
             return VRAM_OK;
         }
-        VR_TRY(vr_warn(r->ctx, VR_CONFIG_FILE, T(keys[i % 2]), T(" \""), T(word), T("\" is not known: left out")));
+        VR_TRY(vr_warn(r->ctx, VR_CONFIG_FILE, T(keys[i % 2]), T(" \""), T(word),
+                       T("\" is not known: left out")));
     }
     return VRAM_OK;
 }
@@ -99,7 +104,8 @@ static const vr_family *family_of_class(const char *class_name)
 static vram_status choose_family(vr_reading *r, const char *inner)
 {
     const char *outer = r->m->model_type;
-    const vr_family *f = outer != NULL ? vr_family_find(vr_str_of(outer)) : family_of_class(r->m->architecture);
+    const vr_family *f =
+        outer != NULL ? vr_family_find(vr_str_of(outer)) : family_of_class(r->m->architecture);
     const vr_family *g = inner != NULL ? vr_family_find(vr_str_of(inner)) : f;
     if (outer == NULL && f == NULL && r->m->architecture == NULL)
         f = g;
@@ -149,6 +155,7 @@ vram_status vr_read_identity(vr_reading *r)
     VR_TRY(read_dtype(r));
     VR_TRY(choose_family(r, inner));
     if (vr_config_get(r, "per_layer_config", &own))
-        VR_TRY(vr_not_understood(r, T("config.json gives single layers settings of their own (per_layer_config)")));
+        VR_TRY(vr_not_understood(
+            r, T("config.json gives single layers settings of their own (per_layer_config)")));
     return check_class(r);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * What a checkpoint computes: layers, attention kind of each, vocabulary; each fact checked against tensor shapes. */
+ * What a checkpoint computes: layers, attention kind of each, vocabulary; checked against tensor shapes. */
 #ifndef VR_MODEL_H
 #define VR_MODEL_H
 
@@ -34,23 +34,26 @@ typedef enum vr_softcap {
     VR_SOFTCAP_ON    /* it does unless the config says null */
 } vr_softcap;
 
-/* Row of data/architectures.tsv: a plain dense decoder. Defaults are those of the class when the config is silent. */
+/* Row of data/architectures.tsv: a plain dense decoder. Defaults are those of the class when the config is
+ * silent. */
 typedef struct vr_family {
-    const char *model_type;     /* "qwen2" */
-    const char *wrapper;        /* model_type of the multimodal model around it ("gemma3"), or NULL */
-    const char *class_name;     /* "Qwen2ForCausalLM" */
-    bool fused_qkv;             /* one qkv_proj */
-    bool qkv_bias, o_bias, mlp_bias; /* defaults; attention_bias (qkv and o) / mlp_bias override where the class reads them */
+    const char *model_type; /* "qwen2" */
+    const char *wrapper;    /* model_type of the multimodal model around it ("gemma3"), or NULL */
+    const char *class_name; /* "Qwen2ForCausalLM" */
+    bool fused_qkv;         /* one qkv_proj */
+    /* Defaults; the config's attention_bias (qkv and o) and mlp_bias override them where the class reads
+     * these. */
+    bool qkv_bias, o_bias, mlp_bias;
     bool reads_attention_bias, reads_mlp_bias;
-    bool reads_partial_rotary;  /* partial_rotary_factor */
-    bool qk_norm;               /* q_norm, k_norm over head_dim */
-    bool sandwich_norms;        /* gemma2/3: four norms a layer */
-    uint8_t norm, mlp;          /* vr_norm_kind, vr_mlp_kind */
-    bool tied_default;          /* tie_word_embeddings when the config is silent */
-    bool embedding_scaled;      /* gemma: hidden states times sqrt(hidden) */
+    bool reads_partial_rotary;                /* partial_rotary_factor */
+    bool qk_norm;                             /* q_norm, k_norm over head_dim */
+    bool sandwich_norms;                      /* gemma2/3: four norms a layer */
+    uint8_t norm, mlp;                        /* vr_norm_kind, vr_mlp_kind */
+    bool tied_default;                        /* tie_word_embeddings when the config is silent */
+    bool embedding_scaled;                    /* gemma: hidden states times sqrt(hidden) */
     uint8_t attention_softcap, final_softcap; /* vr_softcap */
-    bool local_rope;            /* gemma3: second rotary table for sliding layers */
-    bool reads_bidirectional;   /* gemma3: use_bidirectional_attention halves the window */
+    bool local_rope;                          /* gemma3: second rotary table for sliding layers */
+    bool reads_bidirectional;                 /* gemma3: use_bidirectional_attention halves the window */
     uint32_t vocab_default, hidden_default, ffn_default, layers_default, heads_default;
     uint32_t kv_heads_default;  /* 0: as many as heads */
     uint32_t head_dim_default;  /* 0: hidden / heads */
@@ -58,8 +61,8 @@ typedef struct vr_family {
     uint32_t window_default;    /* sliding_window; 0: none */
     uint8_t window_rule;        /* vr_window_rule */
     uint32_t max_window_layers; /* of VR_WINDOW_LAYERS */
-    uint32_t sliding_pattern;   /* of VR_WINDOW_PATTERN: every n-th layer is full when layer_types is absent */
-    bool reads_pattern;         /* the config's sliding_window_pattern overrides it */
+    uint32_t sliding_pattern; /* of VR_WINDOW_PATTERN: every n-th layer is full when layer_types is absent */
+    bool reads_pattern;       /* the config's sliding_window_pattern overrides it */
     const char *source;
 } vr_family;
 
@@ -73,18 +76,18 @@ struct vram_model {
     vram_ctx *ctx;
     vr_arena arena;
     const vram_checkpoint *checkpoint;
-    const char *architecture; /* "Qwen2ForCausalLM"; NULL unknown */
-    const char *model_type;   /* NULL unknown */
-    const vr_family *family;  /* NULL: not understood, then only the weights are counted */
+    const char *architecture;   /* "Qwen2ForCausalLM"; NULL unknown */
+    const char *model_type;     /* NULL unknown */
+    const vr_family *family;    /* NULL: not understood, then only the weights are counted */
     const char *not_understood; /* sentence why, when family is NULL */
-    const char *uncounted_part; /* a component beside the decoder that is not understood (vision tower), or NULL */
+    const char *uncounted_part; /* what stands beside the decoder, is there and not counted, or NULL */
     vr_dtype dtype;             /* of the config, or of the first floating tensor */
     bool quantised;             /* quantization_config present or packed tensors */
-    const char *prefix;         /* "model." or "" or "language_model.model." as in the checkpoint's names */
+    const char *prefix; /* "model." or "" or "language_model.model." as in the names; NULL with family */
     uint64_t n_layers, hidden, heads, kv_heads, head_dim, ffn, vocab, max_context;
-    uint64_t rotary_dim;        /* of head_dim, rotated */
-    const char *head_name;      /* the head's tensor in the checkpoint's naming; NULL when nothing is understood */
-    bool has_head;              /* and it is there */
+    uint64_t rotary_dim;   /* of head_dim, rotated */
+    const char *head_name; /* the head's tensor in the checkpoint's naming; NULL when nothing is understood */
+    bool has_head;         /* and it is there */
     bool tied, qkv_bias, o_bias, mlp_bias;
     uint64_t attention_softcap, final_softcap; /* 1: there is one, 0: none */
     vr_layer *layers;
@@ -94,7 +97,9 @@ struct vram_model {
 const vr_family *vr_families(size_t *n);
 const vr_family *vr_family_find(vr_str model_type); /* also by the wrapper's name */
 
-/* Which tensors belong together in reports: component ("embeddings", "layer 0", ..., "head", "norm", "other"). */
+/* Which tensors belong together in reports: "embeddings", "layer 0", ..., "final norm", "head", "vision
+ * tower", other stacks of layers by their path ("encoder"), "other"; in this order. Also for architectures
+ * that are not known. */
 typedef struct vr_component {
     const char *name;
     uint64_t layer; /* or UINT64_MAX */

@@ -7,6 +7,14 @@
 
 #define VR_CONFIG_FILE "config.json"
 
+/* Far above any model, low enough that products of three stay within 64 bits. */
+#define VR_MAX_LAYERS 4096
+#define VR_MAX_HEADS 65536
+#define VR_MAX_WIDTH (UINT64_C(1) << 24)
+#define VR_MAX_VOCAB (UINT64_C(1) << 28)
+#define VR_MAX_HEAD_DIM 65536
+#define VR_MAX_CONTEXT (UINT64_C(1) << 40)
+
 typedef struct vr_reading {
     vram_model *m;
     const vram_checkpoint *ck;
@@ -16,12 +24,13 @@ typedef struct vr_reading {
     const vr_family *family;
 } vr_reading;
 
-/* Every step returns VRAM_OK also when it finds that the model is not understood; m->not_understood then says why and
- * the later steps are left out. */
+/* Every step returns VRAM_OK also when it finds that the model is not understood; m->not_understood then says
+ * why and the later steps are left out. */
 vram_status vr_read_identity(vr_reading *r); /* architecture, model_type, family, dtype */
 vram_status vr_read_counts(vr_reading *r);   /* layers, heads, sizes, flags */
 vram_status vr_read_layers(vr_reading *r);   /* attention kind of each layer */
-vram_status vr_check_shapes(vr_reading *r);  /* against the tensors */
+vram_status vr_check_shapes(vr_reading *r);  /* against the tensors, which may change sizes */
+vram_status vr_read_rotary(vr_reading *r);
 
 vram_status vr_not_understood_pieces(vr_reading *r, const vr_piece *p, size_t n);
 #define vr_not_understood(r, ...)                                                                            \

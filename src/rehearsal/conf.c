@@ -142,7 +142,12 @@ static vram_status read_gc(reader *r, const char *key)
 
 static vram_status read_fraction(reader *r, const char *key)
 {
-    return read_permille(r, key, true, "must be above 0 and at most 1", &r->conf->memory_fraction_permille);
+    reader ahead = *r;
+    uint64_t value, scale;
+    VR_TRY(read_permille(r, key, true, "must be above 0 and at most 1", &r->conf->memory_fraction_permille));
+    if (vr_parse_decimal(take_word(&ahead), &value, &scale) && value == scale)
+        r->conf->memory_fraction_permille = 0; /* exactly 1 is the default: no fraction is set, and nothing is collected */
+    return VRAM_OK;
 }
 
 static vram_status read_expandable(reader *r, const char *key)

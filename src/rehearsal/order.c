@@ -5,7 +5,10 @@
  * each stream has a set of its own here. */
 #include "rehearsal/order.h"
 
+#include <string.h>
+
 #define NONE UINT32_MAX
+#define STEP 8u /* of the search; divides VR_LEAF */
 
 void vr_leaves_init(vr_leaves *l, vr_arena *arena)
 {
@@ -16,6 +19,24 @@ void vr_leaves_reset(vr_leaves *l)
 {
     l->n = 0;
     l->spare = NONE;
+}
+
+/* The sizes behind the last key. */
+static void pad(uint64_t *sizes, uint32_t from, uint32_t room)
+{
+    memset(sizes + from, 0xff, (room - from) * sizeof(*sizes));
+}
+
+static uint32_t up_to_step(uint32_t n)
+{
+    return (n + STEP - 1) / STEP * STEP;
+}
+
+void vr_order_reset(vr_order *o)
+{
+    o->n = 0;
+    if (o->room > 0)
+        pad(o->size, 0, o->room);
 }
 
 /* Two neighbours hold at least VR_LEAF / 2 + 1 entries, so 2 / (VR_LEAF / 2 + 1) leaves an entry suffice; one more for an
@@ -40,19 +61,20 @@ static vram_status reserve_leaves(vr_leaves *l, uint64_t count)
     return VRAM_OK;
 }
 
-static vram_status reserve_directory(vr_order *o, vr_arena *arena, uint64_t count)
+static vram_status reserve_directory(vr_order *o, vr_arena *arena, uint32_t count)
 {
     if (count <= o->room)
         return VRAM_OK;
-    uint64_t *size = vr_arena_grow(arena, o->size, o->n, (size_t)count, sizeof(*size));
-    uint64_t *address = size ? vr_arena_grow(arena, o->address, o->n, (size_t)count, sizeof(*address)) : NULL;
-    uint32_t *leaf = address ? vr_arena_grow(arena, o->leaf, o->n, (size_t)count, sizeof(*leaf)) : NULL;
+    uint64_t *size = vr_arena_grow(arena, o->size, o->n, count, sizeof(*size));
+    uint64_t *address = size ? vr_arena_grow(arena, o->address, o->n, count, sizeof(*address)) : NULL;
+    uint32_t *leaf = address ? vr_arena_grow(arena, o->leaf, o->n, count, sizeof(*leaf)) : NULL;
     if (leaf == NULL)
         return VRAM_ENOMEM;
     o->size = size;
     o->address = address;
     o->leaf = leaf;
-    o->room = (uint32_t)count;
+    o->room = count;
+    pad(o->size, o->n, count);
     return VRAM_OK;
 }
 
@@ -63,38 +85,71 @@ vram_status vr_order_reserve(vr_order *o, vr_leaves *l, uint64_t entries)
     uint64_t before = o->promised == 0 ? 0 : leaves_for(o->promised);
     uint64_t promised = l->promised - before + leaves_for(entries);
     VR_TRY(reserve_leaves(l, promised));
-    VR_TRY(reserve_directory(o, l->arena, leaves_for(entries)));
+    VR_TRY(reserve_directory(o, l->arena, up_to_step((uint32_t)leaves_for(entries)))); /* fits: promised does */
     l->promised = promised;
     o->promised = entries;
     return VRAM_OK;
 }
 
-/* How many of the n > 0 sorted keys lie below (size, address). Without branches: the outcome of a comparison cannot be
- * predicted here, and a wrong guess costs more than the search. */
-static uint32_t below(const uint64_t *sizes, const uint64_t *addresses, uint32_t n, uint64_t size, uint64_t address)
+/* Keys are compared without branches: the outcome cannot be predicted here, and a wrong guess costs more than the search.
+ * Every STEP-th key is counted first, then the keys of one step; unlike in a binary search no load waits for another. */
+static uint32_t count_below(const uint64_t *keys, uint32_t stride, uint32_t n, uint64_t key)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < n; i++)
+        count += (uint32_t)(keys[i * stride + stride - 1] < key);
+    return count;
+}
+
+/* How many sizes lie below `size`. n is a multiple of STEP and not 0; UINT64_MAX stands behind the last of them. */
+static uint32_t sizes_below(const uint64_t *sizes, uint32_t n, uint64_t size)
+{
+    uint32_t base = 0;
+    while (n > STEP * STEP) {
+        uint32_t half = n / (2 * STEP) * STEP;
+        base += (0u - (uint32_t)(sizes[base + half - 1] < size)) & half;
+        n -= half;
+    }
+    uint32_t step = count_below(sizes + base, STEP, n / STEP, size);
+    if (step == n / STEP)
+        step--; /* all are below; counts them once more */
+    base += step * STEP;
+    return base + count_below(sizes + base, 1, STEP, size);
+}
+
+static uint32_t addresses_below(const uint64_t *addresses, uint32_t n, uint64_t address)
 {
     uint32_t base = 0;
     while (n > 1) {
-        uint32_t half = n / 2, mid = base + half - 1;
-        uint32_t less = (uint32_t)(sizes[mid] < size) |
-                        ((uint32_t)(sizes[mid] == size) & (uint32_t)(addresses[mid] < address));
-        base += (0u - less) & half;
+        uint32_t half = n / 2;
+        base += (0u - (uint32_t)(addresses[base + half - 1] < address)) & half;
         n -= half;
     }
-    return base + (uint32_t)((sizes[base] < size) || (sizes[base] == size && addresses[base] < address));
+    return base + (uint32_t)(addresses[base] < address);
+}
+
+/* How many of n keys lie below (size, address). room: n up to a multiple of STEP. Addresses are looked at only among
+ * equal sizes, which saves half the memory. */
+static uint32_t below(const uint64_t *sizes, const uint64_t *addresses, uint32_t n, uint32_t room, uint64_t size,
+                      uint64_t address)
+{
+    uint32_t low = sizes_below(sizes, room, size);
+    if (address == 0 || low >= n || sizes[low] != size || addresses[low] >= address)
+        return low;
+    return low + addresses_below(addresses + low, sizes_below(sizes, room, size + 1) - low, address);
 }
 
 bool vr_order_seek(const vr_order *o, const vr_leaves *l, uint64_t size, uint64_t address, vr_place *p)
 {
+    uint32_t leaf = o->n <= 1 ? 0 : below(o->size, o->address, o->n, up_to_step(o->n), size, address);
+    if (leaf < o->n) {
+        const vr_leaf *f = &l->leaf[o->leaf[leaf]];
+        *p = (vr_place){ leaf, below(f->size, f->address, f->n, VR_LEAF, size, address) };
+        if (p->at < f->n)
+            return true;
+    }
     *p = (vr_place){ o->n, 0 };
-    if (o->n == 0)
-        return false;
-    p->leaf = below(o->size, o->address, o->n, size, address);
-    if (p->leaf == o->n)
-        return false;
-    const vr_leaf *f = &l->leaf[o->leaf[p->leaf]];
-    p->at = below(f->size, f->address, f->n, size, address);
-    return true;
+    return false;
 }
 
 bool vr_order_first(const vr_order *o, vr_place *p)
@@ -131,6 +186,7 @@ static uint32_t take_leaf(vr_leaves *l)
     else
         l->spare = l->leaf[i].chain;
     l->leaf[i].n = 0;
+    pad(l->leaf[i].size, 0, VR_LEAF);
     return i;
 }
 
@@ -160,6 +216,7 @@ static void drop_leaf(vr_order *o, vr_leaves *l, uint32_t i)
     memmove(o->address + i, o->address + i + 1, rest * sizeof(*o->address));
     memmove(o->leaf + i, o->leaf + i + 1, rest * sizeof(*o->leaf));
     o->n--;
+    o->size[o->n] = UINT64_MAX;
 }
 
 /* Appends the entries of `from` starting at `first` to `to`. */
@@ -179,6 +236,7 @@ static void split_leaf(vr_order *o, vr_leaves *l, uint32_t i)
     o->leaf[i + 1] = upper;
     append(&l->leaf[upper], &l->leaf[o->leaf[i]], VR_LEAF / 2);
     l->leaf[o->leaf[i]].n = VR_LEAF / 2;
+    pad(l->leaf[o->leaf[i]].size, VR_LEAF / 2, VR_LEAF);
     note_last(o, l, i);
     note_last(o, l, i + 1);
 }
@@ -239,7 +297,7 @@ void vr_order_remove_at(vr_order *o, vr_leaves *l, vr_place p)
     memmove(f->size + p.at, f->size + p.at + 1, rest * sizeof(*f->size));
     memmove(f->address + p.at, f->address + p.at + 1, rest * sizeof(*f->address));
     memmove(f->block + p.at, f->block + p.at + 1, rest * sizeof(*f->block));
-    f->n--;
+    f->size[--f->n] = UINT64_MAX;
     if (f->n == 0) {
         drop_leaf(o, l, p.leaf);
     } else {

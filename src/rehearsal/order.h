@@ -2,8 +2,8 @@
  * Ordered set of blocks by (size, address), the order in which PyTorch keeps its free blocks. Best fit is the first
  * entry not below (size, 0).
  *
- * Sorted leaves of up to VR_LEAF entries under one sorted directory: two short binary searches over keys that lie side
- * by side, and a move of a few hundred bytes. Everything is an index, so that copying the arrays copies the set. Neighbouring
+ * Sorted leaves of up to VR_LEAF entries under one sorted directory: two short searches over keys that lie side by side,
+ * and a move of a few hundred bytes. Everything is an index, so that copying the arrays copies the set. Neighbouring
  * leaves always hold more than VR_LEAF / 2 entries together; that bounds their number, so room can be made
  * beforehand (vr_order_reserve) and inserting and removing never fail. */
 #ifndef VR_ORDER_H
@@ -11,10 +11,11 @@
 
 #include "base/base.h"
 
-#define VR_LEAF 64u
+#define VR_LEAF 32u
 
 typedef struct vr_leaf {
-    uint64_t size[VR_LEAF], address[VR_LEAF];
+    uint64_t size[VR_LEAF]; /* UINT64_MAX behind the last, so that a search need not know how many there are */
+    uint64_t address[VR_LEAF];
     uint32_t block[VR_LEAF];
     uint32_t n;
     uint32_t chain; /* the next spare leaf */
@@ -31,7 +32,8 @@ typedef struct vr_leaves {
 
 /* The directory: of each leaf its last key and its number. */
 typedef struct vr_order {
-    uint64_t *size, *address;
+    uint64_t *size; /* UINT64_MAX behind the last, up to room */
+    uint64_t *address;
     uint32_t *leaf;
     uint32_t n, room;
     uint64_t promised; /* entries that fit for certain */
@@ -43,8 +45,9 @@ typedef struct vr_place {
 } vr_place;
 
 void vr_leaves_init(vr_leaves *l, vr_arena *arena);
-/* Forgets all entries of all sets; each set's n must be set to 0 by the caller. Keeps the memory. */
+/* Forget all entries, keep the memory; all sets of one allocator together. */
 void vr_leaves_reset(vr_leaves *l);
+void vr_order_reset(vr_order *o);
 
 /* Makes room so that the set can hold `entries`. VRAM_ENOMEM or VRAM_ELIMIT, nothing changed then. */
 vram_status vr_order_reserve(vr_order *o, vr_leaves *l, uint64_t entries);

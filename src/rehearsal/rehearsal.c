@@ -5,6 +5,8 @@
  * giving back idle memory. What is taken outside the allocator (context, kernels) is refused at once, as a driver would. */
 #include "rehearsal/rehearsal.h"
 
+#include <string.h>
+
 /* One block of the tape. */
 typedef struct held_block {
     uint64_t bytes;

@@ -5,6 +5,8 @@
  * c10/cuda/CUDACachingAllocator.cpp. What happens when no idle block serves is in torch_space.c. */
 #include "rehearsal/torch.h"
 
+#include <string.h>
+
 /* Our own addresses: above zero, and segments never touch, so that a mistake in merging would show. */
 #define FIRST_ADDRESS (UINT64_C(1) << 32)
 #define ADDRESS_GAP VR_ROUND_LARGE
@@ -385,7 +387,8 @@ void vr_allocator_reset(vr_allocator *a, const vr_alloc_conf *conf, const vr_dri
     vr_leaves_reset(&a->leaves);
     for (uint32_t i = 0; i < a->n_groups; i++) {
         vr_group *g = &a->groups[i];
-        g->idle.n = g->unmapped.n = 0;
+        vr_order_reset(&g->idle);
+        vr_order_reset(&g->unmapped);
         g->n_blocks = g->room = 0; /* room: the unmapped set may be needed now and not have been before */
     }
     a->n_blocks = a->n_spare = a->n_spaces = 0;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Bars of Unicode eighth blocks (U+2580 to U+259F) with the card's edge as a column of its own between two cells, so that
- * it hides nothing. Each piece of a sum starts where the one above it ended: what lies right of the line is what lacks.
+ * Bars of Unicode eighth blocks (U+2580 to U+259F) with the card's edge as a column of its own between two
+ * cells, so that it hides nothing. Each piece of a sum starts where the one above it ended: what lies right
+ * of the line is what lacks.
  */
 #include "report/report.h"
 
@@ -36,7 +37,8 @@ static uint64_t eighths(const vr_scale *s, uint64_t bytes)
     return at < all ? at : all;
 }
 
-/* The cell that covers `from` to `to` eighths of itself. Only blocks that touch its left or right side exist. */
+/* The cell that covers `from` to `to` eighths of itself. Only blocks that touch its left or right side exist.
+ */
 static const char *block(uint64_t from, uint64_t to)
 {
     static const char *const left[] = { " ", "▏", "▎", "▍", "▌", "▋", "▊", "▉", "█" };
@@ -70,7 +72,8 @@ void vr_bar(vr_report *r, const vr_scale *s, uint64_t begin, uint64_t end)
 
         put_edges(r, s, &edge, c, "│");
         if (b > a)
-            vr_inked(r, edge != 0 && edge == s->n_edges ? VR_INK_BAR_OVER : VR_INK_BAR, block(a - low, b - low));
+            vr_inked(r, edge != 0 && edge == s->n_edges ? VR_INK_BAR_OVER : VR_INK_BAR,
+                     block(a - low, b - low));
         else
             vr_put(&r->buf, T(" "));
     }

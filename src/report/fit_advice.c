@@ -1,98 +1,117 @@
 /* SPDX-License-Identifier: MIT
  *
- * What to change: levers in the order of their rank, those that make it fit first in the short form, each with what to
- * type and what it costs; then how many such cards it would take.
+ * What to change: levers in the order of their rank, those that make it fit first in the short form, with
+ * what each needs and costs; then, whole, what to type for the first; then how many such cards it would take.
  */
 #include "report/fit_report.h"
 
 #define SHORT_LEVERS 3
-
-static const char *what_of(const vr_lever *v)
-{
-    return v->flag != NULL ? v->flag : v->change;
-}
+#define RANK_WIDTH 3
+#define CHANGE_MOST 44
 
 static bool shown(const vram_fit *f, const vr_lever *v, bool verbose)
 {
     return verbose || f->device == NULL || v->fits;
 }
 
-/* Width of the widest thing to type, so that the figures stand below each other. */
+/* Width of the widest change, so that the figures stand below each other. */
 static size_t widest(const vram_fit *f, bool verbose, size_t most)
 {
     size_t width = 0, n = 0;
 
     for (size_t i = 0; i < f->n_levers && n < most; i++) {
-        size_t w = vr_utf8_width(vr_str_of(what_of(&f->levers[i])));
+        size_t w = vr_utf8_width(vr_str_of(f->levers[i].change));
         if (!shown(f, &f->levers[i], verbose))
             continue;
         width = w > width ? w : width;
         n++;
     }
-    return width;
+    return width < CHANGE_MOST ? width : CHANGE_MOST;
 }
 
-static void put_lever(vr_report *r, const vram_fit *f, const vr_lever *v, size_t nth, size_t width)
+static const char *cost_words(vr_report *r, const vram_fit *f, const vr_lever *v)
 {
-    const char *rank = vr_say(r, U(v->rank), T("  "));
-    size_t at = VR_FIT_INDENT + vr_str_of(rank).n + width + 2;
-    const char *about = v->basis == VR_BASIS_FORMULA ? "about " : "";
-    const char *fits = v->fits ? "fits" : "not enough alone";
+    const char *alone = f->device != NULL && !v->fits ? "not enough alone" : "";
+    const char *cost = v->cost != NULL ? v->cost : "";
 
-    if (nth == 0)
-        vr_inked(r, VR_INK_BOLD, "what to type ");
-    else if (vr_terminal(r))
-        vr_put_repeat(&r->buf, " ", VR_FIT_INDENT);
-    else
-        vr_put(&r->buf, T("or type      "));
-    vr_put(&r->buf, T(rank));
-    vr_ink_on(r, VR_INK_BOLD);
-    vr_left(r, what_of(v), width);
-    vr_ink_off(r, VR_INK_BOLD);
-    vr_put(&r->buf, T("  "));
-    vr_wrap(r, at, at < r->style->columns / 2 ? at : VR_FIT_INDENT + 3,
-            vr_say(r, T(about), T(vr_gib(r, v->required)), T(" GiB"), T(f->device == NULL ? "" : ", "),
-                   T(f->device == NULL ? "" : fits), T(v->cost != NULL ? ", " : ""),
-                   T(v->cost != NULL ? v->cost : "")));
+    return vr_say(r, T(alone), T(*alone != '\0' && *cost != '\0' ? "; " : ""), T(cost));
+}
+
+static void put_lever(vr_report *r, const vram_fit *f, const vr_lever *v, bool first, size_t width)
+{
+    size_t at = VR_FIT_INDENT + RANK_WIDTH + width + 15;
+    const char *about = v->basis == VR_BASIS_FORMULA ? "~" : "";
+
+    vr_inked(r, VR_INK_BOLD, first || !vr_terminal(r) ? "what helps   " : "             ");
+    vr_left(r, vr_say(r, U(v->rank)), RANK_WIDTH);
+    vr_left(r, v->change, width);
+    vr_right(r, vr_say(r, T(about), T(vr_gib(r, v->required))), 8);
+    vr_put(&r->buf, T(" GiB  "));
+    vr_wrap(r, at - 1, at + 16 <= r->style->columns ? at - 1 : VR_FIT_INDENT + RANK_WIDTH + 2,
+            cost_words(r, f, v));
 }
 
 static void put_lever_details(vr_report *r, const vr_lever *v)
 {
-    const char *option = v->option != NULL ? vr_say(r, T("; here: "), T(v->option)) : "";
-    const char *change = v->flag != NULL ? v->change : "";
+    const char *option = v->option != NULL ? vr_say(r, T("; here "), T(v->option)) : "";
+    const char *flag = v->flag != NULL ? vr_say(r, T("; type "), T(v->flag)) : "";
+    size_t indent = VR_FIT_INDENT + RANK_WIDTH;
 
-    vr_put_repeat(&r->buf, " ", VR_FIT_INDENT + 3);
+    vr_put_repeat(&r->buf, " ", indent);
     vr_ink_on(r, VR_INK_FAINT);
-    vr_wrap(r, VR_FIT_INDENT + 3, VR_FIT_INDENT + 3,
-            vr_say(r, T(change), T(*change != '\0' ? "; " : ""), T(v->saved < 0 ? "needs " : "saves "),
-                   T(vr_gib_signed(r, v->saved)), T(" GiB"), T(v->saved < 0 ? " more" : ""), T(option)));
+    vr_wrap(r, indent, indent,
+            vr_say(r, T(v->saved < 0 ? "needs " : "saves "), T(vr_gib_signed(r, v->saved)), T(" GiB"),
+                   T(v->saved < 0 ? " more" : ""), T(flag), T(option)));
     vr_ink_off(r, VR_INK_FAINT);
+}
+
+/* The engine's own words, and how to see the change here when there is room for it. */
+static void put_what_to_type(vr_report *r, const vr_lever *v)
+{
+    const char *type = v->flag != NULL ? v->flag : v->option, *here = "";
+
+    if (type == NULL)
+        return;
+    if (v->flag != NULL && v->option != NULL)
+        here = vr_say(r, T("   (here: "), T(v->option), T(")"));
+    if (vr_terminal(r) &&
+        VR_FIT_INDENT + vr_utf8_width(vr_str_of(type)) + vr_str_of(here).n > r->style->columns)
+        here = "";
+    vr_para(r, VR_INK_BOLD, "what to type", VR_FIT_INDENT, vr_say(r, T(type), T(here)));
 }
 
 static void put_count(vr_report *r, const vram_fit *f)
 {
-    const char *note = f->count_note != NULL ? vr_say(r, T(", "), T(f->count_note)) : "";
+    const char *note = f->count_note != NULL && r->style->verbose ? f->count_note
+                                                                  : "at best: real sharding is never perfect";
 
     if (f->smallest_count < 2 || f->device == NULL)
         return;
-    vr_para(r, VR_INK_BOLD, "or", VR_FIT_INDENT, vr_say(r, U(f->smallest_count), T(" such cards"), T(note)));
+    vr_para(r, VR_INK_BOLD, "or", VR_FIT_INDENT,
+            vr_say(r, U(f->smallest_count), T(" such cards, "), T(note)));
 }
 
 void vr_fit_advice(vr_report *r, const vram_fit *f)
 {
     bool verbose = r->style->verbose != 0;
-    size_t most = verbose ? SIZE_MAX : SHORT_LEVERS, n = 0;
+    size_t most = verbose ? SIZE_MAX : SHORT_LEVERS, n = 0, width = widest(f, verbose, most);
+    const vr_lever *best = NULL;
 
     if (f->verdict == VRAM_FITS && !verbose)
         return;
     for (size_t i = 0; i < f->n_levers && n < most; i++) {
-        if (!shown(f, &f->levers[i], verbose))
+        const vr_lever *v = &f->levers[i];
+        if (!shown(f, v, verbose))
             continue;
-        put_lever(r, f, &f->levers[i], n++, widest(f, verbose, most));
+        best = best == NULL && v->fits ? v : best;
+        put_lever(r, f, v, n++ == 0, width);
         if (verbose)
-            put_lever_details(r, &f->levers[i]);
+            put_lever_details(r, v);
     }
-    if (n == 0 && f->n_levers != 0 && f->device != NULL)
-        vr_para(r, VR_INK_BOLD, "what to type", VR_FIT_INDENT, "no change of the settings makes it fit (-v lists them)");
+    if (best != NULL && f->verdict != VRAM_FITS)
+        put_what_to_type(r, best);
+    else if (n == 0 && f->n_levers != 0)
+        vr_para(r, VR_INK_BOLD, "what helps", VR_FIT_INDENT,
+                "no change of the settings makes it fit (-v lists them)");
     put_count(r, f);
 }

@@ -1,11 +1,18 @@
 /* SPDX-License-Identifier: MIT
  *
- * What `-v` adds to a fit: each figure to the byte with bounds and formula, the items of the overhead, and the same run
- * in the three ways in which people meet it: torch.cuda.memory_allocated(), memory_reserved(), nvidia-smi.
+ * What `-v` adds to a fit: each figure to the byte with bounds and formula, the items of the overhead, and
+ * the same run in the three ways in which people meet it: torch.cuda.memory_allocated(), memory_reserved(),
+ * nvidia-smi.
  */
 #include "report/fit_report.h"
 
 #define ITEM_WIDTH 40
+
+/* Where lines go on that are too long for the terminal. */
+static size_t hang(const vr_report *r)
+{
+    return r->style->columns >= 76 || !vr_terminal(r) ? ITEM_WIDTH + 15 : 8;
+}
 
 static void put_figure(vr_report *r, const char *name, const vr_figure *g, size_t indent)
 {
@@ -21,10 +28,11 @@ static void put_figure(vr_report *r, const char *name, const vr_figure *g, size_
         bounds = vr_say(r, T(", "), MIB(g->low), T(" to "), MIB(g->high));
     vr_right(r, vr_say(r, MIB(g->bytes)), 9);
     vr_put(&r->buf, T(" MiB  "));
-    vr_wrap(r, ITEM_WIDTH + 15, ITEM_WIDTH + 15,
+    vr_wrap(r, ITEM_WIDTH + 15, hang(r),
             vr_say(r, T(vr_basis_screen(g->basis)),
-                   T(g->basis != VR_BASIS_SIMULATED ? "" : g->verified ? ", checked against a real run"
-                                                                       : ", not yet checked against a real run"),
+                   T(g->basis != VR_BASIS_SIMULATED ? ""
+                     : g->verified                  ? ", verified"
+                                                    : ", not verified"),
                    T(bounds)));
 }
 
@@ -90,7 +98,8 @@ static void put_moments(vr_report *r, const vr_rehearsal *run, bool failed)
     if (run->n_moments == 0)
         return;
     vr_ink_on(r, VR_INK_BOLD);
-    vr_left(r, failed ? "if the card were large enough, in MiB" : "three ways of counting, in MiB", ITEM_WIDTH - 2);
+    vr_left(r, failed ? "if the card were large enough, in MiB" : "three ways of counting, in MiB",
+            ITEM_WIDTH - 2);
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
         vr_right(r, heads[i], 12);
     vr_ink_off(r, VR_INK_BOLD);
@@ -108,7 +117,9 @@ static void put_moments(vr_report *r, const vr_rehearsal *run, bool failed)
 
 static void put_range(vr_report *r, const char *name, const vr_range *x)
 {
-    const vr_figure g = { .counted = true, .bytes = x->bytes, .low = x->low, .high = x->high, .basis = x->basis };
+    const vr_figure g = {
+        .counted = true, .bytes = x->bytes, .low = x->low, .high = x->high, .basis = x->basis
+    };
 
     put_figure(r, name, &g, 2);
 }
@@ -118,7 +129,8 @@ static void put_device(vr_report *r, const vram_device *d)
     const char *id = d->gpu != NULL ? d->gpu->id : d->id;
 
     vr_inked(r, VR_INK_BOLD, "the card");
-    vr_put(&r->buf, T("  "), T(d->name), T(id != NULL ? ", " : ""), T(id != NULL ? id : ""), T("\n"));
+    vr_para(r, VR_INK_PLAIN, "", 2,
+            vr_say(r, T(d->name), T(id != NULL ? ", " : ""), T(id != NULL ? id : "")));
     put_range(r, "total that CUDA reports", &d->usable);
     put_range(r, "free before this program starts", &d->available);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * `vram fit --json`: schema vram.fit/1 as DESIGN.md lays it down. Without a card `devices` is empty and `cards` holds the
- * cards of the table, each with its verdict.
+ * `vram fit --json`: schema vram.fit/1 as DESIGN.md lays it down. Without a card `devices` is empty and
+ * `cards` holds the cards of the table, each with its verdict.
  */
 #include "report/fit_report.h"
 
@@ -135,6 +135,7 @@ static void put_failure(vr_json_out *o, const vram_fit *f)
     vr_json_put_fixed(o, f->loaded_permille, 1000, 3);
     vr_json_kv_u64(o, "short_bytes", f->short_bytes);
     vr_json_kv_text(o, "message", f->message);
+    vr_json_kv_text(o, "message_version", f->message_version);
     put_live(o, live);
     vr_json_close(o, '}');
 }
@@ -190,7 +191,7 @@ static void put_levers(vr_json_out *o, const vram_fit *f)
     for (size_t i = 0; i < f->n_levers; i++)
         put_lever(o, &f->levers[i]);
     vr_json_close(o, ']');
-    vr_json_kv_text(o, "ranked_by", VR_RANKED_BY);
+    vr_json_kv_text(o, "ranked_by", f->ranked_by);
     if (f->smallest_count == 0) {
         vr_json_kv_null(o, "smallest_gpu_count");
         return;

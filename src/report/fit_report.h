@@ -6,7 +6,6 @@
 #include "ledger/fit.h"
 #include "report/report.h"
 
-#define VR_RANKED_BY "what it costs in quality, then in effort, then the bytes it saves"
 #define VR_FIT_INDENT 13 /* where the text beside a heading starts */
 
 void vr_fit_text(vr_report *r, const vram_fit *f);
@@ -34,8 +33,9 @@ void vr_json_totals(vr_json_out *o, const vr_ledger *l);
 
 /* "simulated, least certain"; extra (may be NULL) follows. */
 const char *vr_ledger_note(vr_report *r, const vr_ledger *l, size_t c, const char *extra);
-/* The rows of a ledger with bars (plain without a terminal) and a note on each; what is not counted says why. */
+/* The rows of a ledger with bars (plain without a terminal) and a note on each; what is not counted says why.
+ * head: stands above the notes on a terminal; may be NULL. */
 void vr_ledger_rows(vr_report *r, const vr_ledger *l, const uint64_t *edges, size_t n_edges,
-                    const char *const notes[VR_CATEGORY_COUNT]);
+                    const char *const notes[VR_CATEGORY_COUNT], const char *head);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The settings behind an answer, in words and by who set them: what was assumed comes with the option that changes it.
+ * The settings behind an answer, in words and by who set them: what was assumed comes with the option that
+ * changes it.
  */
 #include "report/fit_report.h"
 
@@ -71,7 +72,7 @@ static const struct {
     { VR_SET_ENGINE_VERSION, version, false },
 };
 
-/* The shortest way to set it: "-c" before "--context". NULL: it has no option. */
+/* How to set it: "-c" where there is a letter, the long name only in the details. NULL: nothing to show. */
 static const char *option_of(vr_report *r, vr_setting setting)
 {
     size_t n;
@@ -86,7 +87,7 @@ static const char *option_of(vr_report *r, vr_setting setting)
             if (best.n == 0 || (word.n == 2 && best.n != 2))
                 best = word;
     }
-    return best.n != 0 ? vr_say(r, S(best)) : NULL;
+    return best.n == 2 || (best.n != 0 && r->style->verbose) ? vr_say(r, S(best)) : NULL;
 }
 
 static const char *words_of(vr_report *r, const vram_workload *w, size_t i)
@@ -107,7 +108,7 @@ static const char *list_of(vr_report *r, const vram_workload *w, vr_set_by by)
         if (words == NULL || w->set_by[shown[i].setting] != by)
             continue;
         option = by != VR_BY_USER ? option_of(r, shown[i].setting) : NULL;
-        list = vr_say(r, T(list), T(*list != '\0' ? vr_dot(r) : ""), T(words), T(option != NULL ? " (" : ""),
+        list = vr_say(r, T(list), T(*list != '\0' ? ", " : ""), T(words), T(option != NULL ? " (" : ""),
                       T(option != NULL ? option : ""), T(option != NULL ? ")" : ""));
     }
     return list;
@@ -119,14 +120,16 @@ void vr_fit_settings(vr_report *r, const vram_fit *f)
         vr_set_by by;
         const char *head;
     } groups[] = {
-        { VR_BY_USER, "as you said" },
-        { VR_BY_MODEL, "by the model" },
-        { VR_BY_DEFAULT, "assumed" },
+        { VR_BY_DEFAULT, "" },
+        { VR_BY_MODEL, "by the model: " },
+        { VR_BY_USER, "set by you: " },
     };
+    const char *text = "";
 
     for (size_t i = 0; i < sizeof groups / sizeof *groups; i++) {
         const char *list = list_of(r, f->workload, groups[i].by);
         if (*list != '\0')
-            vr_para(r, VR_INK_BOLD, groups[i].head, VR_FIT_INDENT, list);
+            text = vr_say(r, T(text), T(*text != '\0' ? vr_dot(r) : ""), T(groups[i].head), T(list));
     }
+    vr_para(r, VR_INK_BOLD, "assumed", VR_FIT_INDENT, text);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * `vram fit` on a screen: verdict with the card, the ledger against the card's edge, how the load would die, what to
- * type, what was assumed. About twelve lines; everything else is in fit_details.c.
+ * `vram fit` on a screen: verdict with the card, the ledger against the card's edge, how the load would die,
+ * what to type, what was assumed. About twelve lines; everything else is in fit_details.c.
  */
 #include "report/fit_report.h"
 
@@ -36,7 +36,7 @@ static const char *card_words(vr_report *r, const vram_fit *f)
 {
     const vram_device *d = f->device;
     const char *have = d->count > 1 ? " have " : " has ";
-    const char *kind = d->free_given ? " GiB free" : " GiB usable";
+    const char *kind = d->free_given ? " free" : " usable";
 
     return vr_say(r, T(vr_fit_card(r, d)), T(have), T(vr_gib(r, d->available.bytes)), T(kind),
                   T(d->count > 1 ? " each" : ""));
@@ -47,16 +47,16 @@ static const char *room_words(vr_report *r, const vram_fit *f)
     const char *gib = vr_gib_signed(r, f->headroom);
 
     if (f->ledger.partial && f->headroom >= 0)
-        return vr_say(r, T(gib), T(" GiB left for the rest"));
-    return vr_say(r, T(gib), T(f->headroom < 0 ? " GiB short" : " GiB left"));
+        return vr_say(r, T(gib), T(" left for the rest"));
+    return vr_say(r, T(gib), T(f->headroom < 0 ? " short" : " left"));
 }
 
+/* When nothing dies in the rehearsal the weights' excess is told here, otherwise beside the error text. */
 static const char *weights_words(vr_report *r, const vram_fit *f)
 {
-    if (f->weights_over_usable == 0)
+    if (f->weights_over_usable == 0 || f->run.failed)
         return "";
-    return vr_say(r, T("; the weights alone are "), T(vr_gib(r, f->weights_over_usable)), T(" GiB ("),
-                  FIXED(f->weights_over_usable, VR_GB, 2), T(" GB) too big"));
+    return vr_say(r, T("; the weights alone are "), T(vr_gib(r, f->weights_over_usable)), T(" too big"));
 }
 
 static void put_verdict(vr_report *r, const vram_fit *f)
@@ -65,7 +65,8 @@ static void put_verdict(vr_report *r, const vram_fit *f)
     const char *reason = f->verdict_reason != NULL ? vr_say(r, T("; "), T(f->verdict_reason)) : "";
 
     vr_para(r, vr_verdict_ink(f->verdict), head, 0,
-            vr_say(r, T(needs_words(r, f)), T(vr_dot(r)), T(card_words(r, f)), T(": "), T(room_words(r, f)), T(weights_words(r, f)), T(reason)));
+            vr_say(r, T(needs_words(r, f)), T(vr_dot(r)), T(card_words(r, f)), T(": "), T(room_words(r, f)),
+                   T(weights_words(r, f)), T(reason)));
 }
 
 /* ---- the ledger ---- */
@@ -88,8 +89,8 @@ static void put_ledger(vr_report *r, const vram_fit *f)
         const char *extra = c == VR_WEIGHTS ? weights_note(r, f) : NULL;
         notes[c] = vr_ledger_note(r, &f->ledger, c, wide ? f->ledger.category[c].formula : extra);
     }
-    vr_ledger_rows(r, &f->ledger, f->device != NULL ? &f->device->available.bytes : NULL, f->device != NULL ? 1 : 0,
-                   notes);
+    vr_ledger_rows(r, &f->ledger, f->device != NULL ? &f->device->available.bytes : NULL,
+                   f->device != NULL ? 1 : 0, notes, NULL);
 }
 
 /* ---- how it ends ---- */
@@ -109,7 +110,7 @@ static const char *failure_phase(vr_report *r, const vram_fit *f)
     case VR_AT_CONTEXT:
         return "before anything is loaded";
     case VR_AT_LOADED:
-        return vr_say(r, T("loading, "), FIXED(f->loaded_permille, 10, 1), T(" % in,"));
+        return vr_say(r, FIXED(f->loaded_permille, 10, 1), T(" % loaded,"));
     case VR_AT_PREFILL:
         return "weights load, then the prompt's pass stops";
     default:
@@ -128,6 +129,18 @@ static const char *message_start(vr_report *r, const char *message)
     return vr_say(r, S(((vr_str){ message, at + sizeof end - 1 })), T(" ..."));
 }
 
+/* What lacks, and that the size in the message is not it. */
+static const char *lack_words(vr_report *r, const vram_fit *f)
+{
+    const char *last =
+        vr_say(r, T("; "), BYTES(f->run.failure.tried), T(" is only the last piece asked for"));
+
+    if (f->weights_over_usable == 0)
+        return vr_say(r, T("at least "), T(vr_gib(r, f->short_bytes)), T(" GiB"), T(last));
+    return vr_say(r, T("the weights alone are "), T(vr_gib(r, f->weights_over_usable)), T(" GiB ("),
+                  FIXED(f->weights_over_usable, VR_GB, 2), T(" GB) over the card"), T(last));
+}
+
 static void put_failure(vr_report *r, const vram_fit *f)
 {
     const char *phase;
@@ -139,9 +152,7 @@ static void put_failure(vr_report *r, const vram_fit *f)
     if (f->message != NULL)
         vr_para(r, VR_INK_PLAIN, vr_terminal(r) ? "" : "error text", VR_FIT_INDENT,
                 vr_say(r, T("\""), T(message_start(r, f->message)), T("\"")));
-    vr_para(r, VR_INK_BOLD, "what lacks", VR_FIT_INDENT,
-            vr_say(r, T("at least "), T(vr_gib(r, f->short_bytes)), T(" GiB; "), BYTES(f->run.failure.tried),
-                   T(" is only the last piece it asked for")));
+    vr_para(r, VR_INK_BOLD, "what lacks", VR_FIT_INDENT, lack_words(r, f));
 }
 
 /* ---- without a card ---- */
@@ -157,8 +168,9 @@ static const char *card_list(vr_report *r, const vram_fit *f, vram_verdict v, si
             continue;
         if (++n > most)
             continue;
-        list = vr_say(r, T(list), T(n > 1 ? ", " : ""), T(vr_card_name(r, c->gpu->name, c->gpu->marketed_gb)), T(" ("),
-                      T(vr_gib_signed(r, c->headroom)), T(v == VRAM_DOES_NOT_FIT ? " short)" : " left)"));
+        list = vr_say(r, T(list), T(n > 1 ? ", " : ""), T(vr_card_name(r, c->gpu->name, c->gpu->marketed_gb)),
+                      T(" ("), T(vr_gib_signed(r, c->headroom)),
+                      T(v == VRAM_DOES_NOT_FIT ? " short)" : " left)"));
     }
     if (n > most)
         list = vr_say(r, T(list), T(" and "), U(n - most), T(" more"));

@@ -12,8 +12,25 @@ static void put_known(vr_json_out *o, const char *key, uint64_t v)
         vr_json_kv_null(o, key);
 }
 
+static void put_range(vr_json_out *o, const char *key, const vr_range *x)
+{
+    vr_json_key(o, key);
+    if (x->bytes == 0) {
+        vr_json_put_null(o);
+        return;
+    }
+    vr_json_open(o, '{');
+    vr_json_kv_u64(o, "bytes", x->bytes);
+    vr_json_kv_u64(o, "low_bytes", x->low);
+    vr_json_kv_u64(o, "high_bytes", x->high);
+    vr_json_kv_text(o, "basis", vr_basis_name((vr_basis)x->basis));
+    vr_json_close(o, '}');
+}
+
 static void put_card(vr_json_out *o, const vr_gpu *g)
 {
+    vr_range usable = vr_gpu_usable(g), context = vr_gpu_context(g);
+
     vr_json_open(o, '{');
     vr_json_kv_text(o, "id", g->id);
     vr_json_kv_text(o, "name", g->name);
@@ -26,12 +43,9 @@ static void put_card(vr_json_out *o, const vr_gpu *g)
         vr_json_put_null(o);
     put_known(o, "marketed_gb", g->marketed_gb);
     put_known(o, "nvidia_smi_bytes", g->smi_total_bytes);
-    put_known(o, "usable_bytes", g->cuda_total_bytes);
-    put_known(o, "usable_low_bytes", g->cuda_total_low);
-    put_known(o, "usable_high_bytes", g->cuda_total_high);
-    vr_json_kv_text(o, "usable_basis", vr_basis_name(g->cuda_total_measured ? VR_BASIS_TABLE : VR_BASIS_FORMULA));
+    put_range(o, "usable", &usable);
     put_known(o, "multiprocessors", g->sm_count);
-    put_known(o, "context_bytes", g->context_bytes);
+    put_range(o, "context", &context);
     vr_json_kv_text(o, "source", g->source);
     vr_json_kv_text(o, "notes", g->notes);
     vr_json_close(o, '}');

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * `vram gpus` on a screen: the three sizes of each card. The number on the box is decimal or binary as the maker likes;
- * nvidia-smi shows the memory chips less ECC; a program can use what CUDA reports, and that is what verdicts count with.
+ * `vram gpus` on a screen: the three sizes of each card. The number on the box is decimal or binary as the
+ * maker likes; nvidia-smi shows the memory chips less ECC; a program can use what CUDA reports, and that is
+ * what verdicts count with.
  */
 #include "report/gpus_report.h"
+
+#define FEW 3 /* cards that are told more of without -v */
+#define INDENT 13
 
 static size_t id_width(const vr_gpu *const *cards, size_t n)
 {
@@ -21,40 +25,63 @@ static void put_gib(vr_report *r, uint64_t bytes, size_t width)
     vr_right(r, bytes != 0 ? vr_say(r, GIB(bytes)) : "-", width);
 }
 
+static bool derived(const vr_range *usable)
+{
+    return usable->bytes != 0 && usable->basis == VR_BASIS_FORMULA;
+}
+
 static void put_card(vr_report *r, const vr_gpu *g, size_t width)
 {
+    vr_range usable = vr_gpu_usable(g);
+
     vr_left(r, g->id, width);
     vr_right(r, g->marketed_gb != 0 ? vr_say(r, U(g->marketed_gb)) : "-", 8);
     put_gib(r, g->smi_total_bytes, 12);
-    put_gib(r, g->cuda_total_bytes, 9);
-    vr_put(&r->buf, T(g->cuda_total_measured ? "   " : " ~ "));
-    vr_wrap(r, width + 32, width + 32, g->name != NULL ? g->name : "");
+    vr_ink_on(r, VR_INK_BOLD);
+    put_gib(r, usable.bytes, 9);
+    vr_ink_off(r, VR_INK_BOLD);
+    vr_put(&r->buf, T(derived(&usable) ? " ~ " : "   "));
+    vr_wrap(r, width + 32, width + 32, g->name);
 }
 
-static void put_more(vr_report *r, const vr_gpu *g)
+static const char *range_words(vr_report *r, const vr_range *x, uint64_t unit, unsigned places)
 {
-    const char *cc = vr_say(r, FIXED((uint64_t)g->cc_major * 10 + g->cc_minor, 10, 1));
+    const char *low = vr_say(r, FIXED(x->low, unit, places)), *high = vr_say(r, FIXED(x->high, unit, places));
 
-    vr_para(r, VR_INK_BOLD, "card", 13, vr_say(r, T(g->name), T(", "), T(g->arch != NULL ? g->arch : "?")));
+    if (vr_str_eq(vr_str_of(low), vr_str_of(high)))
+        return vr_say(r, FIXED(x->bytes, unit, places));
+    return vr_say(r, T(low), T(" to "), T(high));
+}
+
+static void put_more(vr_report *r, const vr_gpu *g, size_t width)
+{
+    vr_range usable = vr_gpu_usable(g), context = vr_gpu_context(g);
+    const char *arch = g->arch != NULL ? g->arch : "?", *text;
+
+    text = vr_say(r, T(arch));
     if (g->cc_major != 0)
-        vr_para(r, VR_INK_BOLD, "capability", 13, cc);
+        text = vr_say(r, T(text), T(vr_dot(r)), T("compute capability "), U(g->cc_major), T("."),
+                      U(g->cc_minor));
     if (g->sm_count != 0)
-        vr_para(r, VR_INK_BOLD, "SMs", 13, vr_say(r, U(g->sm_count)));
-    if (g->context_bytes != 0)
-        vr_para(r, VR_INK_BOLD, "CUDA context", 13, vr_say(r, MIB(g->context_bytes), T(" MiB, measured")));
-    if (!g->cuda_total_measured && g->cuda_total_bytes != 0)
-        vr_para(r, VR_INK_BOLD, "usable", 13,
-                vr_say(r, GIB(g->cuda_total_low), T(" to "), GIB(g->cuda_total_high), T(" GiB, by rule: not measured")));
+        text = vr_say(r, T(text), T(vr_dot(r)), U(g->sm_count), T(" SMs"));
+    if (usable.bytes != 0)
+        text = vr_say(r, T(text), T(vr_dot(r)), T(range_words(r, &usable, VR_GIB, 2)), T(" GiB usable"));
+    if (context.bytes != 0)
+        text = vr_say(r, T(text), T(vr_dot(r)), T("CUDA context "), T(range_words(r, &context, VR_MIB, 0)),
+                      T(" MiB"));
+    vr_para(r, VR_INK_BOLD, g->id, width + 2, text);
+    if (!r->style->verbose)
+        return;
     if (g->notes != NULL && *g->notes != '\0')
-        vr_para(r, VR_INK_BOLD, "notes", 13, g->notes);
+        vr_para(r, VR_INK_PLAIN, "  notes", INDENT, g->notes);
     if (g->source != NULL)
-        vr_para(r, VR_INK_FAINT, "source", 13, g->source);
+        vr_para(r, VR_INK_PLAIN, "  source", INDENT, g->source);
 }
 
 void vr_gpus_text(vr_report *r, const vr_gpu *const *cards, size_t n)
 {
     size_t width = id_width(cards, n);
-    bool guessed = false;
+    bool some_derived = false;
 
     vr_ink_on(r, VR_INK_BOLD);
     vr_left(r, "id", width);
@@ -62,17 +89,18 @@ void vr_gpus_text(vr_report *r, const vr_gpu *const *cards, size_t n)
     vr_ink_off(r, VR_INK_BOLD);
     vr_put(&r->buf, T("\n"));
     for (size_t i = 0; i < n; i++) {
+        vr_range usable = vr_gpu_usable(cards[i]);
         put_card(r, cards[i], width);
-        guessed = guessed || !cards[i]->cuda_total_measured;
+        some_derived = some_derived || derived(&usable);
         vr_report_flush(r);
     }
-    for (size_t i = 0; i < n && (n <= 3 || r->style->verbose); i++)
-        put_more(r, cards[i]);
-    if (!vr_terminal(r))
+    if (!vr_terminal(r) && !r->style->verbose)
         return;
+    for (size_t i = 0; i < n && (n <= FEW || r->style->verbose); i++)
+        put_more(r, cards[i], width);
     vr_ink_on(r, VR_INK_FAINT);
     vr_wrap(r, 0, 0,
-            vr_say(r, T("GiB; usable is what CUDA gives to programs, and what counts"),
-                   T(guessed ? "; ~ by rule from like cards, not measured" : "")));
+            vr_say(r, T("GiB; usable is what a program can have, and what verdicts count with"),
+                   T(some_derived ? "; ~ by rule from like cards, not read" : "")));
     vr_ink_off(r, VR_INK_FAINT);
 }

@@ -27,7 +27,8 @@ static void sum_layers(vr_inspection *x)
     }
 }
 
-/* Keys and values are kept in the model's dtype; logits leave the head in it too (transformers upcasts for the loss only). */
+/* Keys and values are kept in the model's dtype; logits leave the head in it too (transformers upcasts for
+ * the loss only). */
 static void cost_token(vr_inspection *x)
 {
     const vram_model *m = x->model;

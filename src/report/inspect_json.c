@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * `vram inspect --json`: schema vram.inspect/1. `checkpoint_bytes`, `tensors`, `parameters`, `dtypes` are relied on.
+ * `vram inspect --json`: schema vram.inspect/1. `checkpoint_bytes`, `tensors`, `parameters`, `dtypes` are
+ * relied on.
  */
 #include "report/inspect_report.h"
 

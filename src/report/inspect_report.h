@@ -15,11 +15,11 @@ typedef struct vr_inspection {
     vr_tally dtype[VR_DTYPE_COUNT];
     vr_component *components;
     size_t n_components;
-    vr_tally layers;           /* all of them together; n counts layers */
-    bool layers_alike;         /* the same bytes in each */
-    uint64_t header_bytes;     /* what had to be read of the weight files */
-    bool token_known;          /* the two below */
-    uint64_t kv_per_token;     /* all layers, full length, in the model's dtype */
+    vr_tally layers;       /* all of them together; n counts layers */
+    bool layers_alike;     /* the same bytes in each */
+    uint64_t header_bytes; /* what had to be read of the weight files */
+    bool token_known;      /* the two below */
+    uint64_t kv_per_token; /* all layers, full length, in the model's dtype */
     uint64_t logits_per_token;
 } vr_inspection;
 

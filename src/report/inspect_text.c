@@ -137,7 +137,8 @@ static void put_components(vr_report *r, const vr_inspection *x, const vr_scale 
         const vr_component *c = &x->components[i];
         bool layer = c->layer != UINT64_MAX;
         if (layer && !r->style->verbose && !layers_done) {
-            const char *name = vr_say(r, GROUPED(x->layers.n), T(vr_plural(x->layers.n, " layer", " layers")));
+            const char *name =
+                vr_say(r, GROUPED(x->layers.n), T(vr_plural(x->layers.n, " layer", " layers")));
             put_row(r, name, begin, x->layers.bytes, s, layers_note(r, x));
         } else if (!layer || r->style->verbose) {
             put_row(r, c->name, begin, c->bytes, s, layer ? layer_note(r, x->model, c->layer) : "");
@@ -153,17 +154,38 @@ static void put_shape(vr_report *r, const vram_model *m)
     const char *most = "";
 
     if (m->family == NULL) {
-        vr_para(r, VR_INK_CARE, "not known", INDENT,
-                vr_say(r, T(m->not_understood != NULL ? m->not_understood : "what this model computes is not known"),
-                       T("; its weights are counted, nothing else can be")));
+        vr_para(
+            r, VR_INK_CARE, "not known", INDENT,
+            vr_say(r,
+                   T(m->not_understood != NULL ? m->not_understood : "what this model computes is not known"),
+                   T("; its weights are counted, nothing else can be")));
         return;
     }
     if (m->max_context != 0)
         most = vr_say(r, T(vr_dot(r)), T("up to "), GROUPED(m->max_context), T(" tokens"));
     vr_para(r, VR_INK_BOLD, "shape", INDENT,
             vr_say(r, U(m->n_layers), T(" layers of width "), GROUPED(m->hidden), T(vr_dot(r)), U(m->heads),
-                   T(" heads of "), U(m->head_dim), T(", "), U(m->kv_heads), T(" for keys and values"), T(vr_dot(r)),
-                   T("vocabulary "), GROUPED(m->vocab), T(m->tied ? ", head tied" : ""), T(most)));
+                   T(" heads of "), U(m->head_dim), T(", "), U(m->kv_heads), T(" for keys and values"),
+                   T(vr_dot(r)), T("vocabulary "), GROUPED(m->vocab), T(m->tied ? ", head tied" : ""),
+                   T(most)));
+}
+
+/* "56 KiB", "1.25 MiB" */
+static const char *size_words(vr_report *r, uint64_t bytes)
+{
+    if (bytes >= VR_KIB && bytes < VR_MIB && bytes % VR_KIB == 0)
+        return vr_say(r, U(bytes / VR_KIB), T(" KiB"));
+    return vr_say(r, BYTES(bytes));
+}
+
+/* As downloads are counted. */
+static const char *decimal_words(vr_report *r, uint64_t bytes)
+{
+    if (bytes >= VR_GB)
+        return vr_say(r, FIXED(bytes, VR_GB, 2), T(" GB"));
+    if (bytes >= 1000000)
+        return vr_say(r, FIXED(bytes, 1000000, 1), T(" MB"));
+    return vr_say(r, FIXED(bytes, 1000, 0), T(" KB"));
 }
 
 static void put_costs(vr_report *r, const vr_inspection *x)
@@ -173,12 +195,12 @@ static void put_costs(vr_report *r, const vr_inspection *x)
 
     if (x->token_known)
         vr_para(r, VR_INK_BOLD, "one token", INDENT,
-                vr_say(r, BYTES(x->kv_per_token), T(" in the KV cache"), T(vr_dot(r)), BYTES(x->logits_per_token),
-                       T(" of logits ("), T(dtype), T(")")));
+                vr_say(r, T(size_words(r, x->kv_per_token)), T(" in the KV cache"), T(vr_dot(r)),
+                       T(size_words(r, x->logits_per_token)), T(" of logits ("), T(dtype), T(")")));
     if (x->header_bytes != 0)
         vr_para(r, VR_INK_FAINT, "read", INDENT,
-                vr_say(r, FIXED(x->header_bytes, 1000, 0), T(" KB of headers instead of "),
-                       FIXED(ck->tensor_bytes, VR_GB, 2), T(" GB")));
+                vr_say(r, T(decimal_words(r, x->header_bytes)), T(" of headers instead of "),
+                       T(decimal_words(r, ck->tensor_bytes))));
 }
 
 static const char *shape_of(vr_report *r, const vr_tensor *t)
@@ -203,7 +225,9 @@ static void put_tensors(vr_report *r, const vram_checkpoint *ck)
         vr_left(r, vr_dtype_name((vr_dtype)t->dtype), 8);
         vr_put(&r->buf, T("  "));
         vr_left(r, shape_of(r, t), 18);
-        vr_put(&r->buf, T("  "), S(t->name), T("\n"));
+        vr_put(&r->buf, T("  "));
+        vr_put_clean(r, t->name);
+        vr_put(&r->buf, T("\n"));
         vr_arena_reset(&r->arena);
         vr_report_flush(r);
     }
@@ -219,8 +243,8 @@ void vr_inspect_text(vr_report *r, const vr_inspection *x)
     put_head(r, x);
     put_missing(r, ck);
     vr_para(r, VR_INK_BOLD, "weights", INDENT,
-            vr_say(r, GROUPED(ck->tensor_bytes), T(" bytes = "), T(gib_with_unit(r, ck->tensor_bytes)), T(" ("),
-                   FIXED(ck->tensor_bytes, VR_GB, 2), T(" GB)")));
+            vr_say(r, GROUPED(ck->tensor_bytes), T(" bytes = "), T(gib_with_unit(r, ck->tensor_bytes)),
+                   T(" ("), FIXED(ck->tensor_bytes, VR_GB, 2), T(" GB)")));
     put_dtypes(r, x, &s);
     vr_inked(r, VR_INK_BOLD, "by component");
     vr_put(&r->buf, T("\n"));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A ledger in JSON: the six categories, each with what it consists of, and the items of the runtime overhead once more
- * as the list whose bytes sum to that category.
+ * A ledger in JSON: the six categories, each with what it consists of, and the items of the runtime overhead
+ * once more as the list whose bytes sum to that category.
  */
 #include "report/fit_report.h"
 

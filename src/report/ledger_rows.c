@@ -7,6 +7,7 @@
 #define NAME_WIDTH 16
 #define GIB_WIDTH 7
 #define NOTE_WIDTH 26 /* "simulated, least certain" */
+#define BAR_LEAST 14
 #define BAR_MOST 72
 
 const char *vr_basis_screen(uint8_t basis)
@@ -39,7 +40,8 @@ const char *vr_ledger_note(vr_report *r, const vr_ledger *l, size_t c, const cha
     return vr_say(r, T(basis), T(mark), T(", "), T(extra));
 }
 
-static void put_row(vr_report *r, const vr_ledger *l, size_t c, const vr_scale *s, uint64_t begin, const char *note)
+static void put_row(vr_report *r, const vr_ledger *l, size_t c, const vr_scale *s, uint64_t begin,
+                    const char *note)
 {
     const vr_figure *g = &l->category[c];
     size_t at = 2 + NAME_WIDTH + GIB_WIDTH + 6;
@@ -72,8 +74,17 @@ static size_t bar_room(const vr_report *r, size_t note)
     return room < BAR_MOST ? room : BAR_MOST;
 }
 
+/* Notes may take all but a short bar, and half of a wide screen. */
+static size_t notes_most(const vr_report *r)
+{
+    size_t columns = r->style->columns, taken = 2 + NAME_WIDTH + GIB_WIDTH + 6 + 2 + BAR_LEAST;
+    size_t half = columns / 2, rest = columns > taken + NOTE_WIDTH ? columns - taken : NOTE_WIDTH;
+
+    return rest < half || columns < 100 ? rest : half;
+}
+
 void vr_ledger_rows(vr_report *r, const vr_ledger *l, const uint64_t *edges, size_t n_edges,
-                    const char *const notes[VR_CATEGORY_COUNT])
+                    const char *const notes[VR_CATEGORY_COUNT], const char *head)
 {
     uint64_t sum = 0, begin = 0;
     size_t widest = NOTE_WIDTH;
@@ -83,9 +94,14 @@ void vr_ledger_rows(vr_report *r, const vr_ledger *l, const uint64_t *edges, siz
         sum = l->category[c].counted ? vr_add_sat(sum, l->category[c].bytes) : sum;
         widest = w > widest ? w : widest;
     }
-    if (r->style->columns < 100 || widest > r->style->columns / 2)
-        widest = NOTE_WIDTH;
+    if (widest > notes_most(r))
+        widest = notes_most(r);
     vr_scale s = vr_scale_of(bar_room(r, widest), sum, edges, n_edges);
+    if (head != NULL && vr_terminal(r)) {
+        vr_put_repeat(&r->buf, " ", 2 + NAME_WIDTH + GIB_WIDTH + 6 + s.cells + s.n_edges + 2);
+        vr_inked(r, VR_INK_FAINT, head);
+        vr_put(&r->buf, T("\n"));
+    }
     for (size_t c = 0; c < VR_CATEGORY_COUNT; c++) {
         if (vr_figure_absent(&l->category[c]))
             continue;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The output of one report: buffered, in colour when wanted, wrapped to the terminal. Not a terminal (columns 0) means
- * one record a line, no bars and nothing beyond ASCII of our own, so that grep and diff are at home.
+ * The output of one report: buffered, in colour when wanted, wrapped to the terminal. Not a terminal (columns
+ * 0) means one record a line, no bars and nothing beyond ASCII of our own, so that grep and diff are at home.
  */
 #include "report/report.h"
 
@@ -73,10 +73,37 @@ void vr_ink_off(vr_report *r, vr_ink ink)
         vr_put(&r->buf, T("\033[0m"));
 }
 
+/* Bytes of a control character at s: C0, DEL, or C1 as UTF-8; 0: it is none. */
+static size_t control_at(vr_str s)
+{
+    unsigned char c = (unsigned char)s.s[0];
+
+    if (c < 0x20 || c == 0x7f)
+        return 1;
+    if (c == 0xc2 && s.n > 1 && (unsigned char)s.s[1] >= 0x80 && (unsigned char)s.s[1] < 0xa0)
+        return 2;
+    return 0;
+}
+
+void vr_put_clean(vr_report *r, vr_str text)
+{
+    while (text.n != 0) {
+        size_t plain = 0, control;
+        while (plain < text.n && control_at((vr_str){ text.s + plain, text.n - plain }) == 0)
+            plain++;
+        vr_put_bytes(&r->buf, text.s, plain);
+        text = (vr_str){ text.s + plain, text.n - plain };
+        control = text.n != 0 ? control_at(text) : 0;
+        if (control != 0)
+            vr_put(&r->buf, T("?"));
+        text = (vr_str){ text.s + control, text.n - control };
+    }
+}
+
 void vr_inked(vr_report *r, vr_ink ink, const char *text)
 {
     vr_ink_on(r, ink);
-    vr_put(&r->buf, T(text));
+    vr_put_clean(r, vr_str_of(text));
     vr_ink_off(r, ink);
 }
 
@@ -91,7 +118,7 @@ void vr_left(vr_report *r, const char *text, size_t width)
 {
     size_t w = width_of(text);
 
-    vr_put(&r->buf, T(text));
+    vr_put_clean(r, vr_str_of(text));
     vr_put_repeat(&r->buf, " ", w < width ? width - w : 0);
 }
 
@@ -100,7 +127,7 @@ void vr_right(vr_report *r, const char *text, size_t width)
     size_t w = width_of(text);
 
     vr_put_repeat(&r->buf, " ", w < width ? width - w : 0);
-    vr_put(&r->buf, T(text));
+    vr_put_clean(r, vr_str_of(text));
 }
 
 void vr_wrap(vr_report *r, size_t at, size_t indent, const char *text)
@@ -117,7 +144,8 @@ void vr_wrap(vr_report *r, size_t at, size_t indent, const char *text)
             at = indent;
             fresh = true;
         }
-        vr_put(&r->buf, T(fresh ? "" : " "), S(word));
+        vr_put(&r->buf, T(fresh ? "" : " "));
+        vr_put_clean(r, word);
         at += w + (fresh ? 0 : 1);
         fresh = false;
     }

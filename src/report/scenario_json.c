@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * `vram ledger --json`: schema vram.ledger/1. Each scenario has the members of vram.fit/1; a single one has them at the
- * top as well, so that one reader serves both commands. Card sizes are alternatives: one entry of `devices` each.
+ * `vram ledger --json`: schema vram.ledger/1. Each scenario has the members of vram.fit/1; a single one has
+ * them at the top as well, so that one reader serves both commands. Card sizes are alternatives: one entry of
+ * `devices` each.
  */
 #include "report/scenario_report.h"
 

@@ -19,6 +19,11 @@
 
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
 
+/* A vr_str in a static table, where VR_LIT is no constant expression. */
+/* clang-format off */
+#define LITERAL(text) { (text), sizeof(text) - 1 }
+/* clang-format on */
+
 static inline vram_ctx *open_context(hook *h)
 {
     vram_ctx *ctx = NULL;

@@ -309,7 +309,9 @@ static void arena_refuses_sizes_that_overflow(void **state)
     }
     assert_null(vr_arena_array(a, SIZE_MAX / 2, 3));
     assert_null(vr_arena_grow(a, NULL, 0, SIZE_MAX / 8, 16));
+    vr_fail(ctx, VRAM_EIO, T("before"));
     assert_null(vr_arena_copy(a, (vr_str){ "", SIZE_MAX }));
+    assert_int_equal(vram_last_error(ctx)->code, VRAM_ENOMEM);
     assert_int_equal(h.n_calls, 1); /* the context itself: nothing of this reached the hook */
     void *x = vr_arena_alloc(a, 0), *y = vr_arena_array(a, 0, 8);
     assert_non_null(x);

@@ -69,15 +69,15 @@ static void escapes_what_needs_it(void **state)
         vr_str in;
         const char *out;
     } rows[] = {
-        { VR_LIT(""), "\"\"" },
-        { VR_LIT("plain é€😀/"), "\"plain é€😀/\"" },
-        { VR_LIT("\"\\\b\f\n\r\t"), "\"\\\"\\\\\\b\\f\\n\\r\\t\"" },
-        { VR_LIT("\0\x01\x1b\x1f\x7f"), "\"\\u0000\\u0001\\u001b\\u001f\\u007f\"" },
-        { VR_LIT("a\xff"
-                 "b\xC3"),
+        { LITERAL(""), "\"\"" },
+        { LITERAL("plain é€😀/"), "\"plain é€😀/\"" },
+        { LITERAL("\"\\\b\f\n\r\t"), "\"\\\"\\\\\\b\\f\\n\\r\\t\"" },
+        { LITERAL("\0\x01\x1b\x1f\x7f"), "\"\\u0000\\u0001\\u001b\\u001f\\u007f\"" },
+        { LITERAL("a\xff"
+                  "b\xC3"),
           "\"a\xEF\xBF\xBD"
           "b\xEF\xBF\xBD\"" },
-        { VR_LIT("\xED\xA0\x80"), "\"\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\"" },
+        { LITERAL("\xED\xA0\x80"), "\"\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\"" },
     };
     hook h = { 0 };
     vram_ctx *ctx = open_context(&h);

@@ -172,28 +172,32 @@ static void put_token(input *in, size_t at)
         "\xff",    "\n", "true",  "1e400", "\\\"\\", "\xc3\xa9", "-",  "1e999999999999999999999"
     };
     const char *t = tokens[below(sizeof tokens / sizeof *tokens)];
-    splice(in, at, below(2) * (at < in->n), (const uint8_t *)t, strlen(t));
+    size_t cut = below(2);
+    splice(in, at, at < in->n ? cut : 0, (const uint8_t *)t, strlen(t));
 }
 
+/* Each random number is drawn in a statement of its own: the order of arguments is the compiler's. */
 static void mutate(input *in, const inputs *all)
 {
-    size_t at = below(in->n + 1), rest = in->n - at, cut = below(rest < 16 ? rest + 1 : 16);
+    size_t at = below(in->n + 1), rest = in->n - at;
+    size_t cut = below(rest < 16 ? rest + 1 : 16);
     const input *other = &all->list[below(all->n)];
     size_t from = below(other->n + 1);
+    size_t length = below(other->n - from < 64 ? other->n - from + 1 : 64);
     uint8_t byte = (uint8_t)next_random();
     switch (next_random() % 8) {
     case 0:
         if (rest != 0)
-            in->bytes[at] ^= (uint8_t)(1u << below(8));
+            in->bytes[at] ^= (uint8_t)(1u << (byte & 7));
         break;
     case 1:
         splice(in, at, rest != 0, &byte, 1);
         break;
     case 2:
-        splice(in, at, cut, NULL == in->bytes ? &byte : in->bytes, 0);
+        splice(in, at, cut, &byte, 0);
         break;
-    case 3: /* a piece of any input, this one included */
-        splice(in, at, cut, other->bytes + from, below(other->n - from < 64 ? other->n - from + 1 : 64));
+    case 3:
+        splice(in, at, cut, other->bytes + from, length);
         break;
     case 4:
         put_number(in, at);
@@ -201,12 +205,12 @@ static void mutate(input *in, const inputs *all)
     case 5:
         put_token(in, at);
         break;
-    case 6: /* cut off */
-        if (next_random() % 4 == 0)
+    case 6:
+        if (byte % 4 == 0)
             in->n = at;
         break;
-    default: /* twice the same */
-        splice(in, at, 0, in->bytes + (at - below(at < 64 ? at + 1 : 64)), below(at < 64 ? 1 : 64));
+    default: /* what stands here, twice */
+        splice(in, at, 0, in->bytes + at, rest < 64 ? rest : byte % 64);
         break;
     }
 }

@@ -182,7 +182,10 @@ static bool do_release(replay *r, const char *line)
     uint64_t at;
     if (sscanf(line, "f %" SCNu64, &at) != 1)
         return false;
-    vr_allocator_release(r->a, table_get(&r->blocks, at));
+    uint32_t block = table_get(&r->blocks, at);
+    if (block == VR_NO_BLOCK)
+        mismatch(r, "a release of a block that is not live", at, 0);
+    vr_allocator_release(r->a, block);
     table_put(&r->blocks, at, VR_NO_BLOCK);
     return true;
 }

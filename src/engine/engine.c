@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT
+ * The list of engines, one line each, and the names of what all of them share. */
+#include "engine/engine.h"
+
+static const vr_engine *const engines[] = {
+    &vr_engine_transformers,
+};
+
+const vr_engine *const *vr_engines(size_t *n)
+{
+    *n = sizeof(engines) / sizeof(engines[0]);
+    return engines;
+}
+
+const vr_engine *vr_engine_find(vr_str name)
+{
+    for (size_t i = 0; i < sizeof(engines) / sizeof(engines[0]); i++) {
+        if (vr_str_is(name, engines[i]->name))
+            return engines[i];
+    }
+    return NULL;
+}
+
+const char *vr_set_by_name(vr_set_by s)
+{
+    static const char *const names[] = { "default", "model", "user" };
+    return (unsigned)s < sizeof(names) / sizeof(names[0]) ? names[s] : "";
+}
+
+const char *vr_setting_key(vr_setting s)
+{
+    static const char *const keys[] = {
+#define X(id, key) key,
+        VR_SETTINGS(X)
+#undef X
+    };
+    return (unsigned)s < VR_SETTING_COUNT ? keys[s] : "";
+}
+
+const char *vr_basis_name(vr_basis b)
+{
+    static const char *const names[] = {
+#define X(id, name) name,
+        VR_BASES(X)
+#undef X
+    };
+    return (unsigned)b < VR_BASIS_COUNT ? names[b] : "";
+}

@@ -1,0 +1,410 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Levers of `vram fit`: single changes of the workload, each planned and rehearsed anew; the smallest card
+ * that holds it; and pairs where no single change does. What to type is written as transformers and PyTorch
+ * spell it. Cost classes: 0 nothing is lost, 1 less at once, 2 shorter, 3 and 4 quality (8 and 4 bits), 5
+ * other hardware. */
+#include "ledger/answer.h"
+
+#define LEAST_CONTEXT 256 /* tokens; below, the change would make the run useless */
+#define MOST_PAIRS 3      /* shown */
+#define MOST_TRIES 6      /* pairs rehearsed */
+
+/* ---- the changes: false when a change does not apply; words come after ---- */
+
+static bool version_from(const vram_workload *w, unsigned major, unsigned minor)
+{
+    return w->version_major > major || (w->version_major == major && w->version_minor >= minor);
+}
+
+/* transformers computed all logits in every prefill before 4.45 (pull request 31292). */
+static bool logits_last(vram_workload *w, const vram_model *m)
+{
+    (void)m;
+    if (w->logits == VR_LOGITS_LAST || !version_from(w, 4, 45))
+        return false;
+    w->logits = VR_LOGITS_LAST;
+    return true;
+}
+
+/* sdpa knows no soft-capped scores. */
+static bool attention_sdpa(vram_workload *w, const vram_model *m)
+{
+    if (w->attention != VR_IMPL_EAGER || m->attention_softcap != 0)
+        return false;
+    w->attention = VR_IMPL_SDPA;
+    return true;
+}
+
+static bool stored_in_16(const vram_model *m)
+{
+    return m->dtype == VR_BF16 || m->dtype == VR_F16;
+}
+
+static bool dtype_16(vram_workload *w, const vram_model *m)
+{
+    if (w->dtype != VR_F32)
+        return false;
+    w->dtype = stored_in_16(m) ? m->dtype : VR_BF16;
+    return true;
+}
+
+static bool expandable(vram_workload *w, const vram_model *m)
+{
+    (void)m;
+    if (w->alloc.expandable_segments)
+        return false;
+    w->alloc.expandable_segments = true;
+    return true;
+}
+
+static bool half_sequences(vram_workload *w, const vram_model *m)
+{
+    (void)m;
+    if (w->sequences < 2)
+        return false;
+    w->sequences /= 2;
+    w->prefill_batch = w->prefill_batch < w->sequences ? w->prefill_batch : w->sequences;
+    return true;
+}
+
+static bool half_context(vram_workload *w, const vram_model *m)
+{
+    (void)m;
+    if (w->context / 2 < LEAST_CONTEXT)
+        return false;
+    w->context /= 2;
+    return true;
+}
+
+static bool quantise(vram_workload *w, const vram_model *m, vr_weight_quant to)
+{
+    if (w->weight_quant != VR_QUANT_NONE || m->quantised)
+        return false;
+    w->weight_quant = (uint8_t)to;
+    return true;
+}
+
+static bool weights_8(vram_workload *w, const vram_model *m)
+{
+    return quantise(w, m, VR_QUANT_BNB_8BIT);
+}
+
+static bool weights_4(vram_workload *w, const vram_model *m)
+{
+    return quantise(w, m, VR_QUANT_BNB_4BIT);
+}
+
+/* flag, option: "%" stands for the setting's new value; NULL: nothing to type. */
+static const struct row {
+    const char *id;
+    bool (*apply)(vram_workload *w, const vram_model *m);
+    vr_setting setting;
+    unsigned cost_class;
+    const char *change, *flag, *older_flag; /* before transformers older_major.older_minor */
+    unsigned older_major, older_minor;
+    const char *option, *cost;
+} ROWS[] = {
+    { "logits_last", logits_last, VR_SET_LOGITS, 0, "logits of the last position only",
+      "logits_to_keep=1 (generate() does it by itself)",
+      "num_logits_to_keep=1 (generate() does it by itself)", 4, 50, "--logits last",
+      "nothing, unless every position's logits are needed" },
+    { "attention_sdpa", attention_sdpa, VR_SET_ATTENTION, 0, "sdpa instead of eager attention",
+      "attn_implementation=\"sdpa\"", NULL, 0, 0, "--attention sdpa",
+      "nothing; attention weights cannot be returned" },
+    { "dtype_16bit", dtype_16, VR_SET_DTYPE, 0, "16-bit weights instead of fp32", "dtype=torch.%",
+      "torch_dtype=torch.%", 4, 56, "--dtype %", NULL },
+    { "expandable_segments", expandable, VR_SET_ALLOC_CONF, 0, "expandable segments in PyTorch's allocator",
+      "PYTORCH_CUDA_ALLOC_CONF=%", NULL, 0, 0, "--alloc-conf %",
+      "nothing; set it before the process starts" },
+    { "half_sequences", half_sequences, VR_SET_SEQUENCES, 1, "% sequences at once", NULL, NULL, 0, 0,
+      "--sequences %", "less at once: more passes for the same work" },
+    { "half_context", half_context, VR_SET_CONTEXT, 2, "a context of % tokens",
+      "tokenizer(..., truncation=True, max_length=%)", NULL, 0, 0, "--context %", "shorter prompts" },
+    { "weights_8bit", weights_8, VR_SET_WEIGHT_QUANT, 3, "weights in 8 bits (bitsandbytes)",
+      "quantization_config=BitsAndBytesConfig(load_in_8bit=True)", NULL, 0, 0, "--quantization %",
+      "a small loss of quality" },
+    { "weights_4bit", weights_4, VR_SET_WEIGHT_QUANT, 4, "weights in 4 bits (bitsandbytes)",
+      "quantization_config=BitsAndBytesConfig(load_in_4bit=True)", NULL, 0, 0, "--quantization %",
+      "some loss of quality" },
+};
+#define N_ROWS (sizeof(ROWS) / sizeof(ROWS[0]))
+#define CARD_CLASS 5
+
+typedef struct candidate {
+    const struct row *rows[2]; /* both NULL: another card */
+    const vram_workload *workload;
+    const vram_device *card;
+    vr_trial trial;
+    unsigned cost_class;
+    uint64_t estimate; /* of a pair, from its singles */
+} candidate;
+
+typedef struct search {
+    vram_fit *f;
+    vr_rooms rooms;
+    candidate found[N_ROWS + 1 + MOST_PAIRS];
+    size_t n, n_singles; /* singles come first */
+} search;
+
+/* ---- trying ---- */
+
+static vram_status changed(vram_workload **out, const search *q, const struct row *first,
+                           const struct row *second, bool *applies)
+{
+    vram_workload *w = vr_workload_copy(q->f->workload, &q->f->arena);
+    if (w == NULL)
+        return VRAM_ENOMEM;
+    *applies = first->apply(w, q->f->model) && (second == NULL || second->apply(w, q->f->model));
+    *out = w;
+    return VRAM_OK;
+}
+
+static vram_status try_single(search *q, const struct row *row)
+{
+    candidate c = { .rows = { row, NULL }, .cost_class = row->cost_class };
+    vram_workload *w;
+    bool applies;
+    VR_TRY(changed(&w, q, row, NULL, &applies));
+    if (!applies)
+        return VRAM_OK;
+    if (row->apply == dtype_16 && !stored_in_16(q->f->model))
+        c.cost_class = 3; /* rounds what is stored in more bits */
+    c.workload = w;
+    VR_TRY(vr_try(&c.trial, q->f->model, w, q->f->device, &q->rooms));
+    if (c.trial.required < q->f->ledger.required || (c.trial.fits && q->f->verdict != VRAM_FITS))
+        q->found[q->n++] = c;
+    return VRAM_OK;
+}
+
+static bool one_fits(const search *q)
+{
+    for (size_t i = 0; i < q->n; i++) {
+        if (q->found[i].trial.fits)
+            return true;
+    }
+    return false;
+}
+
+/* ---- pairs ---- */
+
+static bool cheaper_pair(void *ud, const void *x, const void *y)
+{
+    const candidate *a = x, *b = y;
+    (void)ud;
+    return a->cost_class != b->cost_class ? a->cost_class < b->cost_class : a->estimate < b->estimate;
+}
+
+/* Pairs that could reach the card if their savings add up, with a twentieth to spare: they seldom do exactly.
+ */
+static size_t list_pairs(const search *q, candidate *pairs)
+{
+    uint64_t enough = vr_add_sat(q->f->device->available.high, q->f->device->available.high / 20);
+    size_t n = 0;
+    for (size_t i = 0; i < q->n_singles; i++) {
+        for (size_t j = i + 1; j < q->n_singles; j++) {
+            const candidate *a = &q->found[i], *b = &q->found[j];
+            uint64_t saved = vr_add_sat(vr_sub_floor(q->f->ledger.required, a->trial.required),
+                                        vr_sub_floor(q->f->ledger.required, b->trial.required));
+            uint64_t estimate = vr_sub_floor(q->f->ledger.required, saved);
+            if (a->rows[0]->setting == b->rows[0]->setting || estimate > enough)
+                continue;
+            pairs[n++] = (candidate){ .rows = { a->rows[0], b->rows[0] },
+                                      .cost_class = a->cost_class + b->cost_class,
+                                      .estimate = estimate };
+        }
+    }
+    return n;
+}
+
+static vram_status try_pairs(search *q)
+{
+    candidate pairs[N_ROWS * (N_ROWS - 1) / 2];
+    size_t n = list_pairs(q, pairs), most = q->n + MOST_PAIRS;
+    VR_TRY(vr_sort(q->f->ctx, pairs, n, sizeof(pairs[0]), cheaper_pair, NULL));
+    for (size_t i = 0; i < n && i < MOST_TRIES && q->n < most; i++) {
+        vram_workload *w;
+        bool applies;
+        VR_TRY(changed(&w, q, pairs[i].rows[0], pairs[i].rows[1], &applies));
+        pairs[i].workload = w;
+        if (!applies)
+            continue;
+        VR_TRY(vr_try(&pairs[i].trial, q->f->model, w, q->f->device, &q->rooms));
+        if (pairs[i].trial.fits)
+            q->found[q->n++] = pairs[i];
+    }
+    return VRAM_OK;
+}
+
+/* ---- another card ---- */
+
+/* The first card of the deck, smallest first, that holds it without coming near its edge; deck->n: none. */
+static vram_status first_with_room(vr_deck *deck, size_t from, size_t *at)
+{
+    for (*at = from; *at < deck->n; ++*at) {
+        bool roomy;
+        VR_TRY(vr_deck_roomy(deck, *at, &roomy));
+        if (roomy)
+            break;
+    }
+    return VRAM_OK;
+}
+
+/* Smaller ones may hold it too, by giving idle memory back: looked at from there down, as long as they do. */
+static vram_status try_cards(search *q)
+{
+    vr_deck deck;
+    vram_verdict verdict = VRAM_DOES_NOT_FIT;
+    size_t from = 0, at, best;
+    uint64_t required, best_required = 0;
+    VR_TRY(vr_deck_new(&deck, q->f->model, q->f->workload, &q->f->arena, &q->rooms));
+    while (from < deck.n && deck.devices[from].available.bytes <= q->f->device->available.bytes)
+        from++;
+    VR_TRY(first_with_room(&deck, from, &at));
+    for (best = deck.n; at < deck.n; at--) {
+        VR_TRY(vr_deck_judge(&deck, at, &verdict, &required));
+        if (verdict != VRAM_FITS)
+            break;
+        best = at;
+        best_required = required;
+        if (at == from)
+            break;
+    }
+    if (best == deck.n)
+        return VRAM_OK;
+    q->found[q->n++] = (candidate){ .card = &deck.devices[best],
+                                    .cost_class = CARD_CLASS,
+                                    .workload = q->f->workload,
+                                    .trial = { best_required, true, VR_BASIS_SIMULATED } };
+    return VRAM_OK;
+}
+
+/* ---- ranking and words ---- */
+
+static bool ranks_before(void *ud, const void *x, const void *y)
+{
+    const candidate *a = x, *b = y;
+    (void)ud;
+    if (a->trial.fits != b->trial.fits)
+        return a->trial.fits;
+    if (a->cost_class != b->cost_class)
+        return a->cost_class < b->cost_class;
+    return a->trial.required < b->trial.required;
+}
+
+/* The pattern with the value in the place of "%". */
+static const char *put_in(vr_arena *a, const char *pattern, const char *value)
+{
+    size_t at;
+    vr_str p = vr_str_of(pattern);
+    if (!vr_str_find(p, "%", &at))
+        return pattern;
+    return vr_text(a, S(((vr_str){ p.s, at })), T(value), T(pattern + at + 1));
+}
+
+static const char *value_to_type(const vram_workload *w, const struct row *row, bool to_engine, vr_arena *a)
+{
+    if (to_engine && row->apply == dtype_16)
+        return w->dtype == VR_F16 ? "float16" : "bfloat16";
+    if (row->apply == expandable)
+        return vr_text(a, T(w->alloc_text != NULL ? w->alloc_text : ""), T(w->alloc_text != NULL ? "," : ""),
+                       T("expandable_segments:True"));
+    return vr_workload_value(w, row->setting, a);
+}
+
+static const char *cost_of(const search *q, const struct row *row)
+{
+    if (row->cost != NULL)
+        return row->cost;
+    return stored_in_16(q->f->model) ? "nothing: the checkpoint is stored in 16 bits"
+                                     : "rounding that is rarely seen";
+}
+
+static bool join(vr_arena *a, const char **to, const char *separator, const char *more)
+{
+    if (more == NULL)
+        return false;
+    *to = *to == NULL ? more : vr_text(a, T(*to), T(separator), T(more));
+    return *to != NULL;
+}
+
+static vram_status add_words(vr_lever *v, const search *q, const candidate *c, const struct row *row)
+{
+    vr_arena *a = &q->f->arena;
+    bool older = row->older_flag != NULL && !version_from(c->workload, row->older_major, row->older_minor);
+    const char *flag = older ? row->older_flag : row->flag;
+    const char *engine = value_to_type(c->workload, row, true, a),
+               *here = value_to_type(c->workload, row, false, a);
+    if (engine == NULL || here == NULL || !join(a, &v->change, ", ", put_in(a, row->change, here)) ||
+        !join(a, &v->option, " ", put_in(a, row->option, here)) || !join(a, &v->cost, ", ", cost_of(q, row)))
+        return VRAM_ENOMEM;
+    if (flag != NULL && !join(a, &v->flag, ", ", put_in(a, flag, engine)))
+        return VRAM_ENOMEM;
+    return VRAM_OK;
+}
+
+static vram_status card_words(vr_lever *v, const search *q, const vram_device *card)
+{
+    vr_arena *a = &q->f->arena;
+    bool larger = card->usable.bytes > q->f->device->usable.bytes;
+    v->ids[0] = "another_gpu";
+    v->change =
+        vr_text(a, T(larger ? "a larger card: " : "another card, with nothing else on it: "), T(card->name));
+    v->option = vr_text(a, T("--gpu "), T(card->id));
+    v->cost = "other hardware";
+    return v->change == NULL || v->option == NULL ? VRAM_ENOMEM : VRAM_OK;
+}
+
+static vram_status write_out(vr_lever *v, const search *q, const candidate *c, unsigned rank)
+{
+    *v = (vr_lever){
+        .rank = rank, .required = c->trial.required, .fits = c->trial.fits, .basis = c->trial.basis
+    };
+    v->saved = vr_diff(q->f->ledger.required, c->trial.required);
+    if (c->card != NULL)
+        return card_words(v, q, c->card);
+    for (size_t i = 0; i < 2 && c->rows[i] != NULL; i++) {
+        v->ids[i] = c->rows[i]->id;
+        VR_TRY(add_words(v, q, c, c->rows[i]));
+    }
+    return VRAM_OK;
+}
+
+static vram_status find(search *q)
+{
+    for (size_t i = 0; i < N_ROWS; i++)
+        VR_TRY(try_single(q, &ROWS[i]));
+    q->n_singles = q->n;
+    if (q->f->verdict == VRAM_FITS || q->f->ledger.partial)
+        return VRAM_OK;
+    if (!one_fits(q))
+        VR_TRY(try_pairs(q));
+    return try_cards(q);
+}
+
+static vram_status write_all(search *q)
+{
+    vram_fit *f = q->f;
+    VR_TRY(vr_sort(f->ctx, q->found, q->n, sizeof(q->found[0]), ranks_before, NULL));
+    f->levers = VR_ARRAY(&f->arena, vr_lever, q->n);
+    if (f->levers == NULL)
+        return VRAM_ENOMEM;
+    for (size_t i = 0; i < q->n; i++)
+        VR_TRY(write_out(&f->levers[i], q, &q->found[i], (unsigned)i + 1));
+    f->n_levers = q->n;
+    f->ranked_by = "what makes it fit first, then by cost: nothing, less at once, shorter, 8 bits, 4 bits, "
+                   "other hardware; "
+                   "then by bytes saved";
+    return VRAM_OK;
+}
+
+vram_status vr_levers(vram_fit *f)
+{
+    search q = { .f = f };
+    vr_rooms_open(&q.rooms, f->ctx);
+    vram_status status = find(&q);
+    if (status == VRAM_OK)
+        status = write_all(&q);
+    vr_rooms_close(&q.rooms);
+    return status;
+}

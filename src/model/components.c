@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: MIT
+ * Which tensors belong together, for reports; by names alone, so that it serves architectures that are not
+ * known.
+ *
+ * A stack is what stands before the number in "model.layers.7.mlp.down_proj.weight". The one with the most
+ * bytes is the decoder; its layers are listed one by one, every other stack is one component. */
+#include "model/reading.h"
+
+#define MAX_STACKS 16
+#define NOT_A_STACK MAX_STACKS
+#define LAYERS_MAX (UINT64_C(1) << 32)
+
+typedef enum part { EMBEDDINGS, LAYER, FINAL_NORM, HEAD, VISION, SIDE_STACK, OTHER } part;
+
+typedef struct stack {
+    vr_str path; /* "model.layers." */
+    uint64_t bytes;
+} stack;
+
+typedef struct sorting {
+    stack stacks[MAX_STACKS];
+    size_t n_stacks, main;
+} sorting;
+
+/* A component while it is being summed up; key: part in the high bits, then layer or stack. */
+typedef struct sum {
+    uint64_t key;
+    vr_component c;
+} sum;
+
+static bool is_one_of(vr_str word, const char *const *words, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (vr_str_is(word, words[i]))
+            return true;
+    return false;
+}
+
+#define IS_ONE_OF(word, ...)                                                                                 \
+    is_one_of((word), (const char *const[]){ __VA_ARGS__ },                                                  \
+              sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(const char *))
+
+/* Words of the names in use: SigLIP, CLIP, Qwen-VL, LLaVA, Phi-3-vision, InternVL. */
+bool vr_name_is_vision(vr_str name)
+{
+    vr_str word;
+    while (vr_str_split(&name, '.', &word))
+        if (vr_str_starts(word, "vision") || vr_str_starts(word, "visual") || vr_str_starts(word, "image") ||
+            vr_str_starts(word, "img_") ||
+            IS_ONE_OF(word, "multi_modal_projector", "mm_projector", "patch_embed"))
+            return true;
+    return false;
+}
+
+/* The number of the layer and what stands before it; false when there is none. */
+static bool split_stack(vr_str name, vr_str *path, uint64_t *layer)
+{
+    vr_str rest = name, word;
+    bool numbered = false;
+    while (vr_str_split(&rest, '.', &word)) {
+        if (numbered && word.n <= 9 && vr_parse_u64(word, layer)) {
+            *path = (vr_str){ name.s, (size_t)(word.s - name.s) };
+            return true;
+        }
+        numbered = IS_ONE_OF(word, "layers", "layer", "h", "blocks", "block", "resblocks");
+    }
+    return false;
+}
+
+static size_t stack_of(const sorting *s, vr_str path)
+{
+    size_t i = 0;
+    while (i < s->n_stacks && !vr_str_eq(s->stacks[i].path, path))
+        i++;
+    return i < s->n_stacks ? i : NOT_A_STACK;
+}
+
+static void find_stacks(sorting *s, const vram_checkpoint *ck)
+{
+    uint64_t layer;
+    vr_str path;
+    *s = (sorting){ .main = NOT_A_STACK };
+    for (size_t i = 0; i < ck->n_tensors; i++) {
+        const vr_tensor *t = &ck->tensors[i];
+        if (!split_stack(t->name, &path, &layer) || vr_name_is_vision(t->name))
+            continue;
+        size_t at = stack_of(s, path);
+        if (at == NOT_A_STACK) {
+            if (s->n_stacks == MAX_STACKS)
+                continue;
+            at = s->n_stacks++;
+            s->stacks[at] = (stack){ path, 0 };
+        }
+        s->stacks[at].bytes = vr_add_sat(s->stacks[at].bytes, t->end - t->begin);
+    }
+    for (size_t i = 0; i < s->n_stacks; i++)
+        if (s->main == NOT_A_STACK || s->stacks[i].bytes > s->stacks[s->main].bytes)
+            s->main = i;
+}
+
+/* A model that is understood knows where its layers are. */
+static void use_known_stack(sorting *s, const char *prefix)
+{
+    for (size_t i = 0; prefix != NULL && i < s->n_stacks; i++) {
+        vr_str path = s->stacks[i].path;
+        size_t n = strlen(prefix);
+        if (vr_str_starts(path, prefix) && vr_str_is((vr_str){ path.s + n, path.n - n }, "layers."))
+            s->main = i;
+    }
+}
+
+static part part_of_single(vr_str name)
+{
+    vr_str word;
+    while (vr_str_split(&name, '.', &word)) {
+        if (IS_ONE_OF(word, "embed_tokens", "wte", "wpe", "word_embeddings", "tok_embeddings", "embed_in",
+                      "embed_positions", "position_embeddings", "embeddings", "shared"))
+            return EMBEDDINGS;
+        if (IS_ONE_OF(word, "lm_head", "embed_out", "output", "score", "classifier"))
+            return HEAD;
+        if (IS_ONE_OF(word, "norm", "ln_f", "final_layernorm", "final_layer_norm", "final_norm", "norm_f"))
+            return FINAL_NORM;
+    }
+    return OTHER;
+}
+
+static uint64_t key_of(part p, uint64_t number)
+{
+    return (uint64_t)p << 40 | number;
+}
+
+static uint64_t key_of_tensor(const sorting *s, vr_str name)
+{
+    vr_str path;
+    uint64_t layer;
+    if (vr_name_is_vision(name))
+        return key_of(VISION, 0);
+    if (!split_stack(name, &path, &layer))
+        return key_of(part_of_single(name), 0);
+    size_t at = stack_of(s, path);
+    if (at == NOT_A_STACK)
+        return key_of(OTHER, 0);
+    return at == s->main ? key_of(LAYER, layer) : key_of(SIDE_STACK, at);
+}
+
+/* "encoder.block." to "encoder"; a path of one word stays. */
+static vr_str name_of_stack(vr_str path)
+{
+    size_t n = path.n - 1;
+    while (n > 0 && path.s[n - 1] != '.')
+        n--;
+    return (vr_str){ path.s, n > 1 ? n - 1 : path.n - 1 };
+}
+
+static const char *name_of(const sorting *s, uint64_t key, vr_arena *a)
+{
+    static const char *const names[] = { "embeddings",   NULL, "final norm", "head",
+                                         "vision tower", NULL, "other" };
+    part p = (part)(key >> 40);
+    uint64_t number = key & (LAYERS_MAX - 1);
+    if (p == LAYER)
+        return vr_text(a, T("layer "), U(number));
+    return p == SIDE_STACK ? vr_arena_copy(a, name_of_stack(s->stacks[number].path)) : names[p];
+}
+
+/* Sums kept in an array, found again by their key's bytes. */
+typedef struct sums {
+    vr_arena *a;
+    vr_map by_key;
+    sum *all;
+    size_t n, room;
+    uint32_t last;
+} sums;
+
+static vram_status sum_for(sums *s, uint64_t key, sum **out)
+{
+    char bytes[sizeof key];
+    memcpy(bytes, &key, sizeof key);
+    vr_str k = { bytes, sizeof key };
+    if (s->n != 0 && s->all[s->last].key == key) {
+        *out = &s->all[s->last];
+        return VRAM_OK;
+    }
+    if (!vr_map_get(&s->by_key, k, &s->last)) {
+        bool was_there;
+        uint32_t old;
+        if (s->n == s->room) {
+            s->room = s->room != 0 ? 2 * s->room : 64;
+            s->all = vr_arena_grow(s->a, s->all, s->n, s->room, sizeof *s->all);
+        }
+        k.s = vr_arena_copy(s->a, k);
+        if (s->all == NULL || k.s == NULL)
+            return VRAM_ENOMEM;
+        s->last = (uint32_t)s->n++;
+        s->all[s->last] = (sum){ .key = key };
+        VR_TRY(vr_map_put(&s->by_key, k, s->last, &was_there, &old));
+    }
+    *out = &s->all[s->last];
+    return VRAM_OK;
+}
+
+static bool by_key(void *ud, const void *x, const void *y)
+{
+    (void)ud;
+    return ((const sum *)x)->key < ((const sum *)y)->key;
+}
+
+static vram_status sum_up(sums *s, const sorting *sorted, const vram_checkpoint *ck)
+{
+    for (size_t i = 0; i < ck->n_tensors; i++) {
+        const vr_tensor *t = &ck->tensors[i];
+        sum *to;
+        VR_TRY(sum_for(s, key_of_tensor(sorted, t->name), &to));
+        to->c.bytes = vr_add_sat(to->c.bytes, t->end - t->begin);
+        to->c.elements = vr_add_sat(to->c.elements, t->elements);
+        to->c.n_tensors++;
+    }
+    return vr_sort(ck->ctx, s->all, s->n, sizeof *s->all, by_key, NULL);
+}
+
+vram_status vr_model_components(const vram_model *m, vr_arena *a, vr_component **out, size_t *n)
+{
+    sorting sorted;
+    sums s = { .a = a };
+    find_stacks(&sorted, m->checkpoint);
+    use_known_stack(&sorted, m->prefix);
+    VR_TRY(vr_map_init(&s.by_key, a, 64, 0));
+    VR_TRY(sum_up(&s, &sorted, m->checkpoint));
+    vr_component *list = VR_ARRAY(a, vr_component, s.n);
+    if (list == NULL)
+        return VRAM_ENOMEM;
+    for (size_t i = 0; i < s.n; i++) {
+        list[i] = s.all[i].c;
+        list[i].name = name_of(&sorted, s.all[i].key, a);
+        list[i].layer = s.all[i].key >> 40 == LAYER ? s.all[i].key & (LAYERS_MAX - 1) : UINT64_MAX;
+        if (list[i].name == NULL)
+            return VRAM_ENOMEM;
+    }
+    *out = list;
+    *n = s.n;
+    return VRAM_OK;
+}

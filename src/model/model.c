@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT
+ * From a checkpoint to a model: what it is, its settings, and the shapes that bear them out. A model that is
+ * not understood is no error: its weights are still counted, and the reason is kept. */
+#include "model/reading.h"
+
+/* Weights narrower than 16 bits, or whole numbers in place of weights: formats whose tensors are not
+ * parameters. */
+static bool is_packed(const vr_tensor *t)
+{
+    vr_dtype d = (vr_dtype)t->dtype;
+    if (vr_dtype_floating(d))
+        return vr_dtype_bits(d) < 16;
+    bool weight = vr_str_ends(t->name, "weight") || vr_str_ends(t->name, "weight_packed") ||
+                  vr_str_ends(t->name, "_blocks");
+    return weight && (d == VR_U8 || d == VR_I8 || d == VR_I32 || d == VR_U32);
+}
+
+static void look_at_dtypes(vram_model *m)
+{
+    const vram_checkpoint *ck = m->checkpoint;
+    for (size_t i = 0; i < ck->n_tensors && !m->quantised; i++)
+        m->quantised = is_packed(&ck->tensors[i]);
+    for (size_t i = 0; i < ck->n_tensors && m->dtype == VR_DTYPE_NONE; i++)
+        if (vr_dtype_floating((vr_dtype)ck->tensors[i].dtype))
+            m->dtype = (vr_dtype)ck->tensors[i].dtype;
+}
+
+/* Keys and values of all layers at full length, 2 bytes an element (cache_utils.py, DynamicLayer: [B, nkv, S,
+ * hd]). */
+static uint64_t kv_bytes(const vram_model *m)
+{
+    return m->n_layers * 2 * m->kv_heads * m->head_dim * 2;
+}
+
+static vram_status read_config(vr_reading *r)
+{
+    vram_model *m = r->m;
+    vr_json q;
+    static vram_status (*const steps[])(vr_reading *) = { vr_read_identity, vr_read_counts, vr_check_shapes,
+                                                          vr_read_rotary, vr_read_layers };
+    if (!r->ck->has_config)
+        return vr_not_understood(r, T("there is no config.json"));
+    r->root = r->text = r->ck->config;
+    if (r->root.type != VR_JSON_OBJECT)
+        return vr_config_refuse(r, VR_CONFIG_FILE, r->root, "an object");
+    for (size_t i = 0; i < sizeof steps / sizeof *steps && m->not_understood == NULL; i++)
+        VR_TRY(steps[i](r));
+    m->quantised = vr_config_get(r, "quantization_config", &q) ||
+                   (vr_json_get(r->root, "quantization_config", &q) && q.type != VR_JSON_NULL);
+    return VRAM_OK;
+}
+
+/* Nothing half known may be taken for known. */
+static void forget(vram_model *m)
+{
+    m->family = NULL;
+    m->n_layers = m->hidden = m->heads = m->kv_heads = m->head_dim = m->ffn = m->vocab = m->max_context = 0;
+    m->rotary_dim = m->attention_softcap = m->final_softcap = 0;
+    m->tied = m->qkv_bias = m->o_bias = m->mlp_bias = m->has_head = false;
+    m->prefix = m->head_name = NULL;
+    m->layers = NULL;
+}
+
+static vram_status build(vram_model *m)
+{
+    vr_reading r = { .m = m, .ck = m->checkpoint, .ctx = m->ctx };
+    VR_TRY(read_config(&r));
+    look_at_dtypes(m);
+    m->family = r.family;
+    if (m->not_understood != NULL)
+        forget(m);
+    else
+        m->kv_bytes_per_token_16bit = kv_bytes(m);
+    return VRAM_OK;
+}
+
+static void release(vr_object *self)
+{
+    vr_arena a = ((vram_model *)(void *)self)->arena;
+    vr_arena_free(&a);
+}
+
+vram_status vram_model_new(vram_model **out, const vram_checkpoint *ck)
+{
+    vr_arena a;
+    vr_arena_init(&a, ck->ctx);
+    vram_model *m = VR_NEW(&a, vram_model);
+    if (m == NULL)
+        return VRAM_ENOMEM;
+    m->ctx = ck->ctx;
+    m->arena = a;
+    m->checkpoint = ck;
+    vram_status s = build(m);
+    if (s != VRAM_OK) {
+        a = m->arena;
+        vr_arena_free(&a);
+        return s;
+    }
+    vr_object_register(ck->ctx, &m->object, release);
+    *out = m;
+    return VRAM_OK;
+}

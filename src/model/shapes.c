@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: MIT
+ * What config.json says, held against the shapes of the tensors. Where they differ and the tensors make
+ * sense, the tensors win, with a warning; where they do not, the model is not understood.
+ *
+ * Names and shapes: modeling_<name>.py of transformers 5.24. Prefixes: "model." of a plain decoder,
+ * "language_model.model." and "model.language_model." of one inside a multimodal model before and after
+ * transformers 4.52, "" of a bare one. */
+#include "model/reading.h"
+
+typedef enum quantity { HIDDEN, Q_ROWS, KV_ROWS, QKV_ROWS, FFN, FFN_TWICE, HEAD_DIM, NOTHING } quantity;
+
+/* A tensor of one layer: its name there, rows and columns; NOTHING: one dimension. */
+static const struct kind {
+    const char *name;
+    quantity rows, columns;
+} kinds[] = {
+    { "self_attn.q_proj.weight", Q_ROWS, HIDDEN },
+    { "self_attn.k_proj.weight", KV_ROWS, HIDDEN },
+    { "self_attn.v_proj.weight", KV_ROWS, HIDDEN },
+    { "self_attn.qkv_proj.weight", QKV_ROWS, HIDDEN },
+    { "self_attn.o_proj.weight", HIDDEN, Q_ROWS },
+    { "mlp.gate_proj.weight", FFN, HIDDEN },
+    { "mlp.up_proj.weight", FFN, HIDDEN },
+    { "mlp.gate_up_proj.weight", FFN_TWICE, HIDDEN },
+    { "mlp.down_proj.weight", HIDDEN, FFN },
+    { "self_attn.q_norm.weight", HEAD_DIM, NOTHING },
+    { "self_attn.k_norm.weight", HEAD_DIM, NOTHING },
+    { "input_layernorm.weight", HIDDEN, NOTHING },
+};
+enum { N_KINDS = sizeof kinds / sizeof *kinds };
+
+static const struct naming {
+    const char *prefix, *head;
+} namings[] = {
+    { "model.", "lm_head.weight" },
+    { "language_model.model.", "language_model.lm_head.weight" },
+    { "model.language_model.", "lm_head.weight" },
+    { "", "lm_head.weight" },
+};
+enum { N_NAMINGS = sizeof namings / sizeof *namings };
+
+typedef struct seen {
+    const vr_tensor *first[N_KINDS]; /* the first of each kind whose shape can be read */
+    const vr_tensor *embedding;
+    uint64_t n_layers;  /* highest layer number + 1 */
+    uint64_t n_present; /* different layers below the config's number */
+    bool any;           /* a tensor of a layer */
+} seen;
+
+static bool strip(vr_str *name, const char *prefix)
+{
+    size_t n = strlen(prefix);
+    if (!vr_str_starts(*name, prefix))
+        return false;
+    *name = (vr_str){ name->s + n, name->n - n };
+    return true;
+}
+
+/* "layers.17.rest" to 17 and "rest". */
+static bool split_layer(vr_str *name, uint64_t *layer)
+{
+    vr_str digits;
+    return strip(name, "layers.") && vr_str_split(name, '.', &digits) && digits.n <= 9 && name->s != NULL &&
+           vr_parse_u64(digits, layer);
+}
+
+static const struct naming *find_naming(const vram_checkpoint *ck)
+{
+    size_t hits[N_NAMINGS] = { 0 }, best = 0;
+    for (size_t i = 0; i < ck->n_tensors; i++) {
+        for (size_t k = 0; k < N_NAMINGS; k++) {
+            vr_str name = ck->tensors[i].name;
+            hits[k] += strip(&name, namings[k].prefix) &&
+                       (vr_str_starts(name, "layers.") || vr_str_is(name, "embed_tokens.weight"));
+        }
+    }
+    for (size_t k = 1; k < N_NAMINGS; k++)
+        best = hits[k] > hits[best] ? k : best;
+    return hits[best] != 0 ? &namings[best] : NULL;
+}
+
+/* Packed formats keep other shapes under the same names; those of 8 bits and more and a point have the true
+ * one. */
+static bool shape_is_true(const vr_tensor *t)
+{
+    return vr_dtype_floating((vr_dtype)t->dtype) && vr_dtype_bits((vr_dtype)t->dtype) >= 8;
+}
+
+static size_t kind_of(vr_str name)
+{
+    size_t k = 0;
+    while (k < N_KINDS && !vr_str_is(name, kinds[k].name))
+        k++;
+    return k;
+}
+
+static bool same_shape(const vr_tensor *a, const vr_tensor *b)
+{
+    return a->n_dims == b->n_dims && memcmp(a->dims, b->dims, a->n_dims * sizeof *a->dims) == 0;
+}
+
+static vram_status take_tensor(vr_reading *r, seen *s, const vr_tensor *t, vr_str name)
+{
+    size_t k = kind_of(name);
+    if (k == N_KINDS || !shape_is_true(t))
+        return VRAM_OK;
+    if (t->n_dims != (kinds[k].columns == NOTHING ? 1 : 2))
+        return vr_not_understood(r, T("the tensor "), S(t->name), T(" has "), U(t->n_dims), T(" dimensions"));
+    if (s->first[k] == NULL)
+        s->first[k] = t;
+    if (!same_shape(t, s->first[k]))
+        return vr_not_understood(r, T("the layers are not alike: "), S(t->name),
+                                 T(" has another shape than "), S(s->first[k]->name));
+    return VRAM_OK;
+}
+
+static vram_status look(vr_reading *r, seen *s)
+{
+    const vram_checkpoint *ck = r->ck;
+    bool *present = VR_ARRAY(&r->m->arena, bool, (size_t)r->m->n_layers);
+    if (present == NULL)
+        return VRAM_ENOMEM;
+    for (size_t i = 0; i < ck->n_tensors && r->m->not_understood == NULL; i++) {
+        const vr_tensor *t = &ck->tensors[i];
+        vr_str name = t->name;
+        uint64_t layer;
+        if (!strip(&name, r->m->prefix))
+            continue;
+        if (vr_str_is(name, "embed_tokens.weight") && shape_is_true(t))
+            s->embedding = t;
+        if (!split_layer(&name, &layer))
+            continue;
+        s->any = true;
+        s->n_layers = layer >= s->n_layers ? layer + 1 : s->n_layers;
+        if (layer >= r->m->n_layers)
+            continue; /* left out by the engine too, e.g. layers for predicting several tokens */
+        s->n_present += !present[layer];
+        present[layer] = true;
+        VR_TRY(take_tensor(r, s, t, name));
+    }
+    return VRAM_OK;
+}
+
+/* ---- the tensors win ---- */
+
+static vram_status adopt(vr_reading *r, const char *what, uint64_t *value, uint64_t found,
+                         const vr_tensor *by)
+{
+    if (*value == found || found == 0)
+        return VRAM_OK;
+    VR_TRY(vr_warn(r->ctx, VR_CONFIG_FILE, T(what), T(" would be "), U(*value), T(", the tensor "),
+                   S(by->name), T(" makes it "), U(found), T(": taken from the tensor")));
+    *value = found;
+    return VRAM_OK;
+}
+
+static const vr_tensor *first_of(const seen *s, quantity rows)
+{
+    for (size_t k = 0; k < N_KINDS; k++)
+        if (kinds[k].rows == rows && s->first[k] != NULL)
+            return s->first[k];
+    return NULL;
+}
+
+static vram_status adopt_widths(vr_reading *r, const seen *s)
+{
+    vram_model *m = r->m;
+    const vr_tensor *e = s->embedding, *gate = first_of(s, FFN), *fused = first_of(s, FFN_TWICE);
+    const vr_tensor *norm = s->first[N_KINDS - 1];
+    if (e != NULL && e->n_dims != 2)
+        return vr_not_understood(r, T("the tensor "), S(e->name), T(" has "), U(e->n_dims), T(" dimensions"));
+    if (e != NULL) {
+        VR_TRY(adopt(r, "vocab_size", &m->vocab, e->dims[0], e));
+        VR_TRY(adopt(r, "hidden_size", &m->hidden, e->dims[1], e));
+    } else if (norm != NULL) {
+        VR_TRY(adopt(r, "hidden_size", &m->hidden, norm->dims[0], norm));
+    }
+    if (gate != NULL)
+        return adopt(r, "intermediate_size", &m->ffn, gate->dims[0], gate);
+    return fused != NULL ? adopt(r, "intermediate_size", &m->ffn, fused->dims[0] / 2, fused) : VRAM_OK;
+}
+
+/* Heads are what config.json alone knows. Their width can be read off when the key-value heads bear it out,
+ * or else their number; both at once would be a guess. */
+static vram_status adopt_heads(vr_reading *r, const seen *s)
+{
+    vram_model *m = r->m;
+    const vr_tensor *q = first_of(s, Q_ROWS), *k = first_of(s, KV_ROWS), *qkv = first_of(s, QKV_ROWS);
+    uint64_t groups = m->heads + 2 * m->kv_heads;
+    if (qkv != NULL && qkv->dims[0] % groups == 0)
+        return adopt(r, "head_dim", &m->head_dim, qkv->dims[0] / groups, qkv);
+    if (q != NULL && q->dims[0] != m->heads * m->head_dim && q->dims[0] % m->heads == 0) {
+        uint64_t width = q->dims[0] / m->heads;
+        bool borne_out = k == NULL || (width <= VR_MAX_HEAD_DIM && k->dims[0] == m->kv_heads * width);
+        return borne_out ? adopt(r, "head_dim", &m->head_dim, width, q) : VRAM_OK;
+    }
+    uint64_t kv = k != NULL && k->dims[0] % m->head_dim == 0 ? k->dims[0] / m->head_dim : 0;
+    return kv != 0 && m->heads % kv == 0 ? adopt(r, "num_key_value_heads", &m->kv_heads, kv, k) : VRAM_OK;
+}
+
+/* Wider than config.json could say: products would leave 64 bits. */
+static vram_status bounded(vr_reading *r, const seen *s)
+{
+    const vram_model *m = r->m;
+    (void)s;
+    if (m->hidden > VR_MAX_WIDTH || m->vocab > VR_MAX_VOCAB || m->ffn > VR_MAX_WIDTH ||
+        m->head_dim > VR_MAX_HEAD_DIM)
+        return vr_not_understood(r, T("a tensor is wider than any model's"));
+    return VRAM_OK;
+}
+
+/* ---- and then everything must agree ---- */
+
+static uint64_t value_of(const vram_model *m, quantity q)
+{
+    switch (q) {
+    case HIDDEN:
+        return m->hidden;
+    case Q_ROWS:
+        return m->heads * m->head_dim;
+    case KV_ROWS:
+        return m->kv_heads * m->head_dim;
+    case QKV_ROWS:
+        return (m->heads + 2 * m->kv_heads) * m->head_dim;
+    case FFN:
+        return m->ffn;
+    case FFN_TWICE:
+        return 2 * m->ffn;
+    case HEAD_DIM:
+        return m->head_dim;
+    default:
+        return 1;
+    }
+}
+
+static vram_status agree(vr_reading *r, const seen *s)
+{
+    for (size_t k = 0; k < N_KINDS; k++) {
+        const vr_tensor *t = s->first[k];
+        uint64_t rows = value_of(r->m, kinds[k].rows), columns = value_of(r->m, kinds[k].columns);
+        if (t == NULL || (t->dims[0] == rows && (t->n_dims == 1 || t->dims[1] == columns)))
+            continue;
+        return vr_not_understood(r, T("the tensor "), S(t->name), T(" is "), U(t->dims[0]), T(" x "),
+                                 U(t->n_dims == 1 ? 1 : t->dims[1]), T(", config.json makes it "), U(rows),
+                                 T(" x "), U(columns));
+    }
+    return VRAM_OK;
+}
+
+static vram_status check_layers(vr_reading *r, const seen *s)
+{
+    vram_model *m = r->m;
+    bool whole = !r->ck->incomplete;
+    if (!s->any)
+        return whole ? vr_not_understood(r, T("no tensor is called "), T(m->prefix), T("layers.0..."))
+                     : VRAM_OK;
+    if (s->n_layers > m->n_layers)
+        VR_TRY(vr_warn(r->ctx, VR_CONFIG_FILE, T("num_hidden_layers is "), U(m->n_layers),
+                       T(", the tensors have "), U(s->n_layers), T(": the last are left out")));
+    if (s->n_present < m->n_layers && whole)
+        VR_TRY(vr_warn(r->ctx, VR_CONFIG_FILE, T("num_hidden_layers is "), U(m->n_layers),
+                       T(", tensors of only "), U(s->n_present), T(" are there: files may be missing")));
+    return VRAM_OK;
+}
+
+static vram_status check_head(vr_reading *r, const seen *s)
+{
+    vram_model *m = r->m;
+    m->has_head = vr_checkpoint_find(r->ck, vr_str_of(m->head_name)) != NULL;
+    if (m->tied && m->has_head && s->embedding != NULL)
+        return vr_warn(r->ctx, VR_CONFIG_FILE, T("the head is tied to the embeddings but "), T(m->head_name),
+                       T(" is stored as well: counted once, as it is when both are equal"));
+    if (!m->tied && !m->has_head && !r->ck->incomplete)
+        return vr_warn(r->ctx, VR_CONFIG_FILE, T("the head is not tied to the embeddings but "),
+                       T(m->head_name), T(" is not there: it is counted all the same"));
+    return VRAM_OK;
+}
+
+/* In a multimodal model, what stands beside the decoder. */
+static void find_uncounted(vr_reading *r)
+{
+    const vram_checkpoint *ck = r->ck;
+    vram_model *m = r->m;
+    if (r->family->wrapper == NULL || !vr_str_is(vr_str_of(m->model_type), r->family->wrapper))
+        return;
+    for (size_t i = 0; i < ck->n_tensors; i++) {
+        if (vr_name_is_vision(ck->tensors[i].name)) {
+            m->uncounted_part = "vision tower";
+            return;
+        }
+    }
+}
+
+vram_status vr_check_shapes(vr_reading *r)
+{
+    vram_model *m = r->m;
+    seen s = { .any = false };
+    const struct naming *naming = find_naming(r->ck);
+    if (naming == NULL && (r->ck->n_tensors == 0 || r->ck->incomplete))
+        naming = &namings[0];
+    if (naming == NULL)
+        return vr_not_understood(r, T("the tensors are not named like those of "), T(r->family->class_name));
+    m->prefix = naming->prefix;
+    m->head_name = naming->head;
+    if (r->ck->n_tensors == 0) /* only a config.json: nothing contradicts it */
+        return VRAM_OK;
+    VR_TRY(look(r, &s));
+    static vram_status (*const steps[])(
+        vr_reading *, const seen *) = { check_layers, adopt_widths, adopt_heads, bounded, agree, check_head };
+    for (size_t i = 0; i < sizeof steps / sizeof *steps && m->not_understood == NULL; i++)
+        VR_TRY(steps[i](r, &s));
+    if (m->not_understood == NULL)
+        find_uncounted(r);
+    return VRAM_OK;
+}

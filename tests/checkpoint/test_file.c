@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: MIT
+ * Checkpoints on a real file system, in a directory made for the test. */
+#define _XOPEN_SOURCE 700
+
+#include "source.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "vram_io.h"
+
+#define HEADER "{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]}}"
+#define INDEX "model.safetensors.index.json"
+
+typedef struct disk {
+    char dir[PATH_MAX / 2];
+    char path[PATH_MAX];
+    vram_io *io;
+    hook memory;
+    vram_ctx *ctx;
+    vram_checkpoint *ck;
+    size_t n_reads, fail_read, short_read; /* 0: none */
+    int error;
+} disk;
+
+static const char *in_dir(disk *d, const char *name)
+{
+    snprintf(d->path, sizeof(d->path), "%s/%s", d->dir, name);
+    return d->path;
+}
+
+static void write_file(disk *d, const char *name, const void *bytes, size_t n, uint64_t size)
+{
+    FILE *f = fopen(in_dir(d, name), "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(bytes, 1, n, f), n);
+    assert_int_equal(fclose(f), 0);
+    assert_int_equal(truncate(d->path, (off_t)size), 0);
+}
+
+static void write_header(disk *d, const char *name, const char *header, uint64_t data)
+{
+    char bytes[512] = { (char)strlen(header) };
+    assert_true(strlen(header) < 128);
+    memcpy(bytes + 8, header, strlen(header));
+    write_file(d, name, bytes, 8 + strlen(header), 8 + strlen(header) + data);
+}
+
+static void write_text(disk *d, const char *name, const char *text)
+{
+    write_file(d, name, text, strlen(text), strlen(text));
+}
+
+static long counted_read(void *ud, int fd, void *bytes, size_t n, uint64_t offset)
+{
+    disk *d = ud;
+    d->n_reads++;
+    if (d->n_reads == d->fail_read) {
+        errno = d->error;
+        return -1;
+    }
+    if (d->short_read != 0 && d->n_reads >= d->short_read)
+        return d->n_reads == d->short_read && n > 1 ? (long)pread(fd, bytes, n / 2, (off_t)offset) : 0;
+    return (long)pread(fd, bytes, n > 7 ? 7 : n, (off_t)offset); /* in small pieces, as a slow pipe would */
+}
+
+static disk *new_disk(void)
+{
+    disk *d = calloc(1, sizeof(*d));
+    const char *tmp = getenv("TMPDIR");
+    assert_non_null(d);
+    snprintf(d->dir, sizeof(d->dir), "%s/vram-test-XXXXXX", tmp != NULL ? tmp : "/tmp");
+    assert_non_null(mkdtemp(d->dir));
+    return d;
+}
+
+static vram_status open_path(disk *d, const char *path)
+{
+    assert_int_equal(vram_io_new(&d->io), VRAM_OK);
+    vram_io_set_read(d->io, counted_read, d);
+    d->n_reads = 0;
+    d->ck = NULL;
+    if (vram_open(&d->ctx, hook_alloc, &d->memory) != VRAM_OK) {
+        d->ctx = NULL;
+        return VRAM_ENOMEM;
+    }
+    return vram_io_open_path(&d->ck, d->io, d->ctx, path);
+}
+
+static void close_path(disk *d)
+{
+    if (d->ctx != NULL)
+        vram_close(d->ctx);
+    vram_io_free(d->io);
+    assert_int_equal(d->memory.live_blocks, 0);
+}
+
+static void end_disk(disk *d)
+{
+    char command[PATH_MAX];
+    snprintf(command, sizeof(command), "rm -rf '%s'", d->dir);
+    assert_int_equal(system(command), 0);
+    free(d);
+}
+
+static void expect(const disk *d, vram_status got, vram_status code, const char *file, const char *text)
+{
+    const vram_error *e = vram_last_error(d->ctx);
+    if (got != code || e->file == NULL || strcmp(e->file, file) != 0 || strstr(e->text, text) == NULL)
+        fail_msg("%d, %s: %s; expected %d, %s: %s", (int)got, e->file == NULL ? "-" : e->file, e->text, (int)code, file,
+                 text);
+}
+
+static void good(disk *d, const char *path, size_t n_tensors, bool config)
+{
+    vram_status s = open_path(d, path);
+    if (s != VRAM_OK)
+        fail_msg("%s: %s", path, vram_last_error(d->ctx)->text);
+    assert_int_equal(d->ck->n_tensors, n_tensors);
+    assert_int_equal(d->ck->has_config, config);
+    assert_string_equal(d->ck->name, path);
+    close_path(d);
+}
+
+static void test_paths(void **state)
+{
+    (void)state;
+    disk *d = new_disk();
+    char here[PATH_MAX];
+    write_header(d, "model.safetensors", HEADER, 2);
+    good(d, d->dir, 1, false);
+    good(d, in_dir(d, ""), 1, false);
+    write_text(d, "config.json", "{}");
+    good(d, in_dir(d, "model.safetensors"), 1, true);
+    assert_int_equal(mkdir(in_dir(d, "sub.safetensors"), 0700), 0); /* a directory is no weight file */
+    good(d, d->dir, 1, true);
+    assert_non_null(getcwd(here, sizeof(here)));
+    assert_int_equal(chdir(d->dir), 0);
+    good(d, "model.safetensors", 1, true);
+    good(d, ".", 1, true);
+    assert_int_equal(chdir(here), 0);
+    write_text(d, INDEX, "{\"weight_map\":{\"a\":\"model.safetensors\"}}");
+    good(d, in_dir(d, INDEX), 1, true); /* means its directory */
+    vram_status s = open_path(d, in_dir(d, "config.json"));
+    expect(d, s, VRAM_EUNSUPPORTED, d->path, "no weight files");
+    close_path(d);
+    end_disk(d);
+}
+
+/* ~/.cache/huggingface/hub/models--…/snapshots/<revision>/ holds links into ../../blobs/. */
+static void test_links(void **state)
+{
+    (void)state;
+    disk *d = new_disk();
+    write_header(d, "blob", HEADER, 2);
+    assert_int_equal(mkdir(in_dir(d, "snapshot"), 0700), 0);
+    assert_int_equal(symlink("../blob", in_dir(d, "snapshot/model.safetensors")), 0);
+    good(d, in_dir(d, "snapshot"), 1, false);
+    good(d, in_dir(d, "snapshot/model.safetensors"), 1, false);
+    /* a link to nothing is a missing file */
+    assert_int_equal(unlink(in_dir(d, "blob")), 0);
+    write_text(d, "snapshot/" INDEX, "{\"weight_map\":{\"a\":\"model.safetensors\"}}");
+    assert_int_equal(open_path(d, in_dir(d, "snapshot")), VRAM_OK);
+    assert_true(d->ck->incomplete);
+    close_path(d);
+    expect(d, open_path(d, in_dir(d, "snapshot/model.safetensors")), VRAM_ENOTFOUND, d->path, "No such file");
+    close_path(d);
+    end_disk(d);
+}
+
+static void test_not_there(void **state)
+{
+    (void)state;
+    disk *d = new_disk();
+    vram_status s = open_path(d, in_dir(d, "nothing"));
+    expect(d, s, VRAM_ENOTFOUND, d->path, "No such file");
+    assert_int_equal(vram_exit_status(s), 4);
+    close_path(d);
+    write_text(d, "file", "");
+    expect(d, open_path(d, in_dir(d, "file/deeper")), VRAM_ENOTFOUND, d->path, "Not a directory");
+    close_path(d);
+    expect(d, open_path(d, ""), VRAM_ENOTFOUND, "", "No such file");
+    close_path(d);
+    end_disk(d);
+}
+
+static void test_not_files(void **state)
+{
+    (void)state;
+    disk *d = new_disk();
+    assert_int_equal(mkfifo(in_dir(d, "model.safetensors"), 0600), 0);
+    expect(d, open_path(d, d->path), VRAM_EUNSUPPORTED, d->path, "a pipe");
+    close_path(d);
+    expect(d, open_path(d, d->dir), VRAM_EUNSUPPORTED, d->dir, "no weight files"); /* and it does not wait */
+    close_path(d);
+    expect(d, open_path(d, "/dev/zero"), VRAM_EUNSUPPORTED, "/dev/zero", "a device");
+    close_path(d);
+    end_disk(d);
+}
+
+/* Root may read everything, so as root it is tried as nobody. */
+static void test_permission(void **state)
+{
+    (void)state;
+    disk *d = new_disk();
+    bool root = geteuid() == 0;
+    write_header(d, "model.safetensors", HEADER, 2);
+    assert_int_equal(chmod(in_dir(d, "model.safetensors"), 0), 0);
+    assert_int_equal(chmod(d->dir, 0755), 0);
+    assert_true(!root || seteuid(65534) == 0);
+    expect(d, open_path(d, d->dir), VRAM_EIO, "model.safetensors", "Permission denied");
+    close_path(d);
+    assert_true(!root || seteuid(0) == 0);
+    assert_int_equal(chmod(d->dir, 0), 0);
+    assert_true(!root || seteuid(65534) == 0);
+    vram_status s = open_path(d, d->dir);
+    expect(d, s, VRAM_EIO, d->dir, "Permission denied");
+    assert_int_equal(vram_exit_status(s), 4);
+    close_path(d);
+    assert_true(!root || seteuid(0) == 0);
+    assert_int_equal(chmod(d->dir, 0700), 0);
+    end_disk(d);
+}
+
+/* Sparse: 100 MB that take no place on the disk, and are not read. */
+static void test_large_config(void **state)
+{
+    (void)state;
+    disk *d = new_disk();
+    write_header(d, "model.safetensors", HEADER, 2);
+    write_file(d, "config.json", "{", 1, 104857600);
+    expect(d, open_path(d, d->dir), VRAM_ELIMIT, "config.json", "104,857,600 bytes, over the limit of 4,194,304");
+    assert_int_equal(d->n_reads, 0);
+    close_path(d);
+    end_disk(d);
+}
+
+static void make_sharded(disk *d)
+{
+    write_header(d, "one.safetensors", HEADER, 2);
+    write_header(d, "two.safetensors", "{\"b\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]}}", 2);
+    write_text(d, INDEX, "{\"weight_map\":{\"a\":\"one.safetensors\",\"b\":\"two.safetensors\"}}");
+    write_text(d, "config.json", "{\"model_type\":\"llama\"}");
+}
+
+/* The n-th read fails, for every n; interrupted ones are repeated. */
+static void test_reads_fail(void **state)
+{
+    (void)state;
+    disk *d = new_disk();
+    make_sharded(d);
+    good(d, d->dir, 2, true);
+    size_t n = d->n_reads;
+    assert_true(n > 20);
+    for (d->fail_read = 1; d->fail_read <= n; d->fail_read++) {
+        d->error = EIO;
+        vram_status s = open_path(d, d->dir);
+        const vram_error *e = vram_last_error(d->ctx);
+        assert_int_equal(s, VRAM_EIO);
+        assert_string_equal(e->text, strerror(EIO));
+        assert_true(e->file != NULL && e->has_offset && e->offset % 7 == 0);
+        close_path(d);
+        d->error = EINTR;
+        good(d, d->dir, 2, true);
+    }
+    end_disk(d);
+}
+
+/* A file that ends before its size, at every read. */
+static void test_files_shrink(void **state)
+{
+    (void)state;
+    disk *d = new_disk();
+    make_sharded(d);
+    good(d, d->dir, 2, true);
+    size_t n = d->n_reads;
+    for (d->short_read = 1; d->short_read <= n; d->short_read++) {
+        vram_status s = open_path(d, d->dir);
+        const vram_error *e = vram_last_error(d->ctx);
+        assert_int_equal(s, VRAM_EIO);
+        assert_non_null(strstr(e->text, "was it changed meanwhile"));
+        assert_true(e->file != NULL && e->has_offset);
+        close_path(d);
+    }
+    end_disk(d);
+}
+
+static void test_allocations(void **state)
+{
+    (void)state;
+    disk *d = new_disk();
+    make_sharded(d);
+    for (int after = 0; after < 2; after++) {
+        d->memory = (hook){ .fail_after = after != 0 };
+        for (d->memory.fail_at = 1;; d->memory.fail_at++) {
+            d->memory.n_calls = 0;
+            vram_status s = open_path(d, d->dir);
+            close_path(d);
+            if (s == VRAM_OK)
+                break;
+            assert_int_equal(s, VRAM_ENOMEM);
+        }
+        assert_true(d->memory.fail_at > 4);
+    }
+    end_disk(d);
+}
+
+static void test_plain_read(void **state)
+{
+    (void)state;
+    disk *d = new_disk();
+    vram_io *io = NULL;
+    vram_ctx *ctx = NULL;
+    vram_checkpoint *one = NULL, *two = NULL;
+    make_sharded(d);
+    assert_int_equal(vram_io_new(&io), VRAM_OK);
+    vram_io_set_read(io, counted_read, d);
+    vram_io_set_read(io, NULL, NULL);
+    assert_int_equal(vram_open(&ctx, vram_io_alloc, NULL), VRAM_OK);
+    assert_int_equal(vram_io_open_path(&one, io, ctx, d->dir), VRAM_OK);
+    uint64_t held = vram_io_bytes(io);
+    assert_true(held > 0);
+    assert_int_equal(vram_io_open_path(&two, io, ctx, in_dir(d, "one.safetensors")), VRAM_OK); /* of one context */
+    assert_true(vram_io_bytes(io) > held);
+    assert_int_equal(one->n_tensors + two->n_tensors, 3);
+    assert_int_equal(d->n_reads, 0);
+    vram_close(ctx);
+    vram_io_free(io);
+    vram_io_free(NULL);
+    end_disk(d);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_paths),       cmocka_unit_test(test_links),        cmocka_unit_test(test_not_there),
+        cmocka_unit_test(test_not_files),   cmocka_unit_test(test_permission),   cmocka_unit_test(test_large_config),
+        cmocka_unit_test(test_reads_fail),  cmocka_unit_test(test_files_shrink), cmocka_unit_test(test_allocations),
+        cmocka_unit_test(test_plain_read),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,1 @@
+vram example

@@ -1,0 +1,2 @@
+vram gpus 3060 12gb
+vram gpus no-such-card

@@ -1,0 +1,1 @@
+vram inspect example:qwen2.5-7b

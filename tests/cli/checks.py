@@ -1,0 +1,339 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""What scripts and terminals rely on: sums in the JSON, help, completion and manual from one table, exit statuses, widths.
+
+    VRAM=path/to/vram python3 checks.py
+"""
+import fcntl
+import json
+import os
+import pty
+import re
+import shutil
+import signal
+import struct
+import subprocess
+import tempfile
+import termios
+import unittest
+
+VRAM = os.environ["VRAM"]
+SIX = ["weights", "gradients", "optimizer_states", "kv_cache", "activations", "runtime_overhead"]
+MIB = 1 << 20
+GIB = 1 << 30
+COMMANDS = ["fit", "inspect", "ledger", "gpus", "example", "completion", "man", "help", "version"]
+STORY = ["fit", "example:qwen2.5-7b", "--gpu", "rtx-3060-12gb", "--engine", "transformers", "--device-map", "none",
+         "--dtype", "bf16", "--context", "4096"]
+SMALL = ["fit", "example:qwen2.5-1.5b", "--gpu", "rtx-3060-12gb", "--device-map", "none", "--dtype", "bf16",
+         "--attention", "sdpa", "--sequences", "1", "--context", "4096"]
+LLAMA2 = ["ledger", "--params", "7e9", "--context", "4096", "--kv-bytes-per-token", "524288"]
+
+
+def vram(*words, env=None, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL):
+    e = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "COLUMNS")}
+    e.update(env or {})
+    return subprocess.run([VRAM, *words], stdout=stdout, stderr=subprocess.PIPE, stdin=stdin, env=e, timeout=120)
+
+
+def answer(*words):
+    done = vram(*words, "--json")
+    return json.loads(done.stdout), done.returncode
+
+
+def on_terminal(columns, *words, env=None):
+    """Output and exit status of the command on a terminal of that width."""
+    main, other = pty.openpty()
+    fcntl.ioctl(other, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
+    e = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "COLUMNS")}
+    e["TERM"] = "xterm-256color"
+    e.update(env or {})
+    child = subprocess.Popen([VRAM, *words], stdout=other, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, env=e)
+    os.close(other)
+    got = b""
+    while True:
+        try:
+            part = os.read(main, 65536)
+        except OSError:  # the other side is closed
+            break
+        if not part:
+            break
+        got += part
+    os.close(main)
+    return got.decode().replace("\r\n", "\n"), child.wait()
+
+
+def options_of(command):
+    rows = re.findall(r"^  (-\w)? +(--[a-z0-9-]+)", vram("help", command).stdout.decode(), re.M)
+    return {name for row in rows for name in row if name}
+
+
+class Ledgers(unittest.TestCase):
+    def check_sums(self, device):
+        self.assertEqual(list(device["ledger"]), SIX)
+        figures = [device["ledger"][name]["bytes"] for name in SIX]
+        self.assertEqual(sum(f for f in figures if f is not None), device["required_bytes"])
+        overhead = device["ledger"]["runtime_overhead"]["bytes"]
+        if overhead is not None:
+            self.assertEqual(sum(i["bytes"] for i in device["overhead"]), overhead)
+        for name in SIX:
+            entry = device["ledger"][name]
+            if entry["bytes"] is None:
+                self.assertEqual(entry["basis"], "not_counted")
+            else:
+                self.assertLessEqual(entry["low_bytes"], entry["bytes"])
+                self.assertLessEqual(entry["bytes"], entry["high_bytes"])
+
+    def test_the_death_that_was_published(self):
+        d, status = answer(*STORY)
+        self.assertEqual(status, 1)
+        self.assertEqual(d["schema"], "vram.fit/1")
+        self.assertEqual(d["model"]["checkpoint_bytes"], 15231233024)
+        self.check_sums(d["devices"][0])
+        death = d["devices"][0]["failure"]
+        self.assertEqual(death["label"], "model.layers.23.mlp.down_proj.weight")
+        self.assertEqual(death["tried_bytes"], 130 * MIB)
+        self.assertEqual("%.2f" % (death["allocated_bytes"] / GIB), "11.34")
+        self.assertEqual("%.2f" % (death["reserved_unallocated_bytes"] / MIB), "105.47")
+        self.assertEqual(death["loaded_fraction"], 0.8)
+        self.assertEqual(death["short_bytes"], 2740775936)
+        self.assertIn("Tried to allocate 130.00 MiB", death["message"])
+        self.assertLess(d["devices"][0]["headroom_bytes"], 0)
+        self.assertEqual(sum(death["live"].values()), death["live"]["weights"] + death["live"]["runtime_overhead"])
+
+    def test_the_figures_that_were_published(self):
+        d, status = answer(*SMALL, "--logits", "all")
+        self.assertEqual(status, 0)
+        device = d["devices"][0]
+        self.check_sums(device)
+        moments = {m["name"]: m for m in device["moments"]}
+        self.assertEqual("%.1f" % (moments["loaded"]["allocated_bytes"] / MIB), "2945.3")
+        self.assertEqual(moments["loaded"]["reserved_bytes"], 3134 * MIB)
+        self.assertEqual("%.1f" % (moments["prefill"]["allocated_bytes"] / MIB), "4254.4")
+        self.assertEqual(moments["prefill"]["reserved_bytes"], 4722 * MIB)
+        self.assertEqual(device["ledger"]["kv_cache"]["bytes"], 112 * MIB)
+
+    def test_enough_room(self):
+        d, status = answer(*STORY[:2], "--gpu", "24GiB", "--dtype", "bf16", "--device-map", "none", "--context", "4096")
+        self.assertEqual(status, 0)
+        self.assertEqual(d["verdict"], "fits")
+        self.assertIsNone(d["devices"][0]["failure"])
+        self.assertGreater(d["devices"][0]["headroom_bytes"], 0)
+
+    def test_without_a_card(self):
+        d, status = answer("fit", "example:qwen2.5-1.5b", "--dtype", "bf16")
+        self.assertEqual(status, 0)
+        self.assertEqual(d["devices"], [])
+        self.assertTrue(any(c["verdict"] == "fits" for c in d["cards"]))
+
+    def test_settings_tell_who_set_them(self):
+        d, _ = answer(*STORY)
+        self.assertEqual(d["workload"]["context"], {"value": 4096, "set_by": "user"})
+        self.assertEqual(d["workload"]["sequences"]["set_by"], "default")
+        for setting in d["workload"].values():
+            self.assertIn(setting["set_by"], ("user", "default", "model"))
+
+    def test_inspect(self):
+        d, status = answer("inspect", "example:qwen2.5-7b", "--tensors")
+        self.assertEqual(status, 0)
+        self.assertEqual((d["checkpoint_bytes"], d["tensors"]), (15231233024, 339))
+        self.assertEqual(sum(t["parameters"] for t in d["dtypes"].values()), d["parameters"])
+        self.assertEqual(sum(t["bytes"] for t in d["tensor_list"]), d["checkpoint_bytes"])
+        self.assertEqual(sum(c["bytes"] for c in d["components"] + d["layers"]), d["checkpoint_bytes"])
+        self.assertEqual(d["kv_bytes_per_token"], 56 << 10)
+
+    def test_bare_numbers(self):
+        """Llama-2-7B's figures in GiB: one and sixteen sequences of 4,096 tokens, and mixed Adam."""
+        for words, gib, fits in ((["--overhead", "0.2"], 17.6, (True, True)),
+                                 (["--overhead", "0.2", "--sequences", "16"], 47.6, (False, True)),
+                                 (["--overhead", "0.2", "--sequences", "16", "--weight-bytes", "0.5"], 35.9, (False, True)),
+                                 (["--mode", "train"], 104.3, (False, False))):
+            d, status = answer(*LLAMA2, *words, "--gpu-memory-gib", "24,80")
+            self.assertEqual(d["schema"], "vram.ledger/1")
+            self.assertEqual(status, 0 if all(fits) else 1)
+            for device, fit in zip(d["devices"], fits):
+                self.check_sums(device)
+                self.assertEqual(round(device["required_bytes"] / GIB, 1), gib)
+                self.assertEqual(device["headroom_bytes"] >= 0, fit)
+                self.assertIsNone(device["ledger"]["activations"]["bytes"])
+
+    def test_scenarios_side_by_side(self):
+        two = {"scenarios": [{"name": "one", "params": 7e9}, {"name": "two", "params": 7e9, "mode": "train"}]}
+        with tempfile.NamedTemporaryFile("w", suffix=".json") as f:
+            json.dump(two, f)
+            f.flush()
+            d, status = answer("ledger", "--scenario", f.name, "--gpu-memory-gib", "24")
+        self.assertEqual(status, 1)
+        self.assertEqual([s["model"]["name"] for s in d["scenarios"]], ["one", "two"])
+        self.assertEqual([s["verdict"] for s in d["scenarios"]], ["fits", "does_not_fit"])
+
+    def test_gpus(self):
+        d, status = answer("gpus", "3060", "12gb")
+        self.assertEqual(status, 0)
+        self.assertEqual(d["schema"], "vram.gpus/1")
+        self.assertEqual([g["id"] for g in d["gpus"]], ["rtx-3060-12gb"])
+        self.assertEqual(d["gpus"][0]["usable"]["bytes"], 12490457088)
+
+
+class OneTable(unittest.TestCase):
+    def test_help_of_every_command(self):
+        for command in COMMANDS:
+            by_word, by_option = vram("help", command), vram(command, "--help")
+            self.assertEqual((by_word.returncode, by_option.returncode), (0, 0))
+            self.assertEqual(by_word.stdout, by_option.stdout)
+            text = by_word.stdout.decode()
+            self.assertTrue(text.startswith("usage: vram " + command))
+            self.assertIn("examples", text)
+            self.assertLessEqual(max(map(len, text.splitlines())), 90)
+
+    def test_manual_and_completions_know_every_option(self):
+        manual = vram("man").stdout.decode().replace("\\-", "-")
+        scripts = {s: vram("completion", s).stdout.decode() for s in ("bash", "zsh", "fish")}
+        for command in COMMANDS:
+            self.assertIn("vram " + command, manual)
+            for option in options_of(command):
+                self.assertIn(option, manual)
+                self.assertIn(option, scripts["bash"])
+                self.assertIn(option, scripts["zsh"])
+                self.assertIn(" -%s " % ("l" if option.startswith("--") else "s") + option.lstrip("-"), scripts["fish"])
+
+    def test_completion_parses(self):
+        for shell, check in (("bash", ["bash", "-n"]), ("zsh", ["zsh", "-n"]), ("fish", ["fish", "-n"])):
+            if shutil.which(check[0]) is None:
+                continue
+            with tempfile.NamedTemporaryFile("wb") as f:
+                f.write(vram("completion", shell).stdout)
+                f.flush()
+                done = subprocess.run([*check, f.name], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+                self.assertEqual((done.returncode, done.stdout), (0, b""))
+
+    def test_completion_completes(self):
+        script = vram("completion", "bash").stdout.decode() + """
+        try() { COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMPREPLY=(); _vram; echo "${COMPREPLY[@]}"; }
+        try vram in; try vram fit --logi; try vram fit x --logits a; try vram completion z; try vram fit exam
+        """
+        done = subprocess.run(["bash", "-c", script], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        self.assertEqual(done.stdout.decode().split("\n")[:5],
+                         ["inspect", "--logits", "all", "zsh", "example:qwen2.5-7b example:qwen2.5-1.5b"])
+
+    def test_manual_is_clean(self):
+        if shutil.which("mandoc") is None:
+            self.skipTest("mandoc is not here")
+        done = subprocess.run(["mandoc", "-Tlint", "-Wwarning"], input=vram("man").stdout, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT)
+        self.assertEqual((done.returncode, done.stdout.decode()), (0, ""))
+
+
+class Usage(unittest.TestCase):
+    def refused(self, words, text, hint=None, status=2):
+        done = vram(*words)
+        message = done.stderr.decode()
+        self.assertEqual((done.returncode, done.stdout), (status, b""), message)
+        self.assertIn("vram: error: " + text, message)
+        if hint is not None:
+            self.assertIn("vram: hint: " + hint, message)
+
+    def test_wrong_usage(self):
+        self.refused(["fti", "x"], "there is no command 'fti'", "did you mean vram fit?")
+        self.refused(["fit"], "vram fit needs MODEL")
+        self.refused(["inspect", "a", "b"], "vram inspect: 'b' is one word too many")
+        self.refused(["fit", "x", "--contxt", "5"], "vram fit has no option --contxt", "did you mean --context?")
+        self.refused(["fit", "x", "--contxt=5"], "vram fit has no option --contxt", "did you mean --context?")
+        self.refused(["gpus", "-q"], "vram gpus has no option -q")
+        self.refused(["gpus", "--json=yes"], "--json=yes takes no value")
+        self.refused(["fit", "x", "--gpu"], "--gpu needs a value")
+        self.refused(["gpus", "--color", "red"], "--color 'red': must be one of auto|always|never")
+        self.refused(["fit", "x", "--gpu", "24GiB", "--free", "lots"], "--free 'lots': must be a size")
+        self.refused(["fit", "x", "--free", "1GiB"], "--free says what is free on one card, but no --gpu is given")
+        self.refused(["fit", "x", "--gpu", "a", "--gpu", "b"], "--gpu was given more than once")
+        self.refused(["fit", "example:qwen2.5-7b", "--engine", "llama"], "")
+        self.refused(["fit", "example:qwen2.5-7b", "--context", "-5"], "")
+        self.refused(["completion", "tcsh"], "there is no completion for 'tcsh'")
+        self.refused(["ledger", "--params", "many"], "")
+
+    def test_nothing_there(self):
+        self.refused(["fit", "no/such/dir/at/all"], "'no/such/dir/at/all': there is no such file or directory", status=4)
+        self.refused(["fit", "Qwen/Qwen2.5-7B"], "'Qwen/Qwen2.5-7B'", "names of the hub are not read yet", status=4)
+        self.refused(["fit", "https://example.org/m"], "'https://example.org/m': addresses are not read yet", status=4)
+        self.refused(["fit", "example:gpt-5"], "there is no built-in example 'gpt-5'", status=4)
+        self.refused(["ledger", "--scenario", "/no/such/file"], "/no/such/file: ", status=4)
+
+    def test_no_words(self):
+        done = vram()
+        self.assertEqual((done.returncode, done.stdout), (2, b""))
+        self.assertIn(b"vram example", done.stderr)
+
+    def test_version(self):
+        self.assertRegex(vram("--version").stdout.decode(), r"^vram \d+\.\d+\.\d+\n$")
+
+    def test_a_word_after_two_dashes_is_a_model(self):
+        self.refused(["fit", "--", "--json"], "'--json': there is no such file or directory", status=4)
+
+    def test_damaged_input(self):
+        with tempfile.TemporaryDirectory() as d:
+            path = os.path.join(d, "model.safetensors")
+            with open(path, "wb") as f:
+                f.write(struct.pack("<Q", 1 << 60) + b"{}")
+            self.refused(["inspect", d], "model.safetensors: byte 0: ", status=3)
+
+    def test_a_pipe_that_closes_is_quiet(self):
+        child = subprocess.Popen([VRAM, "inspect", "example:qwen2.5-7b", "--tensors"], stdout=subprocess.PIPE,
+                                 stderr=subprocess.PIPE, preexec_fn=lambda: signal.signal(signal.SIGPIPE, signal.SIG_DFL))
+        child.stdout.close()
+        self.assertEqual(child.stderr.read(), b"")
+        child.stderr.close()
+        child.wait()
+
+    def test_a_full_disk_is_told(self):
+        if not os.path.exists("/dev/full"):
+            self.skipTest("/dev/full is not here")
+        for words in (["example"], ["help"], ["gpus", "--json"], ["inspect", "example:qwen2.5-7b", "--tensors"]):
+            with open("/dev/full", "wb") as full:
+                done = vram(*words, stdout=full)
+            self.assertEqual(done.returncode, 4)
+            self.assertEqual(done.stderr.count(b"could not be written"), 1, done.stderr)
+
+
+class Screens(unittest.TestCase):
+    WORDS = (["example"], [*STORY], [*STORY, "-v"], ["fit", "example:qwen2.5-7b"], ["inspect", "example:qwen2.5-7b"],
+             ["inspect", "example:qwen2.5-7b", "-v"], ["gpus"], ["gpus", "h100"],
+             [*LLAMA2, "--gpu-memory-gib", "24,80"])
+
+    def test_nothing_is_wider_than_the_terminal(self):
+        for columns in (80, 100, 200):
+            for words in self.WORDS:
+                text, _ = on_terminal(columns, *words, env={"NO_COLOR": "1"})
+                self.assertNotIn("\033", text)
+                for line in text.splitlines():
+                    if not line.startswith("$ "):
+                        self.assertLessEqual(len(line), columns, line)
+
+    def test_a_short_answer(self):
+        text, status = on_terminal(80, *STORY, env={"NO_COLOR": "1"})
+        self.assertEqual(status, 1)
+        self.assertTrue(text.startswith("DOES NOT FIT"))
+        self.assertLessEqual(len(text.splitlines()), 18)
+        text, _ = on_terminal(200, *STORY, env={"NO_COLOR": "1"})
+        self.assertLessEqual(len(text.splitlines()), 14)
+
+    def test_colour_only_where_it_is_wanted(self):
+        self.assertIn("\033[", on_terminal(80, *STORY)[0])
+        self.assertNotIn("\033[", on_terminal(80, *STORY, env={"NO_COLOR": "1"})[0])
+        self.assertIn("\033[", on_terminal(80, *STORY, env={"NO_COLOR": ""})[0])
+        self.assertNotIn("\033[", on_terminal(80, *STORY, env={"TERM": "dumb"})[0])
+        self.assertNotIn("\033[", on_terminal(80, *STORY, "--color", "never")[0])
+        self.assertIn("\033[", on_terminal(80, *STORY, "--color=always", env={"NO_COLOR": "1"})[0])
+        self.assertIn(b"\033[", vram(*STORY, "--color", "always").stdout)
+
+    def test_a_pipe_gets_plain_text(self):
+        for words in self.WORDS:
+            out = vram(*words, env={"COLUMNS": "60"}).stdout.decode()
+            self.assertTrue(out.isascii(), [c for c in out if not c.isascii()])
+            self.assertNotIn("\033", out)
+
+    def test_columns_wins(self):
+        text, _ = on_terminal(200, *STORY, env={"COLUMNS": "80", "NO_COLOR": "1"})
+        self.assertLessEqual(max(map(len, text.splitlines())), 80)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: MIT
+ * Any bytes as the config.json of three small checkpoints: a llama, a fused phi3, a gemma3 inside a vision
+ * model. What must hold: an error names a place in config.json; a model is understood or says why not, never
+ * both; what is understood keeps its bounds; the components hold every byte. */
+#include "fuzz.h"
+
+#include <string.h>
+
+#include "../support/hook.h"
+#include "model/model.h"
+
+#define ROOM ((size_t)1 << 17)
+#define KINDS 3
+
+typedef struct weights {
+    char bytes[ROOM];
+    size_t n, at; /* of the header; of the data */
+} weights;
+
+static weights files[KINDS];
+
+static void put(weights *w, const char *prefix, const char *name, unsigned rows, unsigned columns)
+{
+    size_t bytes = (size_t)rows * (columns != 0 ? columns : 1) * 2;
+    char *to = w->bytes + w->n;
+    int n = columns != 0
+                ? snprintf(to, ROOM - w->n,
+                           "%s\"%s%s\":{\"dtype\":\"BF16\",\"shape\":[%u,%u],\"data_offsets\":[%zu,%zu]}",
+                           w->at != 0 ? "," : "", prefix, name, rows, columns, w->at, w->at + bytes)
+                : snprintf(to, ROOM - w->n,
+                           "%s\"%s%s\":{\"dtype\":\"BF16\",\"shape\":[%u],\"data_offsets\":[%zu,%zu]}",
+                           w->at != 0 ? "," : "", prefix, name, rows, w->at, w->at + bytes);
+    w->n += (size_t)n;
+    w->at += bytes;
+}
+
+/* 4 heads of 8, 2 of them with keys; hidden 32, ffn 48, vocabulary 64. */
+static void put_layer(weights *w, const char *prefix, bool fused)
+{
+    if (fused) {
+        put(w, prefix, "layers.0.self_attn.qkv_proj.weight", 64, 32);
+        put(w, prefix, "layers.0.mlp.gate_up_proj.weight", 96, 32);
+    } else {
+        put(w, prefix, "layers.0.self_attn.q_proj.weight", 32, 32);
+        put(w, prefix, "layers.0.self_attn.k_proj.weight", 16, 32);
+        put(w, prefix, "layers.0.mlp.gate_proj.weight", 48, 32);
+        put(w, prefix, "layers.0.self_attn.q_norm.weight", 8, 0);
+    }
+    put(w, prefix, "layers.0.self_attn.o_proj.weight", 32, 32);
+    put(w, prefix, "layers.0.mlp.down_proj.weight", 32, 48);
+    put(w, prefix, "layers.0.input_layernorm.weight", 32, 0);
+}
+
+static void make(weights *w, const char *prefix, bool fused, bool vision)
+{
+    w->n = 8;
+    w->bytes[w->n++] = '{';
+    put(w, prefix, "embed_tokens.weight", 64, 32);
+    put_layer(w, prefix, fused);
+    put(w, "", "lm_head.weight", 64, 32);
+    if (vision)
+        put(w, "vision_tower.", "encoder.layers.0.weight", 8, 8);
+    w->bytes[w->n++] = '}';
+    for (size_t i = 0; i < 8; i++)
+        w->bytes[i] = (char)((w->n - 8) >> 8 * i & 0xff);
+    w->n += w->at; /* the data is zeros */
+    CHECK(w->n <= ROOM);
+}
+
+static vram_status load(vram_checkpoint **ck, vram_ctx *ctx, const weights *w, const uint8_t *config,
+                        size_t n)
+{
+    const vram_want *wants;
+    vram_status s;
+    CHECK(vram_checkpoint_new(ck, ctx, "fuzz") == VRAM_OK);
+    CHECK(vram_checkpoint_add_file(*ck, "config.json", n) == VRAM_OK);
+    CHECK(vram_checkpoint_add_file(*ck, "model.safetensors", w->n) == VRAM_OK);
+    CHECK(vram_checkpoint_listed(*ck) == VRAM_OK);
+    for (unsigned round = 0; (s = vram_checkpoint_step(*ck)) == VRAM_MORE; round++) {
+        size_t n_wants = vram_checkpoint_wants(*ck, &wants);
+        CHECK(round < 100);
+        for (size_t i = 0; i < n_wants; i++) {
+            bool is_config = strcmp(wants[i].file, "config.json") == 0;
+            size_t size = is_config ? n : w->n, from = (size_t)wants[i].offset;
+            CHECK(from < size);
+            size_t most = wants[i].most < size - from ? (size_t)wants[i].most : size - from;
+            const char *bytes = is_config ? (const char *)config : w->bytes;
+            CHECK(vram_checkpoint_supply(*ck, wants[i].file, from, bytes + from, most) == VRAM_OK);
+        }
+    }
+    return s;
+}
+
+static void check_understood(const vram_model *m)
+{
+    CHECK(m->n_layers >= 1 && m->n_layers <= 4096 && m->layers != NULL);
+    CHECK(m->heads >= 1 && m->heads <= 65536 && m->kv_heads >= 1 && m->heads % m->kv_heads == 0);
+    CHECK(m->head_dim >= 1 && m->head_dim <= 65536 && m->rotary_dim <= m->head_dim);
+    CHECK(m->hidden >= 1 && m->hidden <= 1 << 24 && m->ffn >= 1 && m->ffn <= 1 << 24);
+    CHECK(m->vocab >= 1 && m->vocab <= 1 << 28);
+    CHECK(m->max_context >= 1 && m->max_context <= UINT64_C(1) << 40);
+    CHECK(m->kv_bytes_per_token_16bit == m->n_layers * m->kv_heads * m->head_dim * 4);
+    CHECK(m->prefix != NULL && m->head_name != NULL && m->architecture != NULL && m->model_type != NULL);
+    for (uint64_t i = 0; i < m->n_layers; i++)
+        CHECK((m->layers[i].attention == VR_ATTENTION_SLIDING) == (m->layers[i].window != 0));
+}
+
+static void check_components(vram_ctx *ctx, const vram_model *m)
+{
+    vr_arena a;
+    vr_component *c;
+    size_t n;
+    uint64_t bytes = 0;
+    vr_arena_init(&a, ctx);
+    CHECK(vr_model_components(m, &a, &c, &n) == VRAM_OK);
+    for (size_t i = 0; i < n; i++)
+        bytes += c[i].bytes;
+    CHECK(bytes == m->checkpoint->tensor_bytes);
+    vr_arena_free(&a);
+}
+
+static void try_config(const weights *w, const uint8_t *config, size_t size)
+{
+    hook h = { 0 };
+    vram_ctx *ctx;
+    vram_checkpoint *ck;
+    vram_model *m;
+    CHECK(vram_open(&ctx, hook_alloc, &h) == VRAM_OK);
+    vram_status s = load(&ck, ctx, w, config, size);
+    if (s == VRAM_OK)
+        s = vram_model_new(&m, ck);
+    if (s == VRAM_OK) {
+        CHECK((m->family != NULL) == (m->not_understood == NULL));
+        if (m->family != NULL)
+            check_understood(m);
+        else
+            CHECK(m->n_layers == 0 && m->kv_bytes_per_token_16bit == 0 && m->layers == NULL);
+        check_components(ctx, m);
+    } else {
+        const vram_error *e = vram_last_error(ctx);
+        CHECK(e->file != NULL && strcmp(e->file, "config.json") == 0);
+        CHECK(!e->has_offset || e->offset <= size);
+    }
+    vram_close(ctx);
+    CHECK(h.live_bytes == 0 && h.live_blocks == 0);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    if (files[0].n == 0) {
+        make(&files[0], "model.", false, false);
+        make(&files[1], "model.", true, false);
+        make(&files[2], "language_model.model.", false, true);
+    }
+    for (size_t i = 0; i < KINDS; i++)
+        try_config(&files[i], data, size);
+    return 0;
+}
