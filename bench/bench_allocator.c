@@ -91,7 +91,8 @@ static void churn(load *l, uint32_t held, size_t steps, uint64_t (*size)(uint64_
     for (uint32_t i = 0; i < held; i += 2)
         add(l, 0, i);
     for (size_t i = 0; i < steps; i++) {
-        uint32_t in = (uint32_t)(next_random(&state) % held) & ~1u, out = (uint32_t)(next_random(&state) % held) | 1u;
+        uint32_t in = (uint32_t)(next_random(&state) % held) & ~1u,
+                 out = (uint32_t)(next_random(&state) % held) | 1u;
         if (out >= held)
             out = 1;
         add(l, size(&state), in);
@@ -109,7 +110,8 @@ static uint64_t small_size(uint64_t *state)
 /* A layer allocates and frees the same sizes over and over, as a transformer does. */
 static void layers(load *l, size_t steps)
 {
-    static const uint64_t kib[] = { 12288, 49152, 24576, 12288, 12288, 2048, 2048, 143360, 143360, 24576, 4, 512 };
+    static const uint64_t kib[] = { 12288, 49152,  24576,  12288, 12288, 2048,
+                                    2048,  143360, 143360, 24576, 4,     512 };
     enum { N = sizeof(kib) / sizeof(*kib) };
     l->n_numbers = N;
     for (size_t i = 0; i < steps; i++) {
@@ -141,7 +143,8 @@ static void read_start(load *l, numbers *t, const char *line, uint64_t *segment,
 {
     start_block b = { .segment = *segment, .small = *small, .first = *segment != 0 };
     char kind[8];
-    if (sscanf(line, "block %" SCNu64 " %" SCNu64 " %" SCNu64 " %7s", &b.address, &b.size, &b.requested, kind) != 4)
+    if (sscanf(line, "block %" SCNu64 " %" SCNu64 " %" SCNu64 " %7s", &b.address, &b.size, &b.requested,
+               kind) != 4)
         exit(3);
     b.live = strcmp(kind, "live") == 0;
     if (b.live)
@@ -272,8 +275,9 @@ static void run(load *l, bool expandable)
         best = took < best ? took : best;
         rounds++;
     }
-    printf("%-44s %-10s %9zu events %6zu idle at most %7" PRIu64 " MiB reserved  mean %6.2f  best %6.2f M events/s\n", l->name,
-           expandable ? "expandable" : "native", l->n, idle, reserved >> 20,
+    printf("%-44s %-10s %9zu events %6zu idle at most %7" PRIu64
+           " MiB reserved  mean %6.2f  best %6.2f M events/s\n",
+           l->name, expandable ? "expandable" : "native", l->n, idle, reserved >> 20,
            (double)l->n * (double)rounds / spent / 1e6, (double)l->n / best / 1e6);
     vr_arena_free(&arena);
     vram_close(ctx);
@@ -294,7 +298,9 @@ int main(int argc, char **argv)
         seconds = atof(argv[2]);
         i = 3;
     }
-    load made_up[] = { { .name = "layers" }, { .name = "churn, 512 B to 64 MiB" }, { .name = "churn, up to 512 KiB" } };
+    load made_up[] = { { .name = "layers" },
+                       { .name = "churn, 512 B to 64 MiB" },
+                       { .name = "churn, up to 512 KiB" } };
     layers(&made_up[0], 20000);
     churn(&made_up[1], 16384, 100000, any_size);
     churn(&made_up[2], 16384, 100000, small_size);

@@ -2,8 +2,8 @@
  *
  * Sources of bytes for libvram on an ordinary computer: what the pure library asks for is fetched here.
  *
- * A vram_io owns all bytes it fetched; objects of a context borrow them. So: vram_close first, vram_io_free after it.
- * One vram_io belongs to one thread at a time and may serve several checkpoints.
+ * A vram_io owns all bytes it fetched; objects of a context borrow them. So: vram_close first, vram_io_free
+ * after it. One vram_io belongs to one thread at a time and may serve several checkpoints.
  */
 #ifndef VRAM_IO_H
 #define VRAM_IO_H
@@ -29,9 +29,9 @@ VRAM_API uint64_t vram_io_bytes(const vram_io *io);
 /* The C library's allocator, for vram_open. */
 VRAM_API void *vram_io_alloc(void *ud, void *ptr, size_t old_size, size_t new_size);
 
-/* Reads the checkpoint at path until it is complete: a directory; one *.safetensors file, with the config.json beside
- * it; a config.json alone; or an index, which means its directory. Only headers are read. VRAM_ENOTFOUND: nothing is
- * there; VRAM_EIO: not readable; otherwise as vram_checkpoint_step. */
+/* Reads the checkpoint at path until it is complete: a directory; one *.safetensors file, with the
+ * config.json beside it; a config.json alone; or an index, which means its directory. Only headers are read.
+ * VRAM_ENOTFOUND: nothing is there; VRAM_EIO: not readable; otherwise as vram_checkpoint_step. */
 VRAM_API vram_status vram_io_open_path(vram_checkpoint **out, vram_io *io, vram_ctx *ctx, const char *path);
 
 #ifdef __cplusplus

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * The steps of reading a checkpoint: what is wanted, what came, when it is complete. No byte is fetched here; the
- * caller answers the wants from a disk, a server or a browser. Formats and the index are in files of their own. */
+ * The steps of reading a checkpoint: what is wanted, what came, when it is complete. No byte is fetched here;
+ * the caller answers the wants from a disk, a server or a browser. Formats and the index are in files of
+ * their own. */
 #include "checkpoint/loading.h"
 
 #include <string.h>
@@ -118,7 +119,8 @@ vr_input *vr_input_find(const vr_loading *l, const char *name)
     return NULL;
 }
 
-vram_status vram_checkpoint_supply(vram_checkpoint *ck, const char *file, uint64_t offset, const void *bytes, size_t n)
+vram_status vram_checkpoint_supply(vram_checkpoint *ck, const char *file, uint64_t offset, const void *bytes,
+                                   size_t n)
 {
     vr_loading *l = ck->loading;
     vr_input *in = l->listed ? vr_input_find(l, file) : NULL;
@@ -154,8 +156,8 @@ size_t vram_checkpoint_wants(const vram_checkpoint *ck, const vram_want **out)
     return ck->loading->n_wants;
 }
 
-vram_status vr_want_bytes(vram_checkpoint *ck, vr_input *in, uint64_t begin, uint64_t least_end, uint64_t most_end,
-                          bool *known)
+vram_status vr_want_bytes(vram_checkpoint *ck, vr_input *in, uint64_t begin, uint64_t least_end,
+                          uint64_t most_end, bool *known)
 {
     VR_TRY(vr_view_settle(&in->view, ck->ctx));
     uint64_t end = vr_view_known(&in->view, begin);
@@ -218,8 +220,8 @@ static vram_status read_index(vram_checkpoint *ck)
     return VRAM_OK;
 }
 
-/* While the index is not known, the head of every file that it probably names is asked for with it: one round trip
- * less over a network. */
+/* While the index is not known, the head of every file that it probably names is asked for with it: one round
+ * trip less over a network. */
 static vram_status read_head(vram_checkpoint *ck, vr_input *in)
 {
     const vr_loading *l = ck->loading;

@@ -14,8 +14,8 @@ typedef struct vr_tensor {
     vr_str name;
     const uint64_t *dims;
     uint8_t n_dims;
-    uint8_t dtype; /* vr_dtype */
-    uint32_t file; /* index into files */
+    uint8_t dtype;       /* vr_dtype */
+    uint32_t file;       /* index into files */
     uint64_t begin, end; /* offsets in the file's data section; bytes = end - begin */
     uint64_t elements;
 } vr_tensor;
@@ -26,7 +26,7 @@ typedef struct vr_file {
     uint64_t header_bytes; /* 8 + header of a safetensors file */
     uint64_t tensor_bytes;
     uint32_t n_tensors;
-    bool missing; /* named by the index, not in the listing */
+    bool missing; /* said to be there by the index, or by the numbers of the others, and is not */
 } vr_file;
 
 struct vram_checkpoint {
@@ -39,15 +39,15 @@ struct vram_checkpoint {
     size_t n_tensors;
     vr_file *files; /* weight files only, sorted by name */
     size_t n_files;
-    uint64_t tensor_bytes;   /* sum over tensors that are there */
-    uint64_t elements;       /* idem */
+    uint64_t tensor_bytes; /* sum over tensors that are there */
+    uint64_t elements;     /* idem */
     bool has_index;
-    uint64_t promised_bytes; /* metadata.total_size of the index; 0: none */
+    uint64_t promised_bytes;  /* metadata.total_size of the index; 0: none */
     size_t n_missing_tensors; /* named by the index, their file is missing */
     bool incomplete;          /* files are missing: tensor_bytes is not the whole */
     bool has_config;
     vr_str config_text;
-    vr_json config; /* valid when has_config */
+    vr_json config;             /* valid when has_config */
     vr_names names;             /* see vr_checkpoint_find */
     struct vr_loading *loading; /* state of the steps; private to this folder */
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Element types: names, widths, and the words people and configurations use for them.
- * Sources: names and widths, huggingface/safetensors 0.6 to 0.8, safetensors/src/tensor.rs (enum Dtype, bitsize);
- * words, PyTorch c10/core/ScalarType.h and the aliases of the engines' --dtype options. */
+ * Sources: names and widths, huggingface/safetensors 0.6 to 0.8, safetensors/src/tensor.rs (enum Dtype,
+ * bitsize); words, PyTorch c10/core/ScalarType.h and the aliases of the engines' --dtype options. */
 #include "checkpoint/dtype.h"
 
 #include <string.h>
@@ -11,10 +11,9 @@ static const struct {
     uint8_t length; /* of the name */
     uint8_t bits;
     bool floating;
-} types[VR_DTYPE_COUNT] = {
-    [VR_DTYPE_NONE] = { "?", 1, 0, false },
+} types[VR_DTYPE_COUNT] = { [VR_DTYPE_NONE] = { "?", 1, 0, false },
 #define X(id, name, bits, floating) [VR_##id] = { name, sizeof(name) - 1, bits, floating },
-    VR_DTYPES(X)
+                            VR_DTYPES(X)
 #undef X
 };
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Element types of tensors. Bits per element; sub-byte types are packed, a tensor's bytes are rounded up to a byte. */
+ * Element types of tensors. Bits per element; types under a byte are packed, and a tensor of them fills whole
+ * bytes. */
 #ifndef VR_DTYPE_H
 #define VR_DTYPE_H
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  * model.safetensors.index.json: which tensor is in which file, and how many bytes there are in all.
- * It is read before the headers, to know the files, and held against them afterwards. What the headers say is right;
- * an index that puts a tensor where it is not is refused, because a loader that follows it fails too
+ * It is read before the headers, to know the files, and held against them afterwards. What the headers say is
+ * right; an index that puts a tensor where it is not is refused, because a loader that follows it fails too
  * (transformers, modeling_utils.py, and accelerate, load_checkpoint_in_model).
- * Source of the form: huggingface_hub, serialization/_base.py (StateDictSplit) and _torch.py (save_torch_state_dict). */
+ * Source of the form: huggingface_hub, serialization/_base.py (StateDictSplit) and _torch.py
+ * (save_torch_state_dict). */
 #include "checkpoint/loading.h"
 
 #include <string.h>
@@ -14,7 +15,8 @@ static uint64_t place(const vram_checkpoint *ck, const char *p)
     return (uint64_t)(p - ck->loading->index_text.s);
 }
 
-#define BAD(ck, code, p, ...) vr_fail_at((ck)->ctx, (code), (ck)->loading->index->name, place((ck), (p)), __VA_ARGS__)
+#define BAD(ck, code, p, ...)                                                                                \
+    vr_fail_at((ck)->ctx, (code), (ck)->loading->index->name, place((ck), (p)), __VA_ARGS__)
 
 /* ---- names of files ---- */
 
@@ -43,8 +45,8 @@ static vram_status check_file_name(vram_checkpoint *ck, vr_str raw, vr_str name)
         return BAD(ck, VRAM_EFORMAT, raw.s - 1, T("the index names a file outside of its directory: \""),
                    S(vr_shown(raw)), T("\""));
     if (!vr_str_ends(name, ".safetensors"))
-        return BAD(ck, VRAM_EUNSUPPORTED, raw.s - 1, T("the index names a file that is not *.safetensors: \""),
-                   S(vr_shown(raw)), T("\""));
+        return BAD(ck, VRAM_EUNSUPPORTED, raw.s - 1,
+                   T("the index names a file that is not *.safetensors: \""), S(vr_shown(raw)), T("\""));
     return VRAM_OK;
 }
 
@@ -71,7 +73,8 @@ static vram_status add_shard(vram_checkpoint *ck, shards *sh, vr_str raw)
         return BAD(ck, VRAM_EUNSUPPORTED, raw.s - 1, T("the index names a file in a sub-folder: \""),
                    S(vr_shown(raw)), T("\""));
     if (sh->n == VR_MAX_FILES)
-        return BAD(ck, VRAM_ELIMIT, raw.s - 1, T("the index names over "), GROUPED(VR_MAX_FILES), T(" files"));
+        return BAD(ck, VRAM_ELIMIT, raw.s - 1, T("the index names over "), GROUPED(VR_MAX_FILES),
+                   T(" files"));
     if (sh->n == sh->room) {
         size_t room = sh->room == 0 ? 16 : sh->room * 2;
         const char **grown = vr_arena_grow(&ck->arena, sh->names, sh->room, room, sizeof(*grown));
@@ -187,16 +190,16 @@ vram_status vr_index_read(vram_checkpoint *ck, vr_str text)
 
 typedef struct check {
     vram_checkpoint *ck;
-    uint8_t *seen;           /* a bit for each tensor: named by a row */
+    uint8_t *seen; /* a bit for each tensor: named by a row */
     size_t n_seen;
-    vr_map in_missing;       /* names of tensors whose file is missing */
-    uint32_t *n_in_missing;  /* how many of them for each file */
+    vr_map in_missing;      /* names of tensors whose file is missing */
+    uint32_t *n_in_missing; /* how many of them for each file */
 } check;
 
 static vram_status named_twice(vram_checkpoint *ck, const vr_entry *e)
 {
-    return BAD(ck, VRAM_EFORMAT, e->name - 1, T("the index names tensor "), S(vr_shown((vr_str){ e->name, e->n })),
-               T(" twice"));
+    return BAD(ck, VRAM_EFORMAT, e->name - 1, T("the index names tensor "),
+               S(vr_shown((vr_str){ e->name, e->n })), T(" twice"));
 }
 
 static vram_status wrong_file(vram_checkpoint *ck, const vr_entry *e, uint32_t said, const vr_tensor *t)
@@ -273,8 +276,9 @@ static vram_status warn_unnamed(const check *c)
         return VRAM_OK;
     while (c->seen[i / 8] & 1u << i % 8)
         i++;
-    return vr_warn(ck->ctx, ck->files[ck->tensors[i].file].name, U(n), T(n == 1 ? " tensor is" : " tensors are"),
-                   T(" in the files but not in the index, first "), S(vr_shown(ck->tensors[i].name)));
+    return vr_warn(ck->ctx, ck->files[ck->tensors[i].file].name, U(n),
+                   T(n == 1 ? " tensor is" : " tensors are"), T(" in the files but not in the index, first "),
+                   S(vr_shown(ck->tensors[i].name)));
 }
 
 /* transformers looks for model.safetensors before it looks for an index (modeling_utils.py). */
@@ -285,7 +289,8 @@ static vram_status warn_unused_files(vram_checkpoint *ck)
     size_t n = 0;
     if (single != NULL && !single->counts)
         return vr_warn(ck->ctx, single->name,
-                       T("left out, the index does not name it; transformers loads it instead of the files of the index"));
+                       T("left out, the index does not name it; transformers loads it instead of the files "
+                         "of the index"));
     for (size_t i = 0; i < l->n_inputs; i++) {
         if (l->inputs[i].weights && !l->inputs[i].counts && n++ == 0)
             other = &l->inputs[i];

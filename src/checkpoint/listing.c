@@ -80,7 +80,7 @@ static vram_status add_name(vram_checkpoint *ck, names *list, const char *name)
     return VRAM_OK;
 }
 
-/* The names between one shard and the next of its set (next.number: one past the last at the end of the set). */
+/* The names between one shard and the next of its set; after the last, next is one more than there are. */
 static vram_status add_gap(vram_checkpoint *ck, names *list, shard from, uint32_t next)
 {
     for (uint32_t k = from.number + 1; k < next; k++) {
@@ -90,9 +90,9 @@ static vram_status add_gap(vram_checkpoint *ck, names *list, shard from, uint32_
     return VRAM_OK;
 }
 
-/* Weight files in order of name, so a set's shards follow each other by number. Sets that share the text before the
- * numbers but not their count ("-of-00004" beside "-of-00007") interleave; each run of one set is then filled on its
- * own and names that come twice are dropped by the caller. */
+/* Weight files in order of name, so a set's shards follow each other by number. Sets that share the text
+ * before the numbers but not their count ("-of-00004" beside "-of-00007") interleave; each run of one set is
+ * then filled on its own and names that come twice are dropped by the caller. */
 static vram_status add_missing_shards(vram_checkpoint *ck, names *list)
 {
     const vr_loading *l = ck->loading;
@@ -175,18 +175,21 @@ static vram_status check_size(vram_checkpoint *ck, const vr_input *in, uint64_t 
 static vram_status no_weights(vram_checkpoint *ck)
 {
     const vr_loading *l = ck->loading;
-    vram_status s = vr_fail_file(ck->ctx, VRAM_EUNSUPPORTED, ck->name, T("no weight files: there is no *.safetensors"));
+    vram_status s =
+        vr_fail_file(ck->ctx, VRAM_EUNSUPPORTED, ck->name, T("no weight files: there is no *.safetensors"));
     if (l->saw_gguf)
         vr_hint(ck->ctx, "there are GGUF files, which this version does not read");
     else if (l->saw_torch)
-        vr_hint(ck->ctx, "there are PyTorch files, which this version does not read; most models are also published "
-                         "as safetensors");
+        vr_hint(ck->ctx,
+                "there are PyTorch files, which this version does not read; most models are also published "
+                "as safetensors");
     else
         vr_hint(ck->ctx, "give a directory with *.safetensors files, or one such file");
     return s;
 }
 
-/* Mistral publishes the same weights twice: for transformers, and as consolidated*.safetensors for its own code. */
+/* Mistral publishes the same weights twice: for transformers, and as consolidated*.safetensors for its own
+ * code. */
 static vram_status leave_out_copies(vram_checkpoint *ck, size_t *n_weights)
 {
     vr_loading *l = ck->loading;
@@ -211,8 +214,8 @@ static vram_status leave_out_copies(vram_checkpoint *ck, size_t *n_weights)
                    T("left out: consolidated*.safetensors holds the same weights a second time"));
 }
 
-/* A tensor takes about 30 bytes more in a header than in the index, where it is never under 60: half as much again
- * fetches nearly every header with its first request. */
+/* A tensor takes about 30 bytes more in a header than in the index, where it is never under 60: half as much
+ * again fetches nearly every header with its first request. */
 static uint64_t first_guess(const vr_loading *l, size_t n_weights)
 {
     if (l->index == NULL || n_weights == 0)
@@ -260,7 +263,8 @@ vram_status vr_listing_arrange(vram_checkpoint *ck)
 static vram_status warn_one(vram_checkpoint *ck, const vr_file *f, const uint32_t *by_index)
 {
     if (by_index == NULL)
-        return vr_warn(ck->ctx, f->name, T("missing: the numbers of the other files say that there is this one"));
+        return vr_warn(ck->ctx, f->name,
+                       T("missing: the numbers of the other files say that there is this one"));
     return vr_warn(ck->ctx, f->name, T("missing: the index places "), U(by_index[f - ck->files]),
                    T(by_index[f - ck->files] == 1 ? " tensor in it" : " tensors in it"));
 }

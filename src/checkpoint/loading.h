@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * State of a checkpoint while its files are being read; private to this folder.
  *
- * The steps: listing -> which files matter (listing.c) -> config.json, the index, the first bytes of each weight file
- * -> the rest of the headers -> all is known, read once (safetensors.c) and held against the index (index.c). */
+ * The steps: listing; which files matter (listing.c); config.json, the index and the first bytes of each
+ * weight file; the rest of their headers. Then all is read once (safetensors.c) and held against the index
+ * (index.c). */
 #ifndef VR_LOADING_H
 #define VR_LOADING_H
 
@@ -10,25 +11,23 @@
 #include "checkpoint/view.h"
 #include "checkpoint/walk.h"
 
-/* Ceilings. A configuration of 4 MiB and an index of 256 MiB (2.5 million tensors) are far over anything published:
- * the largest index seen, of DeepSeek-V3, has 8.9 MB. */
+/* Ceilings. A configuration has a few KB; the index of DeepSeek-V3, 90,427 tensors, has 8.9 MB. */
 #define VR_MAX_CONFIG_BYTES (4 * VR_MIB)
 #define VR_MAX_INDEX_BYTES (256 * VR_MIB)
 #define VR_MAX_HEADER_BYTES UINT64_C(100000000) /* safetensors/src/tensor.rs, MAX_HEADER_SIZE */
 #define VR_MAX_HEADERS_BYTES VR_GIB             /* of all files together */
 #define VR_MAX_FILES 100000                     /* weight files, with those that are missing */
 
-#define VR_NO_FILE UINT32_MAX
-
 /* A file of the listing that may matter. */
 typedef struct vr_input {
     const char *name;
     uint64_t size;
     vr_view view;
-    uint64_t header_bytes; /* length of a safetensors header without its 8 bytes of length; 0: not known yet */
-    bool weights;          /* a weight file by its name */
-    bool left_out;         /* weights that another file holds too */
-    bool counts;           /* weights of this checkpoint, now that it is certain */
+    uint64_t header_bytes; /* of a safetensors file, without the 8 bytes of length; 0: not known yet */
+    const char *header; /* in one piece, once all are known */
+    bool weights;       /* a weight file by its name */
+    bool left_out;      /* weights that another file holds too */
+    bool counts;        /* weights of this checkpoint, now that it is certain */
 } vr_input;
 
 /* One row of the index's weight_map. */
@@ -54,7 +53,7 @@ typedef struct vr_loading {
     vr_str index_text;
     vr_entry *entries;
     size_t n_entries, entries_room;
-    uint32_t *file_of_shard; /* number in ck->files of each file the index names */
+    uint32_t *file_of_shard;  /* number in ck->files of each file the index names */
     vr_input **input_of_file; /* beside ck->files; NULL: missing */
 
     size_t tensors_room;
@@ -62,13 +61,20 @@ typedef struct vr_loading {
     size_t dims_left;
 } vr_loading;
 
+/* For messages: 1 byte, 2 bytes. */
+static inline vr_piece vr_bytes_word(uint64_t n)
+{
+    return T(n == 1 ? " byte" : " bytes");
+}
+
 /* ---- checkpoint.c ---- */
 
 /* NULL: not in the listing (or of no interest). */
 vr_input *vr_input_find(const vr_loading *l, const char *name);
-/* Sets *known when [begin, least_end) is known, otherwise puts the first gap on the list of wants, up to most_end. */
-vram_status vr_want_bytes(vram_checkpoint *ck, vr_input *in, uint64_t begin, uint64_t least_end, uint64_t most_end,
-                          bool *known);
+/* Sets *known when [begin, least_end) is known, otherwise puts the first gap on the list of wants, up to
+ * most_end. */
+vram_status vr_want_bytes(vram_checkpoint *ck, vr_input *in, uint64_t begin, uint64_t least_end,
+                          uint64_t most_end, bool *known);
 /* The whole of a small text file, VRAM_MORE when it has to be fetched. */
 vram_status vr_whole_text(vram_checkpoint *ck, vr_input *in, vr_str *text);
 
@@ -76,9 +82,10 @@ vram_status vr_whole_text(vram_checkpoint *ck, vr_input *in, vr_str *text);
 
 /* Decides by names and sizes; without an index also fills ck->files. */
 vram_status vr_listing_arrange(vram_checkpoint *ck);
-/* Fills ck->files from distinct names: those of the index, or of the listing; numbers[i] is the place names[i] got. */
+/* Fills ck->files from distinct names: those of the index, or of the listing; numbers[i] is the place
+ * names[i] got. */
 vram_status vr_files_set(vram_checkpoint *ck, const char *const *names, size_t n, uint32_t *numbers);
-/* "file X is missing", for the first few and then their number. by_index: how many tensors of each, or NULL. */
+/* "X: missing", for the first few and then their number. by_index: how many tensors of each, or NULL. */
 vram_status vr_warn_missing(vram_checkpoint *ck, const uint32_t *by_index);
 
 /* ---- index.c ---- */
@@ -92,8 +99,8 @@ vram_status vr_index_check(vram_checkpoint *ck);
 
 /* Learns the header's length; VRAM_OK when the header is known whole, VRAM_MORE when bytes are wanted. */
 vram_status vr_safetensors_probe(vram_checkpoint *ck, vr_input *in);
-/* At most so many tensors are in the header. */
-vram_status vr_safetensors_bound(vram_checkpoint *ck, const vr_input *in, size_t *n);
+/* Puts the header in one piece; at most n tensors are in it. */
+vram_status vr_safetensors_bound(vram_checkpoint *ck, vr_input *in, size_t *n);
 /* Appends the file's tensors to ck->tensors, by offset. */
 vram_status vr_safetensors_read(vram_checkpoint *ck, const vr_input *in, uint32_t file);
 

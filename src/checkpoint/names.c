@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Table from names to tensors: open addressing, linear probing, at most half full. The names themselves stay in the
- * tensors, so base's general map, four times this size, is not needed; with 90,000 tensors the difference is a third
- * of the time of reading a checkpoint, all of it waiting for memory. */
+ * Table from names to tensors: open addressing, linear probing, at most half full. The names themselves stay
+ * in the tensors, so base's general map, four times this size, is not needed; with 90,000 tensors the
+ * difference is a third of the time of reading a checkpoint, all of it waiting for memory. */
 #include "checkpoint/names.h"
 
 #include <string.h>
@@ -93,9 +93,10 @@ uint32_t vr_names_get(const vr_names *t, const vr_tensor *tensors, vr_str name)
     return number_at(t, tensors, name, hash_of(t, name));
 }
 
-/* Three things are read for a name, each somewhere else: its slot, its tensor, the name in the header. Each is asked
- * for early, all of one kind together. */
-void vr_names_get_many(const vr_names *t, const vr_tensor *tensors, const vr_str *names, size_t n, uint32_t *numbers)
+/* Three things are read for a name, each somewhere else: its slot, its tensor, the name in the header. Each
+ * is asked for early, all of one kind together. */
+void vr_names_get_many(const vr_names *t, const vr_tensor *tensors, const vr_str *names, size_t n,
+                       uint32_t *numbers)
 {
     uint64_t hashes[VR_NAMES_MANY];
     for (size_t i = 0; i < n; i++) {

@@ -6,7 +6,8 @@
 #include "base/base.h"
 
 #define VR_NO_NAME UINT32_MAX
-#define VR_NAMES_MANY 32 /* taken together, because each name is somewhere else in memory and memory is slow */
+#define VR_NAMES_MANY                                                                                        \
+    32 /* taken together, because each name is somewhere else in memory and memory is slow */
 
 struct vr_tensor;
 
@@ -18,8 +19,8 @@ typedef struct vr_names {
 
 /* At most `most` names will be put. */
 vram_status vr_names_init(vr_names *t, vr_arena *a, size_t most, uint64_t seed);
-/* Puts tensors[number] and the n - 1 after it under their names, n <= VR_NAMES_MANY. Returns how many were put: under n
- * when the name of the next one is there already, at tensors[*other]. */
+/* Puts tensors[number] and the n - 1 after it under their names, n <= VR_NAMES_MANY. Returns how many were
+ * put: under n when the name of the next one is there already, at tensors[*other]. */
 size_t vr_names_put(vr_names *t, const struct vr_tensor *tensors, uint32_t number, size_t n, uint32_t *other);
 /* VR_NO_NAME when it is not there. */
 uint32_t vr_names_get(const vr_names *t, const struct vr_tensor *tensors, vr_str name);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * One safetensors file: eight bytes of length, a JSON header, the data. Only the header is read.
- * Source of truth: huggingface/safetensors README "Format" and safetensors/src/tensor.rs (read_metadata, validate).
- * Stricter than that reader where the README is: no name twice, no field but the three, only string metadata. */
+ * Source of truth: huggingface/safetensors README "Format" and safetensors/src/tensor.rs (read_metadata,
+ * validate). Stricter than that reader where the README is: no name twice, no field but the three, only
+ * string metadata. */
 #include "checkpoint/loading.h"
 
 #include <string.h>
@@ -17,15 +18,16 @@ static vram_status too_short(vram_checkpoint *ck, const vr_input *in)
     if (in->size == 0)
         return vr_fail_at(ck->ctx, VRAM_EFORMAT, in->name, 0, T("the file is empty"));
     return vr_fail_at(ck->ctx, VRAM_EFORMAT, in->name, 0, T("the file has only "), U(in->size),
-                      T(in->size == 1 ? " byte" : " bytes"), T(", less than the length of a header; cut download?"));
+                      vr_bytes_word(in->size), T(", less than the length of a header; cut download?"));
 }
 
 static vram_status beyond_file(vram_checkpoint *ck, const vr_input *in, uint64_t n)
 {
     static const char pointer[] = "version https://git-lfs.github.com/"; /* git-lfs, docs/spec.md */
     char head[sizeof(pointer) - 1];
-    vram_status s = vr_fail_at(ck->ctx, VRAM_EFORMAT, in->name, 0, T("the header is said to have "), GROUPED(n),
-                               T(" bytes, but the file has "), GROUPED(in->size), T("; cut download?"));
+    vram_status s =
+        vr_fail_at(ck->ctx, VRAM_EFORMAT, in->name, 0, T("the header is said to have "), GROUPED(n),
+                   T(" bytes, but the file has "), GROUPED(in->size), T("; cut download?"));
     if (vr_view_known(&in->view, 0) < sizeof(head))
         return s;
     vr_view_copy(&in->view, 0, head, sizeof(head));
@@ -76,8 +78,8 @@ static bool good_start(const vr_input *in)
     return c == '{';
 }
 
-/* While something before this file is still wanted, the faults of that come first: which error is reported must not
- * depend on the pieces in which the bytes come. So a fault here then waits. */
+/* While something before this file is still wanted, the faults of that come first: which error is reported
+ * must not depend on the pieces in which the bytes come. So a fault here then waits. */
 vram_status vr_safetensors_probe(vram_checkpoint *ck, vr_input *in)
 {
     vr_loading *l = ck->loading;
@@ -102,10 +104,10 @@ vram_status vr_safetensors_probe(vram_checkpoint *ck, vr_input *in)
     return known ? VRAM_OK : VRAM_MORE;
 }
 
-vram_status vr_safetensors_bound(vram_checkpoint *ck, const vr_input *in, size_t *n)
+vram_status vr_safetensors_bound(vram_checkpoint *ck, vr_input *in, size_t *n)
 {
     size_t length = (size_t)in->header_bytes, objects = 0;
-    const char *p = vr_view_get(&in->view, &ck->arena, LENGTH_BYTES, length);
+    const char *p = in->header = vr_view_get(&in->view, &ck->arena, LENGTH_BYTES, length);
     if (p == NULL)
         return VRAM_ENOMEM;
     for (const char *end = p + length; (p = memchr(p, '{', (size_t)(end - p))) != NULL; p++)
@@ -126,9 +128,8 @@ typedef struct reader {
     bool metadata_read;
 } reader;
 
-#define BAD(r, code, p, ...)                                                                    \
-    vr_fail_at((r)->ck->ctx, (code), (r)->in->name, LENGTH_BYTES + (uint64_t)((p) - (r)->text), \
-               __VA_ARGS__)
+#define BAD(r, code, p, ...)                                                                                 \
+    vr_fail_at((r)->ck->ctx, (code), (r)->in->name, LENGTH_BYTES + (uint64_t)((p) - (r)->text), __VA_ARGS__)
 
 enum field { DTYPE, SHAPE, OFFSETS, FIELDS };
 static const char *const field_names[FIELDS] = { "dtype", "shape", "data_offsets" };
@@ -194,7 +195,8 @@ static vram_status read_offsets(const reader *r, vr_walk *w, vr_str name, vr_ten
     bool first = true;
     size_t n = 0;
     if (vr_walk_peek(w) != '[')
-        return BAD(r, VRAM_EFORMAT, at, T("the data_offsets of tensor "), S(vr_shown(name)), T(" are not an array"));
+        return BAD(r, VRAM_EFORMAT, at, T("the data_offsets of tensor "), S(vr_shown(name)),
+                   T(" are not an array"));
     while (vr_walk_element(w, &first)) {
         if (n == 2)
             return BAD(r, VRAM_EFORMAT, at, T("tensor "), S(vr_shown(name)), T(" has over two data_offsets"));
@@ -229,7 +231,8 @@ static vram_status check_size(const reader *r, vr_str name, vr_tensor *t, const 
                    T(vr_dtype_name((vr_dtype)t->dtype)), T(" does not fill whole bytes"));
     if (t->end - t->begin != bits / 8)
         return BAD(r, VRAM_EFORMAT, at[OFFSETS], T("tensor "), S(vr_shown(name)), T(" has "),
-                   U(t->end - t->begin), T(" bytes by its offsets, but "), U(bits / 8), T(" by its shape and dtype"));
+                   U(t->end - t->begin), vr_bytes_word(t->end - t->begin), T(" by its offsets, but "),
+                   U(bits / 8), T(" by its shape and dtype"));
     t->elements = elements;
     return VRAM_OK;
 }
@@ -261,12 +264,13 @@ static vram_status read_tensor(const reader *r, vr_walk *w, vr_str name, vr_tens
     bool first = true;
     vr_str key;
     if (vr_walk_peek(w) != '{')
-        return BAD(r, VRAM_EFORMAT, start, T("the entry of tensor "), S(vr_shown(name)), T(" is not an object"));
+        return BAD(r, VRAM_EFORMAT, start, T("the entry of tensor "), S(vr_shown(name)),
+                   T(" is not an object"));
     while (vr_walk_member(w, &first, &key)) {
         enum field f = field_of(key);
         if (f == FIELDS)
-            return BAD(r, VRAM_EFORMAT, key.s - 1, T("tensor "), S(vr_shown(name)), T(" has the unknown field \""),
-                       S(vr_shown(key)), T("\""));
+            return BAD(r, VRAM_EFORMAT, key.s - 1, T("tensor "), S(vr_shown(name)),
+                       T(" has the unknown field \""), S(vr_shown(key)), T("\""));
         if (at[f] != NULL)
             return BAD(r, VRAM_EFORMAT, key.s - 1, T("tensor "), S(vr_shown(name)), T(" has two fields "),
                        T(field_names[f]));
@@ -275,7 +279,8 @@ static vram_status read_tensor(const reader *r, vr_walk *w, vr_str name, vr_tens
     }
     for (enum field f = DTYPE; f < FIELDS; f++) {
         if (at[f] == NULL)
-            return BAD(r, VRAM_EFORMAT, start, T("tensor "), S(vr_shown(name)), T(" has no "), T(field_names[f]));
+            return BAD(r, VRAM_EFORMAT, start, T("tensor "), S(vr_shown(name)), T(" has no "),
+                       T(field_names[f]));
     }
     /* Raw until it is certain that the file is good: its place is then still known. */
     t->name = name;
@@ -358,9 +363,10 @@ static vram_status bad_layout(const reader *r, const vr_tensor *before, const vr
     vr_str name = vr_shown(t->name);
     if (t->begin > end)
         return BAD(r, VRAM_EFORMAT, offsets_place(r, t), T("the data has a hole: "), U(t->begin - end),
-                   T(" bytes before tensor "), S(name), T(" belong to none"));
+                   vr_bytes_word(t->begin - end), T(" before tensor "), S(name), T(" in no tensor"));
     return BAD(r, VRAM_EFORMAT, offsets_place(r, t), T("tensor "), S(name), T(" begins at "), U(t->begin),
-               T(" of the data, inside of tensor "), S(vr_shown(before->name)), T(", which ends at "), U(end));
+               T(" of the data, inside of tensor "), S(vr_shown(before->name)), T(", which ends at "),
+               U(end));
 }
 
 /* As validate(): each tensor begins where the one before ended, and the last one ends with the file. */
@@ -378,7 +384,8 @@ static vram_status check_layout(const reader *r, const vr_tensor *t, size_t n, u
                           GROUPED(end - data), T(" of its bytes; cut download?"));
     if (end < data)
         return vr_fail_at(r->ck->ctx, VRAM_EFORMAT, r->in->name, r->in->size - (data - end),
-                          T("the file goes on for "), GROUPED(data - end), T(" bytes after its last tensor"));
+                          T("the file goes on for "), GROUPED(data - end), vr_bytes_word(data - end),
+                          T(" after its last tensor"));
     return VRAM_OK;
 }
 
@@ -420,13 +427,10 @@ static vram_status parse_header(const reader *r)
 
 vram_status vr_safetensors_read(vram_checkpoint *ck, const vr_input *in, uint32_t file)
 {
-    reader r = { .ck = ck, .in = in, .n = (size_t)in->header_bytes, .file = file };
+    reader r = { .ck = ck, .in = in, .text = in->header, .n = (size_t)in->header_bytes, .file = file };
     vr_file *f = &ck->files[file];
     vr_tensor *t = &ck->tensors[ck->n_tensors];
     size_t n = 0;
-    r.text = vr_view_get(&in->view, &ck->arena, LENGTH_BYTES, r.n);
-    if (r.text == NULL)
-        return VRAM_ENOMEM;
     VR_TRY(parse_header(&r));
     VR_TRY(read_entries(&r, &n));
     VR_TRY(sort_tensors(ck, t, n));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * What is known of a file. Pieces that follow each other in the file and in memory become one, so a header that is
- * supplied byte by byte from one buffer costs one entry and is never copied. */
+ * What is known of a file. Pieces that follow each other in the file and in memory become one, so a header
+ * that is supplied byte by byte from one buffer costs one entry and is never copied. */
 #include "checkpoint/view.h"
 
 #include <string.h>

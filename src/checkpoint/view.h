@@ -17,7 +17,8 @@ typedef struct vr_view {
     bool unsorted;
 } vr_view;
 
-/* Borrows n > 0 bytes that lie at offset in the file. Where pieces overlap they must agree; the first one is used. */
+/* Borrows n > 0 bytes that lie at offset in the file. Where pieces overlap they must agree; the first one is
+ * used. */
 vram_status vr_view_add(vr_view *v, vr_arena *a, uint64_t offset, const char *p, size_t n);
 /* Puts the pieces in order; needed after adding and before the functions below. */
 vram_status vr_view_settle(vr_view *v, vram_ctx *ctx);
@@ -25,8 +26,8 @@ vram_status vr_view_settle(vr_view *v, vram_ctx *ctx);
 uint64_t vr_view_known(const vr_view *v, uint64_t begin);
 /* Copies n bytes that are known. */
 void vr_view_copy(const vr_view *v, uint64_t begin, char *out, size_t n);
-/* n bytes that are known, in one piece: the caller's own where they lie together, otherwise copied into the arena.
- * NULL: no memory. */
+/* n bytes that are known, in one piece: the caller's own where they lie together, otherwise copied into the
+ * arena. NULL: no memory. */
 const char *vr_view_get(const vr_view *v, vr_arena *a, uint64_t begin, size_t n);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * A cursor over JSON that vr_json_parse has accepted: one pass, no values built, every place at hand for errors.
- * Headers of a large model are 12 MB, and json.h's iterators would read each value once for every level it is in. */
+ * A cursor over JSON that vr_json_parse has accepted: one pass, no values built, every place at hand for
+ * errors. Headers of a large model are 12 MB, and json.h's iterators would read each value once for every
+ * level it is in. */
 #ifndef VR_WALK_H
 #define VR_WALK_H
 
@@ -100,8 +101,8 @@ static inline bool vr_walk_u64(vr_walk *w, uint64_t *out)
 /* Passes one value of any kind and returns its text. */
 vr_str vr_walk_value(vr_walk *w);
 
-/* A raw key or string as people should see it in a message: cut to a bearable length at a whole character. It stays
- * escaped as in the file, so that no control character reaches a terminal. */
+/* A raw key or string as people should see it in a message: cut to a bearable length at a whole character. It
+ * stays escaped as in the file, so that no control character reaches a terminal. */
 vr_str vr_shown(vr_str raw);
 /* The name that a raw key stands for: itself, or unescaped into the arena; false: no memory. */
 bool vr_unescape(vr_str raw, vr_arena *a, vr_str *out);

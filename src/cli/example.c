@@ -9,8 +9,7 @@
 
 #define MODEL "example:qwen2.5-7b"
 
-static const char *const story[] = { "--gpu",   "rtx-3060-12gb", "--device-map", "none",
-                                     "--dtype", "bf16",          "--context",    "4096" };
+static const char *const story[] = { "--gpu", "rtx-3060-12gb" };
 
 #define STORY_WORDS (sizeof story / sizeof *story)
 
@@ -54,7 +53,7 @@ static int run(cli *c)
     c->keep = told.keep;
     if (status != CLI_NO && status != CLI_YES)
         return status;
-    printf("\nNothing was loaded: the answer comes from 40 KB of headers. Yours: vram fit DIRECTORY\n");
+    printf("\nNothing was loaded: 40 KB of headers say all this. Yours: vram fit DIRECTORY\n");
     return CLI_YES;
 }
 

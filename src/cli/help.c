@@ -9,26 +9,45 @@
 #define WIDTH 80
 #define COLUMN 30 /* where the explanations start */
 
+static void append(char *text, size_t room, const char *before, const char *what, const char *after)
+{
+    size_t used = strlen(text);
+
+    if (what != NULL && *what != '\0')
+        snprintf(text + used, room - used, "%s%s%s", before, what, after);
+}
+
+/* "all|last" as "all, last", which can be wrapped */
+static void spread(char *out, size_t room, const char *choices)
+{
+    size_t used = 0;
+
+    for (; *choices != '\0' && used + 3 < room; choices++) {
+        if (*choices == '|')
+            out[used++] = ',';
+        out[used++] = *choices == '|' ? ' ' : *choices;
+    }
+    out[used] = '\0';
+}
+
 static void print_option(FILE *to, const vram_option *o)
 {
     cli_names names;
-    char left[96];
-    const char *aliases;
+    char left[96], choices[128] = "", text[640];
     int n;
 
     cli_names_of(&names, o);
-    aliases = names.aliases;
     n = snprintf(left, sizeof left, "  %-3s%s%s %s", names.short_name, *names.short_name != '\0' ? "" : " ",
                  names.long_name, o->argument != NULL ? o->argument : "");
     fprintf(to, "%-*s", COLUMN, left);
     if (n + 1 > COLUMN)
         fprintf(to, "\n%*s", COLUMN, "");
-    char text[512];
-    snprintf(text, sizeof text, "%s%s%s%s%s%s%s%s%s%s", o->help, o->choices != NULL ? " One of " : "",
-             o->choices != NULL ? o->choices : "", o->choices != NULL ? "." : "",
-             o->fallback != NULL ? " Default: " : "", o->fallback != NULL ? o->fallback : "",
-             o->fallback != NULL ? "." : "", *aliases != '\0' ? " Also " : "", aliases,
-             *aliases != '\0' ? "." : "");
+    if (o->choices != NULL)
+        spread(choices, sizeof choices, o->choices);
+    snprintf(text, sizeof text, "%s", o->help);
+    append(text, sizeof text, strchr(choices, ',') != NULL ? " One of " : " Only ", choices, ".");
+    append(text, sizeof text, " Default: ", o->fallback, ".");
+    append(text, sizeof text, " Also ", names.aliases, ".");
     cli_wrap(to, text, COLUMN, COLUMN, WIDTH);
 }
 

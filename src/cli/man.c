@@ -110,9 +110,8 @@ static void synopsis(void)
 static void statuses(void)
 {
     static const char *const meaning[] = {
-        "The answer is yes (it fits, the check passed), or done. A tight fit too, with a warning; with "
-        "\\-\\-strict it is 1.",
-        "The answer is no.",
+        "It fits, or done. A tight fit too, with a warning; with \\-\\-strict that is 1.",
+        "It does not fit, or nothing was found.",
         "Wrong usage.",
         "The input is damaged or not supported, or the verdict is unknown.",
         "Not reachable: file system, output.",

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Checkpoints on the file system: lists a directory and reads the ranges that the library asks for.
- * pread into memory and no mmap: a file that shrinks meanwhile is then a short read and not a SIGBUS. Nothing that
- * is not a regular file is ever read, and opening one does not wait for a writer (O_NONBLOCK). Links are followed:
- * a snapshot of the hub's cache consists of them. */
+ * pread into memory and no mmap: a file that shrinks meanwhile is then a short read and not a SIGBUS. Nothing
+ * that is not a regular file is ever read, and opening one does not wait for a writer (O_NONBLOCK). Links are
+ * followed: a snapshot of the hub's cache consists of them. */
 #define _DEFAULT_SOURCE /* madvise */
 #define _FILE_OFFSET_BITS 64
 
@@ -84,7 +84,7 @@ void *vram_io_alloc(void *ud, void *ptr, size_t old_size, size_t new_size)
     return realloc(ptr, new_size);
 }
 
-/* Headers of a large model are 20 MB. Pages of 2 MiB spare 5,000 page faults then, a fifth of the whole time. */
+/* Headers and index of a large model are 20 MB. Pages of 2 MiB spare 5,000 page faults, a fifth of all time. */
 static char *bytes_new(size_t n)
 {
     void *p = NULL;
@@ -131,8 +131,9 @@ static vram_status fail(const open_path *o, vram_status code, const char *file, 
 
 static vram_status fail_at(const open_path *o, const char *file, uint64_t offset, const char *text)
 {
-    return vram_fail(o->ctx, &(vram_error){
-                                 .code = VRAM_EIO, .file = file, .text = text, .has_offset = true, .offset = offset });
+    return vram_fail(
+        o->ctx,
+        &(vram_error){ .code = VRAM_EIO, .file = file, .text = text, .has_offset = true, .offset = offset });
 }
 
 static vram_status fail_errno(const open_path *o, const char *file, int error)
@@ -156,8 +157,8 @@ static const char *kind_text(mode_t mode)
 
 /* ---- listing ---- */
 
-/* What cannot be looked at (a link to nothing, a file just deleted) is not in the listing; if the checkpoint needs it,
- * it is then missing and is called so. */
+/* What cannot be looked at (a link to nothing, a file just deleted) is not in the listing; if the checkpoint
+ * needs it, it is then missing and is called so. */
 static vram_status list_one(const open_path *o, const char *name)
 {
     struct stat st;

@@ -225,8 +225,11 @@ vram_status vr_try(vr_trial *out, const vram_model *m, const vram_workload *w, c
     vr_arena_reset(&rooms->trial);
     VR_TRY(w->engine->plan(&plan, m, w, &facts, &rooms->trial));
     VR_TRY(rehearse_without_limit(&needs, &s));
-    VR_TRY(vr_peak(&high, &s, VR_HIGH, &needs));
-    VR_TRY(vr_lives(&out->fits, &s, VR_HIGH, &high, d->available.low));
+    out->fits = vr_least_of(&needs.peak) <= d->available.low; /* otherwise it does not with higher inputs */
+    if (out->fits) {
+        VR_TRY(vr_peak(&high, &s, VR_HIGH, &needs));
+        VR_TRY(vr_lives(&out->fits, &s, VR_HIGH, &high, d->available.low));
+    }
     out->required = needs.peak.driver;
     out->basis = basis_of(&plan);
     if (needs.peak.driver > d->available.bytes && out->fits) { /* lives by giving idle memory back */

@@ -59,6 +59,8 @@ vram_status vr_try(vr_trial *out, const vram_model *m, const vram_workload *w, c
 vram_status vr_fit_failure(vram_fit *f);
 void vr_fit_count(vram_fit *f);
 
+#define VR_DECK_KINDS 16
+
 /* Cards of the table, judged for one model and workload. */
 typedef struct vr_deck {
     const vram_model *model;
@@ -67,17 +69,21 @@ typedef struct vr_deck {
     vram_device *devices; /* smallest first; not registered */
     size_t n;
     struct vr_class {
-        bool known;
+        bool known, low_known, high_known;
         vr_plan plan;
         vr_rehearsal needs;
         vr_live low, high;
-    } classes[4]; /* by kind of card: their plans differ in workspaces only */
+    } classes[VR_DECK_KINDS]; /* by kind of card: a plan does not depend on anything else but a card's limits
+                               */
 } vr_deck;
 
 vram_status vr_deck_new(vr_deck *out, const vram_model *m, const vram_workload *w, vr_arena *a,
                         vr_rooms *rooms);
-/* Holds it with all inputs high and without giving anything back: told without a rehearsal of its own. */
-vram_status vr_deck_roomy(vr_deck *deck, size_t i, bool *roomy);
+/* What is known already of cards like d; nothing happens where a plan depends on the card's size. */
+void vr_deck_know(vr_deck *deck, const vram_device *d, const vr_plan *plan, const vr_rehearsal *needs);
+/* False: certain not to be judged VRAM_FITS; told with one rehearsal at most. */
+vram_status vr_deck_promising(vr_deck *deck, size_t i, bool *promising);
+/* required of a card that does not hold it is that of an endless one of its kind. */
 vram_status vr_deck_judge(vr_deck *deck, size_t i, vram_verdict *verdict, uint64_t *required);
 
 #endif

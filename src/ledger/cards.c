@@ -4,13 +4,11 @@
  * card only where that does not decide. */
 #include "ledger/answer.h"
 
-/* Kinds by what an engine's plan may depend on: unknown, up to Ada, Hopper, Blackwell (cuBLAS's workspaces).
- */
+/* Kinds by what an engine's plan may depend on: the compute capability's first figure (kernels of the
+ * attention, cuBLAS's workspaces); 0 is unknown. */
 static size_t kind_of(const vram_device *d)
 {
-    if (d->facts.cc_major == 0)
-        return 0;
-    return d->facts.cc_major < 9 ? 1 : d->facts.cc_major == 9 ? 2 : 3;
+    return d->facts.cc_major < VR_DECK_KINDS ? d->facts.cc_major : 0;
 }
 
 static bool smaller(void *ud, const void *x, const void *y)
@@ -47,15 +45,38 @@ vram_status vr_deck_new(vr_deck *out, const vram_model *m, const vram_workload *
 /* The facts of a kind without its limits: the plan of a card that is large enough. */
 static vram_status plan_kind(const vr_deck *deck, struct vr_class *k, const vram_device *d)
 {
-    vram_device endless = *d;
-    vr_scene s = { &k->plan, deck->workload, &endless, &deck->rooms->scratch };
-    endless.facts.usable = endless.facts.available = UINT64_MAX;
-    VR_TRY(deck->workload->engine->plan(&k->plan, deck->model, deck->workload, &endless.facts,
-                                        &deck->rooms->kept));
+    vr_device_facts facts = d->facts;
+    vr_scene s = { &k->plan, deck->workload, d, &deck->rooms->scratch };
+    facts.usable = facts.available = UINT64_MAX;
+    VR_TRY(deck->workload->engine->plan(&k->plan, deck->model, deck->workload, &facts, &deck->rooms->kept));
     VR_TRY(vr_play(&k->needs, &s, VR_NOMINAL, UINT64_MAX));
-    VR_TRY(vr_peak(&k->low, &s, VR_LOW, &k->needs));
-    VR_TRY(vr_peak(&k->high, &s, VR_HIGH, &k->needs));
     k->known = true;
+    return VRAM_OK;
+}
+
+void vr_deck_know(vr_deck *deck, const vram_device *d, const vr_plan *plan, const vr_rehearsal *needs)
+{
+    struct vr_class *k = &deck->classes[kind_of(d)];
+    if (deck->workload->device_map != VR_MAP_NONE)
+        return;
+    k->plan = *plan;
+    k->needs = *needs;
+    k->known = true;
+}
+
+/* The peak at one end of the inputs, on card d: rehearsed once for its kind. */
+static vram_status end_of(vr_live *out, const vr_deck *deck, struct vr_class *k, const vram_device *d,
+                          vr_inputs inputs)
+{
+    vr_scene s = { &k->plan, deck->workload, d, &deck->rooms->scratch };
+    vr_live *end = inputs == VR_LOW ? &k->low : &k->high;
+    bool *known = inputs == VR_LOW ? &k->low_known : &k->high_known;
+    const vr_range *context = &d->context, *kernels = &d->kernels;
+    if (!*known)
+        VR_TRY(vr_peak(end, &s, inputs, &k->needs));
+    *known = true;
+    *out = inputs == VR_LOW ? vr_live_with(end, context->low, kernels->low)
+                            : vr_live_with(end, context->high, kernels->high);
     return VRAM_OK;
 }
 
@@ -82,19 +103,68 @@ static vram_status class_of(vr_deck *deck, const vram_device *d, struct vr_class
  * that the plan of an endless card is not this card's. */
 #define CAP_MARGIN (2 * VR_GIB)
 
-static bool roomy(const vr_deck *deck, const struct vr_class *k, const vram_device *d)
+static vram_status roomy(const vr_deck *deck, struct vr_class *k, const vram_device *d, bool *out)
 {
     uint64_t margin = deck->workload->device_map == VR_MAP_NONE ? 0 : CAP_MARGIN;
-    vr_live high = vr_live_with(&k->high, d->context.high, d->kernels.high);
-    return vr_add_sat(high.driver, margin) <= d->available.low &&
-           deck->workload->alloc.memory_fraction_permille == 0;
+    vr_live nominal = vr_live_with(&k->needs.peak, d->context.bytes, d->kernels.bytes), high;
+    *out = deck->workload->alloc.memory_fraction_permille == 0 &&
+           vr_add_sat(nominal.driver, margin) <= d->available.low;
+    if (!*out)
+        return VRAM_OK;
+    VR_TRY(end_of(&high, deck, k, d, VR_HIGH));
+    *out = vr_add_sat(high.driver, margin) <= d->available.low;
+    return VRAM_OK;
 }
 
-vram_status vr_deck_roomy(vr_deck *deck, size_t i, bool *out)
+/* The plan of the kind is the card's, and without limit it stays below what the card has: it lives as it is.
+ */
+static bool lives_as_it_is(const vr_deck *deck, const struct vr_class *k, const vram_device *d)
 {
+    vr_live nominal = vr_live_with(&k->needs.peak, d->context.bytes, d->kernels.bytes);
+    return deck->workload->device_map == VR_MAP_NONE && deck->workload->alloc.memory_fraction_permille == 0 &&
+           nominal.driver <= d->available.bytes;
+}
+
+static vram_status lives_at_worst(const vr_deck *deck, struct vr_class *k, const vram_device *d, bool *out)
+{
+    vr_live high;
+    vr_scene s = { &k->plan, deck->workload, d, &deck->rooms->scratch };
+    VR_TRY(end_of(&high, deck, k, d, VR_HIGH));
+    return vr_lives(out, &s, VR_HIGH, &high, d->available.low);
+}
+
+vram_status vr_deck_promising(vr_deck *deck, size_t i, bool *out)
+{
+    const vram_device *d = &deck->devices[i];
     struct vr_class *k;
-    VR_TRY(class_of(deck, &deck->devices[i], &k));
-    *out = roomy(deck, k, &deck->devices[i]) && vr_all_counted(&k->plan, deck->model);
+    VR_TRY(class_of(deck, d, &k));
+    vr_live nominal = vr_live_with(&k->needs.peak, d->context.bytes, d->kernels.bytes);
+    *out = vr_all_counted(&k->plan, deck->model) && vr_least_of(&nominal) <= d->available.low;
+    if (!*out || deck->workload->device_map != VR_MAP_NONE || lives_as_it_is(deck, k, d))
+        return VRAM_OK; /* with a device map the plan of this very card may be another */
+    return lives_at_worst(deck, k, d, out);
+}
+
+static vram_status judge_by_kind(const vr_deck *deck, struct vr_class *k, const vram_device *d,
+                                 vram_verdict *verdict, bool *sure)
+{
+    vr_live low;
+    bool counted = vr_all_counted(&k->plan, deck->model), lives;
+    *sure = true;
+    VR_TRY(roomy(deck, k, d, &lives));
+    *verdict = counted ? VRAM_FITS : VRAM_UNKNOWN;
+    if (lives)
+        return VRAM_OK;
+    *verdict = VRAM_DOES_NOT_FIT;
+    if (vr_add_sat(k->needs.peak.items[VR_ITEM_PARAMETERS], d->context.low) > d->available.high)
+        return VRAM_OK;
+    if (counted && lives_as_it_is(deck, k, d)) {
+        VR_TRY(lives_at_worst(deck, k, d, &lives));
+        *verdict = lives ? VRAM_FITS : VRAM_TIGHT;
+        return VRAM_OK;
+    }
+    VR_TRY(end_of(&low, deck, k, d, VR_LOW));
+    *sure = vr_least_of(&low) > d->available.high;
     return VRAM_OK;
 }
 
@@ -102,15 +172,9 @@ vram_status vr_deck_judge(vr_deck *deck, size_t i, vram_verdict *verdict, uint64
 {
     const vram_device *d = &deck->devices[i];
     struct vr_class *k;
+    bool sure;
     VR_TRY(class_of(deck, d, &k));
-    vr_live nominal = vr_live_with(&k->needs.peak, d->context.bytes, d->kernels.bytes);
-    vr_live low = vr_live_with(&k->low, d->context.low, d->kernels.low);
-    *required = nominal.driver;
-    if (roomy(deck, k, d))
-        *verdict = vr_all_counted(&k->plan, deck->model) ? VRAM_FITS : VRAM_UNKNOWN;
-    else if (vr_least_of(&low) > d->available.high)
-        *verdict = VRAM_DOES_NOT_FIT;
-    else
-        return judge_closely(deck, d, verdict, required);
-    return VRAM_OK;
+    *required = vr_live_with(&k->needs.peak, d->context.bytes, d->kernels.bytes).driver;
+    VR_TRY(judge_by_kind(deck, k, d, verdict, &sure));
+    return sure ? VRAM_OK : judge_closely(deck, d, verdict, required);
 }

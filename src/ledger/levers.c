@@ -238,44 +238,39 @@ static vram_status try_pairs(search *q)
 
 /* ---- another card ---- */
 
-/* The first card of the deck, smallest first, that holds it without coming near its edge; deck->n: none. */
-static vram_status first_with_room(vr_deck *deck, size_t from, size_t *at)
+/* Not even the weights: told without planning for such a card. */
+static bool hopeless(const search *q, const vram_device *card)
 {
-    for (*at = from; *at < deck->n; ++*at) {
-        bool roomy;
-        VR_TRY(vr_deck_roomy(deck, *at, &roomy));
-        if (roomy)
-            break;
-    }
-    return VRAM_OK;
+    uint64_t weights = q->f->needs.peak.items[VR_ITEM_PARAMETERS];
+    return vr_add_sat(weights, card->context.low) > card->available.high ||
+           card->available.bytes <= q->f->device->available.bytes;
 }
 
-/* Smaller ones may hold it too, by giving idle memory back: looked at from there down, as long as they do. */
+/* The smallest one, if the table has one. */
 static vram_status try_cards(search *q)
 {
     vr_deck deck;
-    vram_verdict verdict = VRAM_DOES_NOT_FIT;
-    size_t from = 0, at, best;
-    uint64_t required, best_required = 0;
     VR_TRY(vr_deck_new(&deck, q->f->model, q->f->workload, &q->f->arena, &q->rooms));
-    while (from < deck.n && deck.devices[from].available.bytes <= q->f->device->available.bytes)
-        from++;
-    VR_TRY(first_with_room(&deck, from, &at));
-    for (best = deck.n; at < deck.n; at--) {
-        VR_TRY(vr_deck_judge(&deck, at, &verdict, &required));
+    if (q->f->run.failed) /* then `needs` is of an endless card */
+        vr_deck_know(&deck, q->f->device, &q->f->plan, &q->f->needs);
+    for (size_t i = 0; i < deck.n; i++) {
+        const vram_device *card = &deck.devices[i];
+        vram_verdict verdict;
+        uint64_t required;
+        bool promising = !hopeless(q, card);
+        if (promising)
+            VR_TRY(vr_deck_promising(&deck, i, &promising));
+        if (!promising)
+            continue;
+        VR_TRY(vr_deck_judge(&deck, i, &verdict, &required));
         if (verdict != VRAM_FITS)
-            break;
-        best = at;
-        best_required = required;
-        if (at == from)
-            break;
+            continue;
+        q->found[q->n++] = (candidate){ .card = card,
+                                        .cost_class = CARD_CLASS,
+                                        .workload = q->f->workload,
+                                        .trial = { required, true, VR_BASIS_SIMULATED } };
+        break;
     }
-    if (best == deck.n)
-        return VRAM_OK;
-    q->found[q->n++] = (candidate){ .card = &deck.devices[best],
-                                    .cost_class = CARD_CLASS,
-                                    .workload = q->f->workload,
-                                    .trial = { best_required, true, VR_BASIS_SIMULATED } };
     return VRAM_OK;
 }
 
@@ -290,6 +285,14 @@ static bool ranks_before(void *ud, const void *x, const void *y)
     if (a->cost_class != b->cost_class)
         return a->cost_class < b->cost_class;
     return a->trial.required < b->trial.required;
+}
+
+/* In a sentence: 2,048 rather than 2048. */
+static const char *value_to_read(const vram_workload *w, const struct row *row, vr_arena *a)
+{
+    if (row->setting == VR_SET_CONTEXT || row->setting == VR_SET_SEQUENCES)
+        return vr_text(a, GROUPED(row->setting == VR_SET_CONTEXT ? w->context : w->sequences));
+    return "";
 }
 
 /* The pattern with the value in the place of "%". */
@@ -335,7 +338,9 @@ static vram_status add_words(vr_lever *v, const search *q, const candidate *c, c
     const char *flag = older ? row->older_flag : row->flag;
     const char *engine = value_to_type(c->workload, row, true, a),
                *here = value_to_type(c->workload, row, false, a);
-    if (engine == NULL || here == NULL || !join(a, &v->change, ", ", put_in(a, row->change, here)) ||
+    const char *read = value_to_read(c->workload, row, a);
+    if (engine == NULL || here == NULL || read == NULL ||
+        !join(a, &v->change, ", ", put_in(a, row->change, read)) ||
         !join(a, &v->option, " ", put_in(a, row->option, here)) || !join(a, &v->cost, ", ", cost_of(q, row)))
         return VRAM_ENOMEM;
     if (flag != NULL && !join(a, &v->flag, ", ", put_in(a, flag, engine)))

@@ -111,11 +111,31 @@ static vram_status judge_cards(vr_scenario_result *r, vram_scenario *s)
     return VRAM_OK;
 }
 
+/* A default is told only where it decides something. */
+static bool matters(const vr_scenario_result *r, vr_number what)
+{
+    const vr_numbers *n = &r->numbers;
+    switch (what) {
+    case VR_NUM_NAME:
+        return false;
+    case VR_NUM_TRAINABLE:
+        return n->train;
+    case VR_NUM_PREFILL_BATCH:
+        return !n->train && (by_user(n, what) || r->ledger.category[VR_ACTIVATIONS].counted);
+    case VR_NUM_LOGITS:
+        return !n->train && (by_user(n, what) || r->logits_bytes > 0);
+    case VR_NUM_GPUS:
+        return n->n_cards > 0;
+    default:
+        return true;
+    }
+}
+
 static vram_status describe(vr_scenario_result *r, vram_scenario *s)
 {
     r->n_settings = 0;
     for (unsigned i = 0; i < VR_NUMBER_COUNT; i++) {
-        if (i == VR_NUM_NAME || !r->numbers.given[i] || (i == VR_NUM_TRAINABLE && !r->numbers.train))
+        if (!r->numbers.given[i] || !matters(r, (vr_number)i))
             continue;
         const char *value = vr_numbers_value(&r->numbers, (vr_number)i, &s->arena);
         if (value == NULL)

@@ -8,18 +8,25 @@
 
 #define MAX_STACKS 16
 #define NOT_A_STACK MAX_STACKS
-#define LAYERS_MAX (UINT64_C(1) << 32)
+#define NUMBER_BITS 40
 
 typedef enum part { EMBEDDINGS, LAYER, FINAL_NORM, HEAD, VISION, SIDE_STACK, OTHER } part;
 
 typedef struct stack {
     vr_str path; /* "model.layers." */
     uint64_t bytes;
+    bool vision;
 } stack;
+
+/* Where a tensor stands. */
+typedef struct place {
+    uint32_t stack, layer; /* stack NOT_A_STACK: in none, or in one too many */
+} place;
 
 typedef struct sorting {
     stack stacks[MAX_STACKS];
-    size_t n_stacks, main;
+    size_t n_stacks, main, last;
+    place *places; /* one per tensor */
 } sorting;
 
 /* A component while it is being summed up; key: part in the high bits, then layer or stack. */
@@ -52,50 +59,76 @@ bool vr_name_is_vision(vr_str name)
     return false;
 }
 
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+/* The word that ends before `end`, which is the place of a dot. */
+static vr_str word_before(vr_str name, size_t end)
+{
+    size_t from = end;
+    while (from > 0 && name.s[from - 1] != '.')
+        from--;
+    return (vr_str){ name.s + from, end - from };
+}
+
 /* The number of the layer and what stands before it; false when there is none. */
 static bool split_stack(vr_str name, vr_str *path, uint64_t *layer)
 {
-    vr_str rest = name, word;
-    bool numbered = false;
-    while (vr_str_split(&rest, '.', &word)) {
-        if (numbered && word.n <= 9 && vr_parse_u64(word, layer)) {
-            *path = (vr_str){ name.s, (size_t)(word.s - name.s) };
-            return true;
-        }
-        numbered = IS_ONE_OF(word, "layers", "layer", "h", "blocks", "block", "resblocks");
+    for (size_t i = 1; i < name.n; i++) {
+        size_t n = 0;
+        if (name.s[i - 1] != '.' || !is_digit(name.s[i]))
+            continue;
+        while (i + n < name.n && n < 10 && is_digit(name.s[i + n]))
+            n++;
+        if (n == 10 || (i + n < name.n && name.s[i + n] != '.') ||
+            !IS_ONE_OF(word_before(name, i - 1), "layers", "layer", "h", "blocks", "block", "resblocks"))
+            continue;
+        *path = (vr_str){ name.s, i };
+        return vr_parse_u64((vr_str){ name.s + i, n }, layer);
     }
     return false;
 }
 
-static size_t stack_of(const sorting *s, vr_str path)
+/* Neighbours in a file mostly stand in the same stack. */
+static size_t stack_of(sorting *s, vr_str path)
 {
-    size_t i = 0;
-    while (i < s->n_stacks && !vr_str_eq(s->stacks[i].path, path))
-        i++;
-    return i < s->n_stacks ? i : NOT_A_STACK;
+    if (s->last < s->n_stacks && vr_str_eq(s->stacks[s->last].path, path))
+        return s->last;
+    for (s->last = 0; s->last < s->n_stacks; s->last++)
+        if (vr_str_eq(s->stacks[s->last].path, path))
+            return s->last;
+    if (s->n_stacks == MAX_STACKS)
+        return NOT_A_STACK;
+    s->stacks[s->n_stacks++] = (stack){ path, 0, vr_name_is_vision(path) };
+    return s->last;
 }
 
-static void find_stacks(sorting *s, const vram_checkpoint *ck)
+static void find_main(sorting *s)
 {
-    uint64_t layer;
-    vr_str path;
-    *s = (sorting){ .main = NOT_A_STACK };
+    s->main = NOT_A_STACK;
+    for (size_t i = 0; i < s->n_stacks; i++)
+        if (!s->stacks[i].vision && (s->main == NOT_A_STACK || s->stacks[i].bytes > s->stacks[s->main].bytes))
+            s->main = i;
+}
+
+static vram_status find_stacks(sorting *s, const vram_checkpoint *ck, vr_arena *a)
+{
+    *s = (sorting){ .places = VR_ARRAY(a, place, ck->n_tensors) };
+    if (s->places == NULL)
+        return VRAM_ENOMEM;
     for (size_t i = 0; i < ck->n_tensors; i++) {
         const vr_tensor *t = &ck->tensors[i];
-        if (!split_stack(t->name, &path, &layer) || vr_name_is_vision(t->name))
-            continue;
-        size_t at = stack_of(s, path);
-        if (at == NOT_A_STACK) {
-            if (s->n_stacks == MAX_STACKS)
-                continue;
-            at = s->n_stacks++;
-            s->stacks[at] = (stack){ path, 0 };
-        }
-        s->stacks[at].bytes = vr_add_sat(s->stacks[at].bytes, t->end - t->begin);
+        uint64_t layer = 0;
+        vr_str path;
+        size_t at = split_stack(t->name, &path, &layer) ? stack_of(s, path) : NOT_A_STACK;
+        s->places[i] = (place){ (uint32_t)at, (uint32_t)layer };
+        if (at != NOT_A_STACK)
+            s->stacks[at].bytes = vr_add_sat(s->stacks[at].bytes, t->end - t->begin);
     }
-    for (size_t i = 0; i < s->n_stacks; i++)
-        if (s->main == NOT_A_STACK || s->stacks[i].bytes > s->stacks[s->main].bytes)
-            s->main = i;
+    find_main(s);
+    return VRAM_OK;
 }
 
 /* A model that is understood knows where its layers are. */
@@ -126,21 +159,18 @@ static part part_of_single(vr_str name)
 
 static uint64_t key_of(part p, uint64_t number)
 {
-    return (uint64_t)p << 40 | number;
+    return (uint64_t)p << NUMBER_BITS | number;
 }
 
-static uint64_t key_of_tensor(const sorting *s, vr_str name)
+static uint64_t key_of_tensor(const sorting *s, const vram_checkpoint *ck, size_t i)
 {
-    vr_str path;
-    uint64_t layer;
-    if (vr_name_is_vision(name))
+    place p = s->places[i];
+    vr_str name = ck->tensors[i].name;
+    if (p.stack == NOT_A_STACK)
+        return key_of(vr_name_is_vision(name) ? VISION : part_of_single(name), 0);
+    if (s->stacks[p.stack].vision)
         return key_of(VISION, 0);
-    if (!split_stack(name, &path, &layer))
-        return key_of(part_of_single(name), 0);
-    size_t at = stack_of(s, path);
-    if (at == NOT_A_STACK)
-        return key_of(OTHER, 0);
-    return at == s->main ? key_of(LAYER, layer) : key_of(SIDE_STACK, at);
+    return p.stack == s->main ? key_of(LAYER, p.layer) : key_of(SIDE_STACK, p.stack);
 }
 
 /* "encoder.block." to "encoder"; a path of one word stays. */
@@ -156,8 +186,8 @@ static const char *name_of(const sorting *s, uint64_t key, vr_arena *a)
 {
     static const char *const names[] = { "embeddings",   NULL, "final norm", "head",
                                          "vision tower", NULL, "other" };
-    part p = (part)(key >> 40);
-    uint64_t number = key & (LAYERS_MAX - 1);
+    part p = (part)(key >> NUMBER_BITS);
+    uint64_t number = key & UINT32_MAX;
     if (p == LAYER)
         return vr_text(a, T("layer "), U(number));
     return p == SIDE_STACK ? vr_arena_copy(a, name_of_stack(s->stacks[number].path)) : names[p];
@@ -210,7 +240,7 @@ static vram_status sum_up(sums *s, const sorting *sorted, const vram_checkpoint 
     for (size_t i = 0; i < ck->n_tensors; i++) {
         const vr_tensor *t = &ck->tensors[i];
         sum *to;
-        VR_TRY(sum_for(s, key_of_tensor(sorted, t->name), &to));
+        VR_TRY(sum_for(s, key_of_tensor(sorted, ck, i), &to));
         to->c.bytes = vr_add_sat(to->c.bytes, t->end - t->begin);
         to->c.elements = vr_add_sat(to->c.elements, t->elements);
         to->c.n_tensors++;
@@ -222,7 +252,7 @@ vram_status vr_model_components(const vram_model *m, vr_arena *a, vr_component *
 {
     sorting sorted;
     sums s = { .a = a };
-    find_stacks(&sorted, m->checkpoint);
+    VR_TRY(find_stacks(&sorted, m->checkpoint, a));
     use_known_stack(&sorted, m->prefix);
     VR_TRY(vr_map_init(&s.by_key, a, 64, 0));
     VR_TRY(sum_up(&s, &sorted, m->checkpoint));
@@ -232,7 +262,7 @@ vram_status vr_model_components(const vram_model *m, vr_arena *a, vr_component *
     for (size_t i = 0; i < s.n; i++) {
         list[i] = s.all[i].c;
         list[i].name = name_of(&sorted, s.all[i].key, a);
-        list[i].layer = s.all[i].key >> 40 == LAYER ? s.all[i].key & (LAYERS_MAX - 1) : UINT64_MAX;
+        list[i].layer = s.all[i].key >> NUMBER_BITS == LAYER ? s.all[i].key & UINT32_MAX : UINT64_MAX;
         if (list[i].name == NULL)
             return VRAM_ENOMEM;
     }

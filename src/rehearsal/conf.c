@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  * PYTORCH_ALLOC_CONF, the text by which users set PyTorch's allocator.
  *
- * Source of truth: AcceleratorAllocatorConfig::parseArgs in c10/core/AllocatorConfig.cpp and CUDAAllocatorConfig::parseArgs in
- * c10/cuda/CUDAAllocatorConfig.cpp, PyTorch 2.15: tokens parted by , : [ ], white space left out, the last of two settings of
- * one key counts, large_segment_size_mb is read first because others are bounded by it. PyTorch lets some mistakes
- * pass (a missing colon, "128MB" for 128); here they are errors. */
+ * Source of truth: AcceleratorAllocatorConfig::parseArgs in c10/core/AllocatorConfig.cpp and
+ * CUDAAllocatorConfig::parseArgs in c10/cuda/CUDAAllocatorConfig.cpp, PyTorch 2.15: tokens parted by , : [ ],
+ * white space left out, the last of two settings of one key counts, large_segment_size_mb is read first
+ * because others are bounded by it. PyTorch lets some mistakes pass (a missing colon, "128MB" for 128); here
+ * they are errors. */
 #include "rehearsal/torch.h"
 
 #define MOST_DIVISIONS (UINT64_C(1) << 31) /* above, no request is large enough to be rounded */
@@ -63,7 +64,8 @@ static vr_str take_word(reader *r)
 
 static vram_status refuse(const reader *r, const char *key, vr_str value, const char *must)
 {
-    return vr_fail(r->ctx, VRAM_ESETTING, T("allocator setting "), T(key), T(" "), T(must), T(", not '"), S(value), T("'"));
+    return vr_fail(r->ctx, VRAM_ESETTING, T("allocator setting "), T(key), T(" "), T(must), T(", not '"),
+                   S(value), T("'"));
 }
 
 static vram_status read_flag(reader *r, const char *key, bool *out)
@@ -97,7 +99,8 @@ static uint64_t large_segment_mib(const vr_alloc_conf *c)
     return (c->large_segment_bytes != 0 ? c->large_segment_bytes : VR_LARGE_BUFFER) / VR_MIB;
 }
 
-static const char *const not_below_segment = "must be a number of MiB, at least large_segment_size_mb (20 unless set)";
+static const char *const not_below_segment =
+    "must be a number of MiB, at least large_segment_size_mb (20 unless set)";
 
 static vram_status read_max_split(reader *r, const char *key)
 {
@@ -119,19 +122,21 @@ static vram_status read_rounding(reader *r, const char *key)
 }
 
 /* A decimal between 0 and 1 in thousandths; more places are rounded, with a warning. */
-static vram_status read_permille(reader *r, const char *key, bool one_is_fine, const char *must, unsigned *permille)
+static vram_status read_permille(reader *r, const char *key, bool one_is_fine, const char *must,
+                                 unsigned *permille)
 {
     vr_str word = take_word(r);
     uint64_t value, scale;
-    if (!vr_parse_decimal(word, &value, &scale) || value == 0 || value > scale || (value == scale && !one_is_fine))
+    if (!vr_parse_decimal(word, &value, &scale) || value == 0 || value > scale ||
+        (value == scale && !one_is_fine))
         return refuse(r, key, word, must);
     uint64_t rounded = vr_mul_div(value, 1000, scale);
     if (rounded == 0)
         rounded = 1;
     *permille = (unsigned)rounded;
     if (scale > 1000 && value % (scale / 1000) != 0)
-        return vr_warn(r->ctx, NULL, T("allocator setting "), T(key), T(" is taken as "), FIXED(rounded, 1000, 3),
-                       T(" instead of "), S(word));
+        return vr_warn(r->ctx, NULL, T("allocator setting "), T(key), T(" is taken as "),
+                       FIXED(rounded, 1000, 3), T(" instead of "), S(word));
     return VRAM_OK;
 }
 
@@ -146,7 +151,7 @@ static vram_status read_fraction(reader *r, const char *key)
     uint64_t value, scale;
     VR_TRY(read_permille(r, key, true, "must be above 0 and at most 1", &r->conf->memory_fraction_permille));
     if (vr_parse_decimal(take_word(&ahead), &value, &scale) && value == scale)
-        r->conf->memory_fraction_permille = 0; /* exactly 1 is the default: no fraction is set, and nothing is collected */
+        r->conf->memory_fraction_permille = 0; /* the default: no fraction is set, nothing is collected */
     return VRAM_OK;
 }
 
@@ -200,8 +205,8 @@ static vram_status read_boundary(const reader *r, const char *key, vr_str word, 
     return VRAM_OK;
 }
 
-/* [256:1,512:2,>:4]: the first entry also holds for all smaller sizes, > for those above the last boundary (up to PyTorch 2.8 it
- * replaced the last boundary's own entry too). */
+/* [256:1,512:2,>:4]: the first entry also holds for all smaller sizes, > for those above the last boundary
+ * (up to PyTorch 2.8 it replaced the last boundary's own entry too). */
 static vram_status read_division_list(reader *r, const char *key)
 {
     size_t last = 0;
@@ -256,7 +261,8 @@ static vram_status skip_value(reader *r, const char *key)
 static vram_status ignore(reader *r, const char *key)
 {
     VR_TRY(skip_value(r, key));
-    return vr_warn(r->ctx, NULL, T("allocator setting "), T(key), T(" is not rehearsed: it does not change what is allocated"));
+    return vr_warn(r->ctx, NULL, T("allocator setting "), T(key),
+                   T(" is not rehearsed: it does not change what is allocated"));
 }
 
 static vram_status ignore_early(reader *r, const char *key)
@@ -323,8 +329,8 @@ static vram_status read_all(reader *r, int pass)
         VR_TRY(read_setting(r, pass));
         skip_space(r);
         if (r->rest.n > 0 && !take(r, ','))
-            return vr_fail(r->ctx, VRAM_ESETTING, T("allocator settings must be parted by commas, before '"), S(r->rest),
-                           T("'"));
+            return vr_fail(r->ctx, VRAM_ESETTING, T("allocator settings must be parted by commas, before '"),
+                           S(r->rest), T("'"));
     }
     return VRAM_OK;
 }
@@ -337,8 +343,9 @@ vram_status vr_alloc_conf_parse(vr_alloc_conf *out, vram_ctx *ctx, vr_str text)
         VR_TRY(read_all(&r, pass));
     }
     if (conf.gc_threshold_permille != 0 && conf.memory_fraction_permille == 0)
-        VR_TRY(vr_warn(ctx, NULL, T("garbage_collection_threshold does nothing unless a memory fraction is set "
-                                    "(per_process_memory_fraction)")));
+        VR_TRY(vr_warn(ctx, NULL,
+                       T("garbage_collection_threshold does nothing unless a memory fraction is set "
+                         "(per_process_memory_fraction)")));
     *out = conf;
     return VRAM_OK;
 }
@@ -354,9 +361,10 @@ bool vr_alloc_conf_is_default(const vr_alloc_conf *c)
         if (c->roundup_divisions[i] > 1)
             return false;
     }
-    /* max_non_split_rounding and the gc threshold have no effect without max_split_size and a memory fraction */
+    /* max_non_split_rounding and the gc threshold do nothing without max_split_size and a memory fraction */
     return !c->expandable_segments && or_else(c->max_split_bytes, UINT64_MAX) == UINT64_MAX &&
-           or_else(c->large_segment_bytes, VR_LARGE_BUFFER) == VR_LARGE_BUFFER && c->memory_fraction_permille == 0;
+           or_else(c->large_segment_bytes, VR_LARGE_BUFFER) == VR_LARGE_BUFFER &&
+           c->memory_fraction_permille == 0;
 }
 
 bool vr_alloc_conf_verified(const vr_alloc_conf *c)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * The ordered set of free blocks; see order.h for the choice and the invariant.
  *
- * The order itself is PyTorch's BlockComparatorSize (c10/cuda/CUDACachingAllocator.cpp): stream, then size, then address;
- * each stream has a set of its own here. */
+ * The order itself is PyTorch's BlockComparatorSize (c10/cuda/CUDACachingAllocator.cpp): stream, then size,
+ * then address; each stream has a set of its own here. */
 #include "rehearsal/order.h"
 
 #include <string.h>
@@ -39,8 +39,8 @@ void vr_order_reset(vr_order *o)
         pad(o->size, 0, o->room);
 }
 
-/* Two neighbours hold at least VR_LEAF / 2 + 1 entries, so 2 / (VR_LEAF / 2 + 1) leaves an entry suffice; one more for an
- * odd one out, one for a split before its halves are counted. */
+/* Two neighbours hold at least VR_LEAF / 2 + 1 entries, so 2 / (VR_LEAF / 2 + 1) leaves an entry suffice; one
+ * more for an odd one out, one for a split before its halves are counted. */
 static uint64_t leaves_for(uint64_t entries)
 {
     return entries / (VR_LEAF / 4) + 2;
@@ -85,14 +85,16 @@ vram_status vr_order_reserve(vr_order *o, vr_leaves *l, uint64_t entries)
     uint64_t before = o->promised == 0 ? 0 : leaves_for(o->promised);
     uint64_t promised = l->promised - before + leaves_for(entries);
     VR_TRY(reserve_leaves(l, promised));
-    VR_TRY(reserve_directory(o, l->arena, up_to_step((uint32_t)leaves_for(entries)))); /* fits: promised does */
+    VR_TRY(
+        reserve_directory(o, l->arena, up_to_step((uint32_t)leaves_for(entries)))); /* fits: promised does */
     l->promised = promised;
     o->promised = entries;
     return VRAM_OK;
 }
 
-/* Keys are compared without branches: the outcome cannot be predicted here, and a wrong guess costs more than the search.
- * Every STEP-th key is counted first, then the keys of one step; unlike in a binary search no load waits for another. */
+/* Keys are compared without branches: the outcome cannot be predicted here, and a wrong guess costs more than
+ * the search. Every STEP-th key is counted first, then the keys of one step; unlike in a binary search no
+ * load waits for another. */
 static uint32_t count_below(const uint64_t *keys, uint32_t stride, uint32_t n, uint64_t key)
 {
     uint32_t count = 0;
@@ -101,7 +103,8 @@ static uint32_t count_below(const uint64_t *keys, uint32_t stride, uint32_t n, u
     return count;
 }
 
-/* How many sizes lie below `size`. n is a multiple of STEP and not 0; UINT64_MAX stands behind the last of them. */
+/* How many sizes lie below `size`. n is a multiple of STEP and not 0; UINT64_MAX stands behind the last of
+ * them. */
 static uint32_t sizes_below(const uint64_t *sizes, uint32_t n, uint64_t size)
 {
     uint32_t base = 0;
@@ -128,10 +131,10 @@ static uint32_t addresses_below(const uint64_t *addresses, uint32_t n, uint64_t 
     return base + (uint32_t)(addresses[base] < address);
 }
 
-/* How many of n keys lie below (size, address). room: n up to a multiple of STEP. Addresses are looked at only among
- * equal sizes, which saves half the memory. */
-static uint32_t below(const uint64_t *sizes, const uint64_t *addresses, uint32_t n, uint32_t room, uint64_t size,
-                      uint64_t address)
+/* How many of n keys lie below (size, address). room: n up to a multiple of STEP. Addresses are looked at
+ * only among equal sizes, which saves half the memory. */
+static uint32_t below(const uint64_t *sizes, const uint64_t *addresses, uint32_t n, uint32_t room,
+                      uint64_t size, uint64_t address)
 {
     uint32_t low = sizes_below(sizes, room, size);
     if (address == 0 || low >= n || sizes[low] != size || addresses[low] >= address)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
- * Ordered set of blocks by (size, address), the order in which PyTorch keeps its free blocks. Best fit is the first
- * entry not below (size, 0).
+ * Ordered set of blocks by (size, address), the order in which PyTorch keeps its free blocks. Best fit is the
+ * first entry not below (size, 0).
  *
- * Sorted leaves of up to VR_LEAF entries under one sorted directory: two short searches over keys that lie side by side,
- * and a move of a few hundred bytes. Everything is an index, so that copying the arrays copies the set. Neighbouring
- * leaves always hold more than VR_LEAF / 2 entries together; that bounds their number, so room can be made
- * beforehand (vr_order_reserve) and inserting and removing never fail. */
+ * Sorted leaves of up to VR_LEAF entries under one sorted directory: two short searches over keys that lie
+ * side by side, and a move of a few hundred bytes. Everything is an index, so that copying the arrays copies
+ * the set. Neighbouring leaves always hold more than VR_LEAF / 2 entries together; that bounds their number,
+ * so room can be made beforehand (vr_order_reserve) and inserting and removing never fail. */
 #ifndef VR_ORDER_H
 #define VR_ORDER_H
 
@@ -14,7 +14,8 @@
 #define VR_LEAF 32u
 
 typedef struct vr_leaf {
-    uint64_t size[VR_LEAF]; /* UINT64_MAX behind the last, so that a search need not know how many there are */
+    uint64_t
+        size[VR_LEAF]; /* UINT64_MAX behind the last, so that a search need not know how many there are */
     uint64_t address[VR_LEAF];
     uint32_t block[VR_LEAF];
     uint32_t n;
@@ -25,8 +26,8 @@ typedef struct vr_leaf {
 typedef struct vr_leaves {
     vr_arena *arena;
     vr_leaf *leaf;
-    uint32_t n, room; /* ever used; had */
-    uint32_t spare;   /* head of the chain of spare leaves; UINT32_MAX: none */
+    uint32_t n, room;  /* ever used; had */
+    uint32_t spare;    /* head of the chain of spare leaves; UINT32_MAX: none */
     uint64_t promised; /* how many the sets may need at most */
 } vr_leaves;
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Plays a tape on PyTorch's allocator on one device.
  *
- * The device refuses when outside + reserved + what is wanted exceeds what is available; only the allocator can answer that by
- * giving back idle memory. What is taken outside the allocator (context, kernels) is refused at once, as a driver would. */
+ * The device refuses when outside + reserved + what is wanted exceeds what is available; only the allocator
+ * can answer that by giving back idle memory. What is taken outside the allocator (context, kernels) is
+ * refused at once, as a driver would. */
 #include "rehearsal/rehearsal.h"
 
 #include <string.h>
@@ -70,8 +71,8 @@ void vr_player_live(const vr_player *p, vr_live *live)
 
 static vram_status contradicts(const vr_player *p, const char *what)
 {
-    return vr_fail(p->tape->arena->ctx, VRAM_EINTERNAL, T("the tape contradicts itself at event "), U(p->at - 1), T(": "),
-                   T(what));
+    return vr_fail(p->tape->arena->ctx, VRAM_EINTERNAL, T("the tape contradicts itself at event "),
+                   U(p->at - 1), T(": "), T(what));
 }
 
 /* The moment that the tape marks next. */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * A tape played on an allocator on one device: a timeline, a peak, or the request that fails. Bytes everywhere.
+ * A tape played on an allocator on one device: a timeline, a peak, or the request that fails. All in bytes.
  *
- * Three ways of counting, never mixed: `allocated` (live blocks), `reserved` (taken by the allocator), `driver` (reserved and
- * what lies outside the allocator: what nvidia-smi shows for the process). Figures hold after an event. */
+ * Three ways of counting, never mixed: `allocated` (live blocks), `reserved` (taken by the allocator),
+ * `driver` (reserved and what lies outside the allocator: what nvidia-smi shows for the process). Figures
+ * hold after an event. */
 #ifndef VR_REHEARSAL_H
 #define VR_REHEARSAL_H
 
@@ -12,14 +13,17 @@
 /* The device on which a tape is played. */
 typedef struct vr_stage {
     const vr_alloc_conf *alloc; /* NULL: the defaults */
-    uint64_t usable;    /* total that CUDA reports: for the error text, the memory fraction and expandable segments; 0: unknown */
+    /* Total that CUDA reports: for the error text, the memory fraction, expandable segments; 0: unknown */
+    uint64_t usable;
     uint64_t available; /* free before our context exists; UINT64_MAX: no limit */
     uint64_t context, kernels; /* bytes of these items where the tape says "the device's figure" */
-    unsigned activation_permille; /* activation requests are scaled by this, rounded to bytes (1000 or 0: as on the tape) */
+    /* Activation requests are scaled by this and rounded half up to bytes; 1000 or 0: as on the tape */
+    unsigned activation_permille;
 } vr_stage;
 
-/* What is live at one event. items[] holds requested bytes by item; what the tape took outside the allocator is in its item too.
- * ROUNDING is allocated minus requested, IDLE reserved minus allocated, so that the sum over all items is `driver`. */
+/* What is live at one event. items[] holds requested bytes by item; what the tape took outside the allocator
+ * is in its item too. ROUNDING is allocated minus requested, IDLE reserved minus allocated, so that the sum
+ * over all items is `driver`. */
 typedef struct vr_live {
     uint64_t items[VR_ITEM_COUNT];
     uint64_t allocated, reserved, driver;
@@ -41,26 +45,29 @@ typedef struct vr_rehearsal {
         size_t event;
         uint32_t label;     /* of the failing request; 0: none */
         uint64_t requested; /* by the tape, scaled */
-        uint64_t tried;     /* the segment the driver refused, as in the error text; outside the allocator: the bytes themselves */
+        /* The segment the driver refused, as in the error text; outside the allocator the bytes themselves */
+        uint64_t tried;
         uint64_t driver_free; /* what the driver still has: available - outside - reserved */
-        unsigned next_moment; /* vr_moment_id that was being worked towards; VR_MOMENT_COUNT: the tape marks none after it */
-        /* What is live without the failing request, after the allocator gave back what it could: the figures of the error
-         * text. When a memory fraction refused, driver_free may be larger than tried. */
+        /* vr_moment_id that was being worked towards; VR_MOMENT_COUNT: the tape marks none after it */
+        unsigned next_moment;
+        /* What is live without the failing request, after the allocator gave back what it could: the figures
+         * of the error text. When a memory fraction refused, driver_free may be larger than tried. */
         vr_live live;
-        uint64_t loaded_bytes; /* weights live then */
+        uint64_t loaded_bytes; /* weights live then, as requested */
     } failure; /* all 0 unless failed */
     uint64_t n_retries; /* times that the allocator gave back everything idle because the driver refused */
     uint64_t n_events;  /* played, the failing one included */
 } vr_rehearsal;
 
-/* scratch is reset by this function (it must not hold the tape); *out holds no pointer into it. VRAM_OK also when the tape fails on the device (failed);
- * the tape's own status when it is not VRAM_OK; VRAM_ENOMEM; VRAM_EINTERNAL for a tape that contradicts itself;
- * VRAM_ESETTING for a memory fraction on a device of unknown size. */
+/* scratch is reset by this function (it must not hold the tape); *out holds no pointer into it. VRAM_OK also
+ * when the tape fails on the device (failed); the tape's own status when it is not VRAM_OK; VRAM_ENOMEM;
+ * VRAM_EINTERNAL for a tape that contradicts itself; VRAM_ESETTING for a memory fraction on a device of
+ * unknown size. */
 vram_status vr_rehearse(vr_rehearsal *out, const vr_tape *tape, const vr_stage *stage, vr_arena *scratch);
 
 /* The same, one event at a time: for tests and for those who want every step. */
 typedef struct vr_player vr_player;
-/* *player lies in the arena, which is not reset, and borrows tape and stage. *out is filled as the player goes on. */
+/* *player lies in the arena, which is not reset, and borrows the tape. *out is filled as it goes on. */
 vram_status vr_player_new(vr_player **player, vr_rehearsal *out, const vr_tape *tape, const vr_stage *stage,
                           vr_arena *arena);
 /* Plays the next event; *more false: the tape has ended or failed. */

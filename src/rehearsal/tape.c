@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Writing a tape, and the names of categories, items and moments. Failures are sticky, so that an engine writes a whole pass
- * without looking and asks once at the end. */
+ * Writing a tape, and the names of categories, items and moments. Failures are sticky, so that an engine
+ * writes a whole pass without looking and asks once at the end. */
 #include "rehearsal/tape.h"
 
 const char *vr_category_json(vr_category c)
@@ -140,7 +140,8 @@ static bool take_number(vr_tape *t, uint32_t *number)
     return true;
 }
 
-uint32_t vr_tape_alloc_on(vr_tape *t, uint64_t bytes, vr_item item, uint32_t label, uint8_t stream, uint8_t pool)
+uint32_t vr_tape_alloc_on(vr_tape *t, uint64_t bytes, vr_item item, uint32_t label, uint8_t stream,
+                          uint8_t pool)
 {
     uint32_t number;
     if (t->status != VRAM_OK || !take_number(t, &number))
@@ -167,8 +168,8 @@ void vr_tape_release(vr_tape *t, uint32_t block)
     if (t->status != VRAM_OK)
         return;
     if (block >= t->n_blocks || !t->held[block]) {
-        t->status = vr_fail(t->arena->ctx, VRAM_EINTERNAL, T("block "), U(block), T(" is released but not held, event "),
-                            U(t->n));
+        t->status = vr_fail(t->arena->ctx, VRAM_EINTERNAL, T("block "), U(block),
+                            T(" is released but not held, event "), U(t->n));
         return;
     }
     uint32_t *spare = room_for_one(t, t->spare, t->n_spare, &t->spare_room, sizeof(*spare));

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
- * A tape: the ordered events of one memory. An engine writes it, a rehearsal plays it. Bytes everywhere; what a request
- * becomes (rounding, segments) is the allocator's business, a tape says only what was asked for. */
+ * A tape: the ordered events of one memory. An engine writes it, a rehearsal plays it. Bytes everywhere; what
+ * a request becomes (rounding, segments) is the allocator's business, a tape says only what was asked for. */
 #ifndef VR_TAPE_H
 #define VR_TAPE_H
 
 #include "base/base.h"
 
-/* The six categories of the ledger, in the order in which every report shows them: name in JSON, name on the screen */
+/* The six categories of the ledger, in the order of every report: name in JSON, name on the screen */
 #define VR_CATEGORIES(X)                              \
     X(WEIGHTS, "weights", "weights")                  \
     X(GRADIENTS, "gradients", "gradients")            \
@@ -73,10 +73,10 @@ typedef enum vr_moment_id {
 const char *vr_moment_name(vr_moment_id m);
 
 typedef enum vr_event_kind {
-    VR_EV_ALLOC,       /* bytes requested from the allocator as `block`; 0 bytes: a block that takes no memory */
+    VR_EV_ALLOC,       /* bytes requested from the allocator as `block`; 0: a block that takes no memory */
     VR_EV_RELEASE,     /* `block` given back to the allocator */
-    VR_EV_OUTSIDE,     /* bytes taken outside the allocator, for good; bytes 0: the device's figure for the item, which only
-                        * CONTEXT and KERNELS have */
+    VR_EV_OUTSIDE,     /* bytes taken outside the allocator, for good; bytes 0: the device's figure for the
+                        * item, which only CONTEXT and KERNELS have */
     VR_EV_EMPTY_CACHE, /* whole free segments go back to the driver */
     VR_EV_MARK         /* bytes holds a vr_moment_id; a moment that is marked again has its later figures */
 } vr_event_kind;
@@ -89,7 +89,7 @@ typedef struct vr_event {
     uint64_t bytes;
 } vr_event;
 
-/* Everything it points to lies in the arena, but for the labels' bytes, which are the engine's. Read-only for others. */
+/* All it points to lies in the arena, but for the labels' bytes, which are the engine's. */
 typedef struct vr_tape {
     vr_arena *arena;
     vr_event *events;
@@ -102,7 +102,7 @@ typedef struct vr_tape {
     vr_str *labels; /* [0] is empty */
     size_t n_labels, labels_room;
     size_t limit; /* most events, and most labels; beyond: VRAM_ELIMIT */
-    vram_status status; /* sticky: the first failure, its text in the context; what is written after it is dropped */
+    vram_status status; /* sticky: the first failure, its text in the context; what follows it is dropped */
 } vr_tape;
 
 #define VR_TAPE_LIMIT ((size_t)1 << 24)
@@ -114,7 +114,8 @@ uint32_t vr_tape_label(vr_tape *t, vr_str label);
 /* Returns the block's number; after a failure anything goes, and t->status tells at the end. */
 uint32_t vr_tape_alloc(vr_tape *t, uint64_t bytes, vr_item item, uint32_t label);
 /* The same on a stream, or in the private pool of CUDA graphs. */
-uint32_t vr_tape_alloc_on(vr_tape *t, uint64_t bytes, vr_item item, uint32_t label, uint8_t stream, uint8_t pool);
+uint32_t vr_tape_alloc_on(vr_tape *t, uint64_t bytes, vr_item item, uint32_t label, uint8_t stream,
+                          uint8_t pool);
 /* A block that is not held is a mistake of the engine: VRAM_EINTERNAL, sticky. */
 void vr_tape_release(vr_tape *t, uint32_t block);
 void vr_tape_outside(vr_tape *t, vr_item item, uint64_t bytes);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * PyTorch's caching allocator: requests served from idle blocks, releases, and the state that recorded runs start from.
+ * PyTorch's caching allocator: requests served from idle blocks, releases, and the state that recorded runs
+ * start from.
  *
- * Source of truth: malloc, get_free_block, should_split, alloc_found_block, free_block and try_merge_blocks in
- * c10/cuda/CUDACachingAllocator.cpp. What happens when no idle block serves is in torch_space.c. */
+ * Source of truth: malloc, get_free_block, should_split, alloc_found_block, free_block and try_merge_blocks
+ * in c10/cuda/CUDACachingAllocator.cpp. What happens when no idle block serves is in torch_space.c. */
 #include "rehearsal/torch.h"
 
 #include <string.h>
@@ -234,8 +235,8 @@ bool vr_torch_address(vr_allocator *a, uint64_t bytes, uint64_t multiple, uint64
 
 /* ---- requests ---- */
 
-/* With expandable segments a block that borders unmapped space counts as large as it can grow, so that ordinary fits are taken
- * first: passes on to the next block while that one reaches less far. */
+/* With expandable segments a block that borders unmapped space counts as large as it can grow, so that
+ * ordinary fits are taken first: passes on to the next block while that one reaches less far. */
 static void skip_growing(const vr_allocator *a, const vr_group *g, vr_place *p)
 {
     vr_place next = *p;
@@ -296,8 +297,8 @@ static void hand_out(vr_allocator *a, uint32_t block, uint64_t requested)
     a->stats.requested += requested;
 }
 
-vram_status vr_allocator_alloc(vr_allocator *a, uint64_t bytes, unsigned stream, unsigned pool, uint32_t *block,
-                               uint64_t *tried)
+vram_status vr_allocator_alloc(vr_allocator *a, uint64_t bytes, unsigned stream, unsigned pool,
+                               uint32_t *block, uint64_t *tried)
 {
     *block = VR_NO_BLOCK;
     *tried = 0;
@@ -361,7 +362,7 @@ static void settle(vr_allocator *a, const vr_alloc_conf *conf, const vr_driver *
         a->divisions[i] = c->roundup_divisions[i];
         a->roundup = a->roundup || a->divisions[i] > 1;
     }
-    /* In double, as setMemoryFraction and garbage_collect_cached_blocks compute it, to be right to the byte */
+    /* In double, as setMemoryFraction and garbage_collect_cached_blocks do, to be right to the byte */
     bool limited = c->memory_fraction_permille != 0 && a->driver.total != 0;
     double fraction = c->memory_fraction_permille / 1000.0, threshold = c->gc_threshold_permille / 1000.0;
     a->allowed = limited ? (uint64_t)(fraction * (double)a->driver.total) : UINT64_MAX;
@@ -369,7 +370,8 @@ static void settle(vr_allocator *a, const vr_alloc_conf *conf, const vr_driver *
     a->gc_from = a->gc ? (uint64_t)(threshold * (double)a->allowed) : UINT64_MAX;
 }
 
-vram_status vr_allocator_new(vr_allocator **out, vr_arena *arena, const vr_alloc_conf *conf, const vr_driver *driver)
+vram_status vr_allocator_new(vr_allocator **out, vr_arena *arena, const vr_alloc_conf *conf,
+                             const vr_driver *driver)
 {
     vr_allocator *a = VR_NEW(arena, vr_allocator);
     if (a == NULL)
@@ -438,13 +440,13 @@ bool vr_allocator_each(const vr_allocator *a, uint32_t *cursor, vr_alloc_block *
 
 /* ---- a known state ---- */
 
-vram_status vr_allocator_add_segment(vr_allocator *a, uint64_t address, uint64_t bytes, bool small, unsigned stream,
-                                     uint32_t *first_block)
+vram_status vr_allocator_add_segment(vr_allocator *a, uint64_t address, uint64_t bytes, bool small,
+                                     unsigned stream, uint32_t *first_block)
 {
     uint64_t end, reserved;
     if (bytes == 0 || !vr_add(address, bytes, &end) || !vr_add(a->stats.reserved, bytes, &reserved))
-        return vr_fail(a->arena->ctx, VRAM_EFORMAT, T("a recorded segment of "), U(bytes), T(" bytes at "), U(address),
-                       T(" is not possible"));
+        return vr_fail(a->arena->ctx, VRAM_EFORMAT, T("a recorded segment of "), U(bytes), T(" bytes at "),
+                       U(address), T(" is not possible"));
     uint32_t group;
     VR_TRY(find_group(a, 0, stream, small, &group));
     VR_TRY(vr_torch_room(a, group, 1));
@@ -461,9 +463,10 @@ vram_status vr_allocator_cut(vr_allocator *a, uint32_t block, uint64_t bytes, ui
                              uint32_t *rest)
 {
     *rest = VR_NO_BLOCK;
-    if (block >= a->n_blocks || a->blocks[block].state != VR_IDLE || bytes == 0 || bytes > a->blocks[block].size ||
-        requested > bytes)
-        return vr_fail(a->arena->ctx, VRAM_EFORMAT, T("a recorded block of "), U(bytes), T(" bytes does not fit there"));
+    if (block >= a->n_blocks || a->blocks[block].state != VR_IDLE || bytes == 0 ||
+        bytes > a->blocks[block].size || requested > bytes)
+        return vr_fail(a->arena->ctx, VRAM_EFORMAT, T("a recorded block of "), U(bytes),
+                       T(" bytes does not fit there"));
     VR_TRY(vr_torch_room(a, a->blocks[block].group, 1));
     vr_torch_unidle(a, block);
     if (bytes < a->blocks[block].size) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * The insides of PyTorch's caching allocator, shared by torch.c (requests and releases), torch_space.c (whole segments)
- * and torch_expand.c (expandable segments). Every link is an index; a copy of the arrays is a copy of the allocator. */
+ * The insides of PyTorch's caching allocator, shared by torch.c (requests and releases), torch_space.c (whole
+ * segments) and torch_expand.c (expandable segments). Every link is an index; a copy of the arrays is a copy
+ * of the allocator. */
 #ifndef VR_TORCH_H
 #define VR_TORCH_H
 
@@ -8,25 +9,25 @@
 #include "rehearsal/order.h"
 
 /* c10/core/AllocatorConfig.h; unchanged from PyTorch 1.10 to 2.15 */
-#define VR_MIN_BLOCK UINT64_C(512)        /* kMinBlockSize */
-#define VR_SMALL_SIZE VR_MIB              /* kSmallSize: the largest request of the small pool */
-#define VR_SMALL_BUFFER (2 * VR_MIB)      /* kSmallBuffer: its segments, and pages when expandable */
-#define VR_LARGE_BUFFER (20 * VR_MIB)     /* kLargeBuffer, large_segment_size_mb */
-#define VR_MIN_LARGE_ALLOC (10 * VR_MIB)  /* kMinLargeAlloc: from here a segment of its own */
-#define VR_ROUND_LARGE (2 * VR_MIB)       /* kRoundLarge */
+#define VR_MIN_BLOCK UINT64_C(512)       /* kMinBlockSize */
+#define VR_SMALL_SIZE VR_MIB             /* kSmallSize: the largest request of the small pool */
+#define VR_SMALL_BUFFER (2 * VR_MIB)     /* kSmallBuffer: its segments, and pages when expandable */
+#define VR_LARGE_BUFFER (20 * VR_MIB)    /* kLargeBuffer, large_segment_size_mb */
+#define VR_MIN_LARGE_ALLOC (10 * VR_MIB) /* kMinLargeAlloc: from here a segment of its own */
+#define VR_ROUND_LARGE (2 * VR_MIB)      /* kRoundLarge */
 
 #define VR_NONE UINT32_MAX
 
 typedef enum vr_block_state {
-    VR_SPARE,   /* a node without a block */
-    VR_IDLE,    /* free, in its group's idle set */
+    VR_SPARE, /* a node without a block */
+    VR_IDLE,  /* free, in its group's idle set */
     VR_LIVE,
     VR_UNMAPPED /* address space without memory behind it, in its group's unmapped set */
 } vr_block_state;
 
 typedef struct vr_block {
     uint64_t address, size, requested;
-    uint64_t searched; /* count of searches when it became idle (gc_count_base) */
+    uint64_t searched;   /* count of searches when it became idle (gc_count_base) */
     uint32_t prev, next; /* neighbours by address in the same segment */
     uint32_t group;
     uint32_t space; /* index of the expandable segment, or VR_NONE */
@@ -37,7 +38,7 @@ typedef struct vr_block {
 /* Blocks that may serve the same requests: one pool, one stream, one size class. */
 typedef struct vr_group {
     vr_order idle;
-    vr_order unmapped; /* by address alone: the size of the key is 0 */
+    vr_order unmapped;       /* by address alone: the size of the key is 0 */
     uint64_t n_blocks, room; /* of any state; certain to fit */
     uint32_t pool, stream;
     bool small;
@@ -76,7 +77,8 @@ struct vr_allocator {
     vr_alloc_stats stats;
 };
 
-/* Room for `count` more blocks of a group; VRAM_ENOMEM leaves everything as it was. May move a->blocks and the sets. */
+/* Room for `count` more blocks of a group; VRAM_ENOMEM leaves everything as it was. May move a->blocks and
+ * the sets. */
 vram_status vr_torch_room(vr_allocator *a, uint32_t group, uint32_t count);
 uint32_t vr_torch_node(vr_allocator *a, uint32_t group); /* a node of a group; room must have been made */
 void vr_torch_drop(vr_allocator *a, uint32_t block);     /* gives a node back */
@@ -86,7 +88,8 @@ void vr_torch_link(vr_allocator *a, uint32_t before, uint32_t block, uint32_t af
 /* Merges an idle or unmapped neighbour, already out of its set, into `block`, which keeps its number. */
 void vr_torch_absorb(vr_allocator *a, uint32_t block, uint32_t neighbour);
 bool vr_torch_granted(const vr_allocator *a, uint64_t bytes); /* the driver gives this much more */
-/* Address of `bytes` of new address space, a multiple of `multiple` when it is ours to choose; false: none is left. */
+/* Address of `bytes` of new address space, a multiple of `multiple` when it is ours to choose; false: none is
+ * left. */
 bool vr_torch_address(vr_allocator *a, uint64_t bytes, uint64_t multiple, uint64_t *address);
 
 /* torch_space.c: what a request does that no idle block can serve. *block VR_NONE: out of device memory. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Expandable segments: address space for more than the whole device is reserved once for a pool and stream, and pages of
- * memory are mapped into it as requests need them: 2 MiB in the small pool, large_segment_size (20 MiB) in the large one.
+ * Expandable segments: address space for more than the whole device is reserved once for a pool and stream,
+ * and pages of memory are mapped into it as requests need them: 2 MiB in the small pool, large_segment_size
+ * (20 MiB) in the large one.
  *
  * Source of truth: find_expandable_block, map_block, try_allocate_expandable_block, unmap_block and
  * release_expandable_segment in c10/cuda/CUDACachingAllocator.cpp. */
@@ -17,7 +18,8 @@ static uint64_t page_size(const vr_allocator *a, const vr_group *g)
 static void add_unmapped(vr_allocator *a, uint32_t block)
 {
     a->blocks[block].state = VR_UNMAPPED;
-    vr_order_insert(&a->groups[a->blocks[block].group].unmapped, &a->leaves, 0, a->blocks[block].address, block);
+    vr_order_insert(&a->groups[a->blocks[block].group].unmapped, &a->leaves, 0, a->blocks[block].address,
+                    block);
 }
 
 static void remove_unmapped(vr_allocator *a, uint32_t block)
@@ -49,7 +51,8 @@ static vram_status take_space_number(vr_allocator *a, uint32_t *space)
         return VRAM_OK;
     }
     if (a->n_spaces == a->spaces_room) {
-        uint32_t room = a->spaces_room < 4 ? 4 : a->spaces_room * 2; /* one for each group and full device: few */
+        uint32_t room =
+            a->spaces_room < 4 ? 4 : a->spaces_room * 2; /* one for each group and full device: few */
         vr_space *spaces = vr_arena_grow(a->arena, a->spaces, a->n_spaces, room, sizeof(*spaces));
         if (spaces == NULL)
             return VRAM_ENOMEM;
@@ -60,7 +63,8 @@ static vram_status take_space_number(vr_allocator *a, uint32_t *space)
     return VRAM_OK;
 }
 
-/* A new reservation, all of it unmapped; *block VR_NONE when no address space is left or the request is larger than any. */
+/* A new reservation, all of it unmapped; *block VR_NONE when no address space is left or the request is
+ * larger than any. */
 static vram_status reserve_space(vr_allocator *a, uint32_t group, uint64_t size, uint32_t *block)
 {
     uint64_t page = page_size(a, &a->groups[group]), total = a->driver.total, bytes, address;
@@ -85,7 +89,8 @@ static vram_status find_space(vr_allocator *a, uint32_t group, uint64_t size, ui
 {
     const vr_group *g = &a->groups[group];
     vr_place p;
-    for (bool more = vr_order_first(&g->unmapped, &p); more; more = vr_order_next(&g->unmapped, &a->leaves, &p)) {
+    for (bool more = vr_order_first(&g->unmapped, &p); more;
+         more = vr_order_next(&g->unmapped, &a->leaves, &p)) {
         *block = vr_order_block(&g->unmapped, &a->leaves, p);
         if (is_idle(a, a->blocks[*block].prev))
             *block = a->blocks[*block].prev;
@@ -95,7 +100,8 @@ static vram_status find_space(vr_allocator *a, uint32_t group, uint64_t size, ui
     return reserve_space(a, group, size, block);
 }
 
-/* Maps the first `size` bytes, in whole pages, of an unmapped block, which becomes idle and merges with idle neighbours. */
+/* Maps the first `size` bytes, in whole pages, of an unmapped block, which becomes idle and merges with idle
+ * neighbours. */
 static bool map(vr_allocator *a, uint32_t block, uint64_t size)
 {
     uint32_t group = a->blocks[block].group;
@@ -141,7 +147,8 @@ vram_status vr_torch_expand(vr_allocator *a, uint32_t group, uint64_t size, uint
         return VRAM_OK;
     if (a->blocks[at].state == VR_UNMAPPED && !map(a, at, least(a->blocks[at].size, size)))
         return VRAM_OK;
-    /* An idle block is followed by an unmapped one as long as it is too small. What was mapped before a refusal stays. */
+    /* An idle block is followed by an unmapped one as long as it is too small. What was mapped before a
+     * refusal stays. */
     while (a->blocks[at].size < size) {
         uint32_t next = a->blocks[at].next;
         if (!map(a, next, least(a->blocks[next].size, size - a->blocks[at].size)))

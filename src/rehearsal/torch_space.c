@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT
- * What PyTorch's caching allocator does when no idle block serves: garbage collection, a new segment, and, when the
- * driver refuses, giving back what is idle and asking again, in this order:
+ * What PyTorch's caching allocator does when no idle block serves: garbage collection, a new segment, and,
+ * when the driver refuses, giving back what is idle and asking again, in this order:
  *
  *   garbage collection, when a threshold and a memory fraction are set
  *   a new segment
- *   the smallest oversize idle block that covers the request, or several from the largest down, when max_split_size is set
- *   all idle memory of the ordinary pool, but not while a CUDA graph is being captured (cudaFree would break it)
+ *   the smallest oversize idle block that covers the request, or several from the largest down, when
+ * max_split_size is set all idle memory of the ordinary pool, but not while a CUDA graph is being captured
+ * (cudaFree would break it)
  *
  * Source of truth: malloc, garbage_collect_cached_blocks, alloc_block, release_available_cached_blocks and
- * release_cached_blocks in c10/cuda/CUDACachingAllocator.cpp; that collection and oversize release pass over expandable
- * segments is pull request 134338. */
+ * release_cached_blocks in c10/cuda/CUDACachingAllocator.cpp; that collection and oversize release pass over
+ * expandable segments is pull request 134338. */
 #include "rehearsal/torch.h"
 
 /* A segment that is one idle block. */
@@ -60,11 +61,11 @@ vram_status vr_torch_give_back(vr_allocator *a)
     return VRAM_OK;
 }
 
-/* One pass of the collection: frees what is at least as old as the mean age. Returns the chain of what stays. */
 typedef struct collection {
     uint64_t total_age, count, freed;
 } collection;
 
+/* One pass: frees what is at least as old as the mean age. Returns the chain of what stays. */
 static uint32_t collect_old(vr_allocator *a, uint32_t head, collection *c)
 {
     double mean = (double)c->total_age / (double)c->count;
@@ -85,8 +86,8 @@ static uint32_t collect_old(vr_allocator *a, uint32_t head, collection *c)
     return kept;
 }
 
-/* garbage_collect_cached_blocks: only whole segments of the large ordinary pool, of all streams. Does not stop at the target, so
- * that it is not called often. */
+/* garbage_collect_cached_blocks: only whole segments of the large ordinary pool, of all streams. Does not
+ * stop at the target, so that it is not called often. */
 static void collect_garbage(vr_allocator *a)
 {
     if (a->stats.reserved <= a->gc_from)

@@ -6,12 +6,12 @@
  */
 #include "report/fit_report.h"
 
-#define ITEM_WIDTH 40
+#define ITEM_WIDTH 41
 
 /* Where lines go on that are too long for the terminal. */
 static size_t hang(const vr_report *r)
 {
-    return r->style->columns >= 76 || !vr_terminal(r) ? ITEM_WIDTH + 15 : 8;
+    return r->style->columns >= 76 || !vr_terminal(r) ? ITEM_WIDTH + 14 : 8;
 }
 
 static void put_figure(vr_report *r, const char *name, const vr_figure *g, size_t indent)
@@ -26,9 +26,9 @@ static void put_figure(vr_report *r, const char *name, const vr_figure *g, size_
     }
     if (g->low != g->bytes || g->high != g->bytes)
         bounds = vr_say(r, T(", "), MIB(g->low), T(" to "), MIB(g->high));
-    vr_right(r, vr_say(r, MIB(g->bytes)), 9);
+    vr_right(r, g->bytes != 0 && g->bytes < VR_MIB / 20 ? "<0.1" : vr_say(r, MIB(g->bytes)), 8);
     vr_put(&r->buf, T(" MiB  "));
-    vr_wrap(r, ITEM_WIDTH + 15, hang(r),
+    vr_wrap(r, ITEM_WIDTH + 14, hang(r),
             vr_say(r, T(vr_basis_screen(g->basis)),
                    T(g->basis != VR_BASIS_SIMULATED ? ""
                      : g->verified                  ? ", verified"
@@ -74,7 +74,7 @@ static void put_figures(vr_report *r, const vram_fit *f)
     }
     vr_put(&r->buf, T("  "));
     vr_left(r, l->partial ? "counted total" : "total", ITEM_WIDTH - 2);
-    vr_right(r, vr_say(r, MIB(l->required)), 9);
+    vr_right(r, vr_say(r, MIB(l->required)), 8);
     vr_put(&r->buf, T(" MiB  = "), GROUPED(l->required), T(" bytes\n"));
 }
 

@@ -151,8 +151,8 @@ static void put_device(vr_json_out *o, const vram_fit *f)
         put_gpu(o, f->device);
     else
         vr_json_kv_null(o, "gpu");
-    vr_json_ledger(o, &f->ledger);
-    vr_json_overhead(o, &f->ledger);
+    vr_json_ledger(o, &f->ledger, NULL);
+    vr_json_overhead(o, &f->ledger, NULL);
     put_moments(o, whole);
     vr_json_kv_u64(o, "peak_allocated_bytes", whole->peak_allocated);
     vr_json_totals(o, &f->ledger);

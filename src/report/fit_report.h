@@ -6,7 +6,7 @@
 #include "ledger/fit.h"
 #include "report/report.h"
 
-#define VR_FIT_INDENT 13 /* where the text beside a heading starts */
+#define VR_FIT_INDENT 9 /* where the text beside a heading starts */
 
 void vr_fit_text(vr_report *r, const vram_fit *f);
 void vr_fit_json(vr_report *r, const vram_fit *f);
@@ -26,9 +26,10 @@ const char *vr_basis_screen(uint8_t basis);
 /* True for a category that the short form leaves out: nothing of it in this mode. */
 bool vr_figure_absent(const vr_figure *figure);
 
-/* A figure of a ledger as members of a JSON object; used by fit and ledger. */
-void vr_json_ledger(vr_json_out *o, const vr_ledger *l);
-void vr_json_overhead(vr_json_out *o, const vr_ledger *l);
+/* A figure of a ledger as members of a JSON object; used by fit and ledger. overhead: what the runtime
+ * overhead is called where it is one figure without items, or NULL. */
+void vr_json_ledger(vr_json_out *o, const vr_ledger *l, const char *overhead);
+void vr_json_overhead(vr_json_out *o, const vr_ledger *l, const char *overhead);
 void vr_json_totals(vr_json_out *o, const vr_ledger *l);
 
 /* "simulated, least certain"; extra (may be NULL) follows. */

@@ -7,20 +7,18 @@
 
 const char *vr_fit_card(vr_report *r, const vram_device *d)
 {
-    const char *name = d->gpu != NULL ? vr_card_name(r, d->gpu->name, d->gpu->marketed_gb)
-                                      : vr_say(r, T("a card of "), T(d->name));
+    const char *name = d->gpu != NULL ? vr_card_name(r, d->gpu->name, d->gpu->marketed_gb) : d->name;
 
     return d->count > 1 ? vr_say(r, U(d->count), T(" x "), T(name)) : name;
 }
 
-/* " (15.20 to 15.41)" when the bounds show at two decimals */
+/* " (15.20 to 16.01)" where the bounds are more than one in a hundred apart */
 static const char *band(vr_report *r, const vr_ledger *l)
 {
-    const char *low = vr_gib(r, l->required_low), *high = vr_gib(r, l->required_high);
-
-    if (vr_str_eq(vr_str_of(low), vr_str_of(high)))
+    if (l->required_high - l->required_low <= l->required / 100)
         return "";
-    return vr_say(r, T(" ("), T(low), T(" to "), T(high), T(")"));
+    return vr_say(r, T(" ("), T(vr_gib(r, l->required_low)), T(" to "), T(vr_gib(r, l->required_high)),
+                  T(")"));
 }
 
 static const char *needs_words(vr_report *r, const vram_fit *f)
@@ -62,7 +60,9 @@ static const char *weights_words(vr_report *r, const vram_fit *f)
 static void put_verdict(vr_report *r, const vram_fit *f)
 {
     const char *head = vr_say(r, T(vr_verdict_screen(f->verdict)), T("  "));
-    const char *reason = f->verdict_reason != NULL ? vr_say(r, T("; "), T(f->verdict_reason)) : "";
+    /* of a tight fit the reason is the band, which stands there already */
+    bool told = f->verdict_reason == NULL || (f->verdict == VRAM_TIGHT && *band(r, &f->ledger) != '\0');
+    const char *reason = told ? "" : vr_say(r, T("; "), T(f->verdict_reason));
 
     vr_para(r, vr_verdict_ink(f->verdict), head, 0,
             vr_say(r, T(needs_words(r, f)), T(vr_dot(r)), T(card_words(r, f)), T(": "), T(room_words(r, f)),
@@ -80,15 +80,26 @@ static const char *weights_note(vr_report *r, const vram_fit *f)
     return vr_say(r, FIXED(w->bytes, VR_GB, 2), T(" GB"));
 }
 
+#define BESIDE_NOTES 65 /* columns of a row on a wide terminal that are not its note */
+
+/* With the formula where it fits the line; a pipe has no end of line. */
+static const char *note_of(vr_report *r, const vram_fit *f, size_t c)
+{
+    size_t columns = r->style->columns;
+    const char *formula = f->ledger.category[c].formula;
+    const char *note = vr_ledger_note(r, &f->ledger, c, formula);
+
+    if (!vr_terminal(r) || vr_utf8_width(vr_str_of(note)) + BESIDE_NOTES <= columns)
+        return note;
+    return vr_ledger_note(r, &f->ledger, c, c == VR_WEIGHTS ? weights_note(r, f) : NULL);
+}
+
 static void put_ledger(vr_report *r, const vram_fit *f)
 {
-    bool wide = r->style->columns >= 120 || !vr_terminal(r);
     const char *notes[VR_CATEGORY_COUNT];
 
-    for (size_t c = 0; c < VR_CATEGORY_COUNT; c++) {
-        const char *extra = c == VR_WEIGHTS ? weights_note(r, f) : NULL;
-        notes[c] = vr_ledger_note(r, &f->ledger, c, wide ? f->ledger.category[c].formula : extra);
-    }
+    for (size_t c = 0; c < VR_CATEGORY_COUNT; c++)
+        notes[c] = note_of(r, f, c);
     vr_ledger_rows(r, &f->ledger, f->device != NULL ? &f->device->available.bytes : NULL,
                    f->device != NULL ? 1 : 0, notes, NULL);
 }
@@ -119,26 +130,25 @@ static const char *failure_phase(vr_report *r, const vram_fit *f)
 }
 
 /* The message up to the figures that people quote; the rest with -v. */
-static const char *message_start(vr_report *r, const char *message)
+static const char *message_words(vr_report *r, const char *message)
 {
     static const char end[] = "is free.";
     size_t at;
 
     if (r->style->verbose || !vr_terminal(r) || !vr_str_find(vr_str_of(message), end, &at))
         return message;
-    return vr_say(r, S(((vr_str){ message, at + sizeof end - 1 })), T(" ..."));
+    return vr_say(r, T("\""), S(((vr_str){ message, at + sizeof end - 1 })), T(" ...\""));
 }
 
 /* What lacks, and that the size in the message is not it. */
 static const char *lack_words(vr_report *r, const vram_fit *f)
 {
-    const char *last =
-        vr_say(r, T("; "), BYTES(f->run.failure.tried), T(" is only the last piece asked for"));
+    const char *last = vr_say(r, T("; "), BYTES(f->run.failure.tried), T(" is only the last piece"));
 
     if (f->weights_over_usable == 0)
         return vr_say(r, T("at least "), T(vr_gib(r, f->short_bytes)), T(" GiB"), T(last));
-    return vr_say(r, T("the weights alone are "), T(vr_gib(r, f->weights_over_usable)), T(" GiB ("),
-                  FIXED(f->weights_over_usable, VR_GB, 2), T(" GB) over the card"), T(last));
+    return vr_say(r, T(vr_gib(r, f->weights_over_usable)), T(" GiB ("),
+                  FIXED(f->weights_over_usable, VR_GB, 2), T(" GB) in weights alone"), T(last));
 }
 
 static void put_failure(vr_report *r, const vram_fit *f)
@@ -148,11 +158,10 @@ static void put_failure(vr_report *r, const vram_fit *f)
     if (!f->run.failed)
         return;
     phase = vr_say(r, T(failure_phase(r, f)), T(failure_label(r, f)));
-    vr_para(r, VR_INK_BOLD, "how it dies", VR_FIT_INDENT, phase);
+    vr_para(r, VR_INK_BOLD, f->verdict == VRAM_TIGHT ? "may die" : "dies", VR_FIT_INDENT, phase);
     if (f->message != NULL)
-        vr_para(r, VR_INK_PLAIN, vr_terminal(r) ? "" : "error text", VR_FIT_INDENT,
-                vr_say(r, T("\""), T(message_start(r, f->message)), T("\"")));
-    vr_para(r, VR_INK_BOLD, "what lacks", VR_FIT_INDENT, lack_words(r, f));
+        vr_para(r, VR_INK_PLAIN, vr_terminal(r) ? "" : "error", VR_FIT_INDENT, message_words(r, f->message));
+    vr_para(r, VR_INK_BOLD, "lacks", VR_FIT_INDENT, lack_words(r, f));
 }
 
 /* ---- without a card ---- */
@@ -163,7 +172,8 @@ static const char *card_list(vr_report *r, const vram_fit *f, vram_verdict v, si
     size_t n = 0;
 
     for (size_t i = 0; i < f->n_cards; i++) {
-        const struct vr_card *c = &f->cards[i];
+        /* the cards near the edge first: the smallest that fit, the largest that do not */
+        const struct vr_card *c = &f->cards[v == VRAM_DOES_NOT_FIT ? f->n_cards - 1 - i : i];
         if (c->verdict != v)
             continue;
         if (++n > most)

@@ -38,10 +38,10 @@ static void put_card(vr_report *r, const vr_gpu *g, size_t width)
     vr_right(r, g->marketed_gb != 0 ? vr_say(r, U(g->marketed_gb)) : "-", 8);
     put_gib(r, g->smi_total_bytes, 12);
     vr_ink_on(r, VR_INK_BOLD);
-    put_gib(r, usable.bytes, 9);
+    put_gib(r, usable.bytes, 8);
     vr_ink_off(r, VR_INK_BOLD);
     vr_put(&r->buf, T(derived(&usable) ? " ~ " : "   "));
-    vr_wrap(r, width + 32, width + 32, g->name);
+    vr_wrap(r, width + 31, width + 31, g->name);
 }
 
 static const char *range_words(vr_report *r, const vr_range *x, uint64_t unit, unsigned places)
@@ -85,7 +85,7 @@ void vr_gpus_text(vr_report *r, const vr_gpu *const *cards, size_t n)
 
     vr_ink_on(r, VR_INK_BOLD);
     vr_left(r, "id", width);
-    vr_put(&r->buf, T("  box GB  nvidia-smi   usable   name"));
+    vr_put(&r->buf, T("  box GB  nvidia-smi  usable   name"));
     vr_ink_off(r, VR_INK_BOLD);
     vr_put(&r->buf, T("\n"));
     for (size_t i = 0; i < n; i++) {

@@ -5,18 +5,24 @@
  */
 #include "report/fit_report.h"
 
-static void put_items(vr_json_out *o, const vr_ledger *l, vr_category c)
+static void put_item(vr_json_out *o, const char *name, const vr_figure *g)
+{
+    vr_json_open(o, '{');
+    vr_json_kv_text(o, "item", name);
+    vr_json_kv_u64(o, "bytes", g->bytes);
+    vr_json_kv_text(o, "basis", vr_basis_name((vr_basis)g->basis));
+    vr_json_close(o, '}');
+}
+
+/* whole: what a category is called that was never taken apart; NULL: it has its items. */
+static void put_items(vr_json_out *o, const vr_ledger *l, vr_category c, const char *whole)
 {
     vr_json_open(o, '[');
-    for (size_t i = 0; i < VR_ITEM_COUNT; i++) {
-        if (vr_item_category((vr_item)i) != c || !l->item[i].counted)
-            continue;
-        vr_json_open(o, '{');
-        vr_json_kv_text(o, "item", vr_item_json((vr_item)i));
-        vr_json_kv_u64(o, "bytes", l->item[i].bytes);
-        vr_json_kv_text(o, "basis", vr_basis_name((vr_basis)l->item[i].basis));
-        vr_json_close(o, '}');
-    }
+    for (size_t i = 0; i < VR_ITEM_COUNT; i++)
+        if (vr_item_category((vr_item)i) == c && l->item[i].counted)
+            put_item(o, vr_item_json((vr_item)i), &l->item[i]);
+    if (whole != NULL && l->category[c].counted)
+        put_item(o, whole, &l->category[c]);
     vr_json_close(o, ']');
 }
 
@@ -37,7 +43,7 @@ static void put_bounds(vr_json_out *o, const vr_figure *g)
     vr_json_kv_text(o, "formula", g->formula);
 }
 
-void vr_json_ledger(vr_json_out *o, const vr_ledger *l)
+void vr_json_ledger(vr_json_out *o, const vr_ledger *l, const char *overhead)
 {
     vr_json_key(o, "ledger");
     vr_json_open(o, '{');
@@ -46,16 +52,16 @@ void vr_json_ledger(vr_json_out *o, const vr_ledger *l)
         vr_json_open(o, '{');
         put_bounds(o, &l->category[c]);
         vr_json_key(o, "items");
-        put_items(o, l, (vr_category)c);
+        put_items(o, l, (vr_category)c, c == VR_OVERHEAD ? overhead : NULL);
         vr_json_close(o, '}');
     }
     vr_json_close(o, '}');
 }
 
-void vr_json_overhead(vr_json_out *o, const vr_ledger *l)
+void vr_json_overhead(vr_json_out *o, const vr_ledger *l, const char *overhead)
 {
     vr_json_key(o, "overhead");
-    put_items(o, l, VR_OVERHEAD);
+    put_items(o, l, VR_OVERHEAD, overhead);
 }
 
 void vr_json_totals(vr_json_out *o, const vr_ledger *l)

@@ -16,7 +16,7 @@ const char *vr_basis_screen(uint8_t basis)
         [VR_BASIS_EXACT] = "exact",
         [VR_BASIS_SIMULATED] = "simulated",
         [VR_BASIS_FORMULA] = "by formula",
-        [VR_BASIS_TABLE] = "from the table",
+        [VR_BASIS_TABLE] = "looked up",
         [VR_BASIS_MEASURED] = "measured",
         [VR_BASIS_ASSUMED] = "assumed",
         [VR_BASIS_NOT_COUNTED] = "not counted",
@@ -37,7 +37,7 @@ const char *vr_ledger_note(vr_report *r, const vr_ledger *l, size_t c, const cha
 
     if (extra == NULL)
         return vr_say(r, T(basis), T(mark));
-    return vr_say(r, T(basis), T(mark), T(", "), T(extra));
+    return vr_say(r, T(basis), T(mark), T("; "), T(extra));
 }
 
 static void put_row(vr_report *r, const vr_ledger *l, size_t c, const vr_scale *s, uint64_t begin,
@@ -78,7 +78,7 @@ static size_t bar_room(const vr_report *r, size_t note)
 static size_t notes_most(const vr_report *r)
 {
     size_t columns = r->style->columns, taken = 2 + NAME_WIDTH + GIB_WIDTH + 6 + 2 + BAR_LEAST;
-    size_t half = columns / 2, rest = columns > taken + NOTE_WIDTH ? columns - taken : NOTE_WIDTH;
+    size_t half = columns * 11 / 20, rest = columns > taken + NOTE_WIDTH ? columns - taken : NOTE_WIDTH;
 
     return rest < half || columns < 100 ? rest : half;
 }

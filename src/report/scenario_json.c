@@ -6,6 +6,30 @@
  */
 #include "report/scenario_report.h"
 
+/* Numbers as numbers: settings keep them as they were typed. */
+static void put_value(vr_json_out *o, const char *text)
+{
+    uint64_t value, scale;
+    unsigned places = 0;
+
+    if (!vr_parse_decimal(vr_str_of(text), &value, &scale)) {
+        vr_json_put_text(o, text);
+        return;
+    }
+    for (uint64_t s = scale; s >= 10; s /= 10)
+        places++;
+    vr_json_put_fixed(o, value, scale, places);
+}
+
+/* Always a list, also of one. */
+static void put_sizes(vr_json_out *o, const vr_scenario_result *x)
+{
+    vr_json_open(o, '[');
+    for (size_t i = 0; i < x->n_cards; i++)
+        vr_json_put_fixed(o, x->cards[i].bytes, VR_GIB, 3);
+    vr_json_close(o, ']');
+}
+
 static void put_settings(vr_json_out *o, const vr_scenario_result *x)
 {
     vr_json_key(o, "workload");
@@ -14,7 +38,11 @@ static void put_settings(vr_json_out *o, const vr_scenario_result *x)
         const vr_scenario_setting *g = &x->settings[i];
         vr_json_key(o, vr_number_key(g->number));
         vr_json_open(o, '{');
-        vr_json_kv_text(o, "value", g->value);
+        vr_json_key(o, "value");
+        if (g->number == VR_NUM_GPU_MEMORY_GIB)
+            put_sizes(o, x);
+        else
+            put_value(o, g->value);
         vr_json_kv_text(o, "set_by", vr_set_by_name(g->set_by));
         vr_json_close(o, '}');
     }
@@ -93,8 +121,8 @@ static void put_device(vr_json_out *o, vr_report *r, const vr_scenario_result *x
         put_gpu(o, r, c);
     else
         vr_json_kv_null(o, "gpu");
-    vr_json_ledger(o, &x->ledger);
-    vr_json_overhead(o, &x->ledger);
+    vr_json_ledger(o, &x->ledger, "share_of_weights");
+    vr_json_overhead(o, &x->ledger, "share_of_weights");
     vr_json_key(o, "moments");
     vr_json_open(o, '[');
     vr_json_close(o, ']');

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * A source in memory for the tests of this folder: files whose heads are made here and whose data is a hole, and
- * the ways in which their bytes can reach the library. */
+ * A source in memory for the tests of this folder: files whose heads are made here and whose data is a hole,
+ * and the ways in which their bytes can reach the library. */
 #ifndef VR_TEST_SOURCE_H
 #define VR_TEST_SOURCE_H
 
@@ -251,16 +251,17 @@ static inline void show_error(const world *w)
 }
 
 /* offset UINT64_MAX: none is expected. */
-static inline void expect_error(const world *w, vram_status got, vram_status code, const char *file, uint64_t offset,
-                                const char *text)
+static inline void expect_error(const world *w, vram_status got, vram_status code, const char *file,
+                                uint64_t offset, const char *text)
 {
     const vram_error *e = vram_last_error(w->ctx);
     bool right = got == code && e->code == code && e->has_offset == (offset != UINT64_MAX) &&
-                 (!e->has_offset || e->offset == offset) && strstr(e->text, text) != NULL && e->file != NULL &&
-                 strcmp(e->file, file) == 0;
+                 (!e->has_offset || e->offset == offset) && strstr(e->text, text) != NULL &&
+                 e->file != NULL && strcmp(e->file, file) == 0;
     if (!right) {
         show_error(w);
-        fail_msg("expected error %d, file %s, offset %llu: %s", (int)code, file, (unsigned long long)offset, text);
+        fail_msg("expected error %d, file %s, offset %llu: %s", (int)code, file, (unsigned long long)offset,
+                 text);
     }
 }
 

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: MIT
- * The steps: what is asked when, which files count, and that the order and the size of the answers do not matter. */
+ * The steps: what is asked when, which files count, and that the order and the size of the answers do not
+ * matter. */
 #include "source.h"
 
 /* Two bytes a tensor. */
-#define TENSOR(name, begin, end) \
+#define TENSOR(name, begin, end)                                                                             \
     "\"" name "\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[" begin "," end "]}"
 #define HEADER_AB "{" TENSOR("a", "0", "2") "," TENSOR("b", "2", "4") "}"
 #define HEADER_C "{" TENSOR("c", "0", "2") "}"
 #define FIRST "model-00001-of-00002.safetensors"
 #define SECOND "model-00002-of-00002.safetensors"
 #define INDEX "model.safetensors.index.json"
-#define INDEX_ABC                                                                                                     \
-    "{\"metadata\":{\"total_size\":6},\"weight_map\":{\"a\":\"" FIRST "\",\"b\":\"" FIRST "\",\"c\":\"" SECOND "\"}}"
+#define INDEX_ABC                                                                                            \
+    "{\"metadata\":{\"total_size\":6},\"weight_map\":{\"a\":\"" FIRST "\",\"b\":\"" FIRST                    \
+    "\",\"c\":\"" SECOND "\"}}"
 
 static world *sharded(const char *index)
 {
@@ -159,8 +161,8 @@ static void test_index_refused(void **state)
           "places tensor d in " FIRST ", which does not have it" },
         { "{\"weight_map\":{\"a\":\"" FIRST "\",@\"a\":\"" FIRST "\",\"c\":\"" SECOND "\"}}", VRAM_EFORMAT,
           "names tensor a twice" },
-        { "{\"weight_map\":{\"a\":\"" FIRST "\",@\"c\":\"gone.safetensors\",\"x\":\"" SECOND "\"}}", VRAM_EFORMAT,
-          "places tensor c in gone.safetensors, but it is in " SECOND },
+        { "{\"weight_map\":{\"a\":\"" FIRST "\",@\"c\":\"gone.safetensors\",\"x\":\"" SECOND "\"}}",
+          VRAM_EFORMAT, "places tensor c in gone.safetensors, but it is in " SECOND },
         { "{\"weight_map\":{\"x\":\"gone.safetensors\",@\"x\":\"gone.safetensors\"}}", VRAM_EFORMAT,
           "names tensor x twice" },
     };
@@ -184,14 +186,14 @@ static void test_index_warns(void **state)
         const char *index, *file, *text;
         uint64_t promised;
     } rows[] = {
-        { "{\"metadata\":{\"total_size\":7},\"weight_map\":{\"a\":\"" FIRST "\",\"b\":\"" FIRST "\",\"c\":\"" SECOND
-          "\"}}",
+        { "{\"metadata\":{\"total_size\":7},\"weight_map\":{\"a\":\"" FIRST "\",\"b\":\"" FIRST
+          "\",\"c\":\"" SECOND "\"}}",
           INDEX, "total_size says 7 bytes, the headers have 6", 7 },
-        { "{\"metadata\":{\"total_size\":5.5},\"weight_map\":{\"a\":\"" FIRST "\",\"b\":\"" FIRST "\",\"c\":\"" SECOND
-          "\"}}",
+        { "{\"metadata\":{\"total_size\":5.5},\"weight_map\":{\"a\":\"" FIRST "\",\"b\":\"" FIRST
+          "\",\"c\":\"" SECOND "\"}}",
           INDEX, "not a whole number of bytes: 5.5", 0 },
-        { "{\"metadata\":{\"total_size\":6.0},\"weight_map\":{\"a\":\"" FIRST "\",\"c\":\"" SECOND "\"}}", FIRST,
-          "1 tensor is in the files but not in the index, first b", 6 },
+        { "{\"metadata\":{\"total_size\":6.0},\"weight_map\":{\"a\":\"" FIRST "\",\"c\":\"" SECOND "\"}}",
+          FIRST, "1 tensor is in the files but not in the index, first b", 6 },
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         world *w = sharded(rows[i].index);
@@ -211,7 +213,8 @@ static void test_odd_indexes(void **state)
         /* no metadata, metadata of another kind, other members, escapes, white space */
         "{\"weight_map\":{\"a\":\"" FIRST "\",\"b\":\"" FIRST "\",\"c\":\"" SECOND "\"}}",
         "{\"metadata\":null,\"weight_map\":{\"a\":\"" FIRST "\",\"b\":\"" FIRST "\",\"c\":\"" SECOND "\"}}",
-        "{\"x\":[{\"weight_map\":{}}],\"weight_map\":{\"a\":\"" FIRST "\",\"b\":\"" FIRST "\",\"c\":\"" SECOND "\"}}",
+        "{\"x\":[{\"weight_map\":{}}],\"weight_map\":{\"a\":\"" FIRST "\",\"b\":\"" FIRST "\",\"c\":\"" SECOND
+        "\"}}",
         "{ \"weight_map\" : { \"\\u0061\" : \"\\u006dodel-00001-of-00002.safetensors\" ,\n\"b\":\"" FIRST
         "\",\"c\":\"" SECOND "\"} }",
     };
@@ -271,8 +274,9 @@ static void test_missing_by_number(void **state)
     add_header(w, "extra-0001-of-0003.safetensors", "{" TENSOR("y", "0", "2") "}", 2); /* not such a number */
     expect_ok(w, read_world(w, FEED_MOST));
     static const char *const names[] = {
-        "extra-0001-of-0003.safetensors",   "model-00001-of-00004.safetensors", "model-00002-of-00004.safetensors",
-        "model-00003-of-00004.safetensors", "model-00004-of-00004.safetensors", "other-00001-of-00002.safetensors",
+        "extra-0001-of-0003.safetensors",   "model-00001-of-00004.safetensors",
+        "model-00002-of-00004.safetensors", "model-00003-of-00004.safetensors",
+        "model-00004-of-00004.safetensors", "other-00001-of-00002.safetensors",
         "other-00002-of-00002.safetensors",
     };
     assert_int_equal(w->ck->n_files, 7);
@@ -302,7 +306,8 @@ static void test_many_missing(void **state)
     w = new_world();
     add_header(w, "model-00001-of-99999.safetensors", HEADER_AB, 4);
     add_header(w, "model-00001-of-99998.safetensors", HEADER_C, 2);
-    expect_error(w, read_world(w, FEED_MOST), VRAM_ELIMIT, "the checkpoint", UINT64_MAX, "over 100,000 weight files");
+    expect_error(w, read_world(w, FEED_MOST), VRAM_ELIMIT, "the checkpoint", UINT64_MAX,
+                 "over 100,000 weight files");
     end_world(w);
 }
 
@@ -366,12 +371,14 @@ static void test_no_weights(void **state)
     for (size_t i = 0; i < 3; i++) {
         world *w = new_world();
         add_text(w, rows[i].file, "{}");
-        expect_error(w, read_world(w, FEED_MOST), VRAM_EUNSUPPORTED, "the checkpoint", UINT64_MAX, "no weight files");
+        expect_error(w, read_world(w, FEED_MOST), VRAM_EUNSUPPORTED, "the checkpoint", UINT64_MAX,
+                     "no weight files");
         assert_non_null(strstr(vram_last_error(w->ctx)->hint, rows[i].hint));
         end_world(w);
     }
     world *w = new_world();
-    expect_error(w, read_world(w, FEED_MOST), VRAM_EUNSUPPORTED, "the checkpoint", UINT64_MAX, "no weight files");
+    expect_error(w, read_world(w, FEED_MOST), VRAM_EUNSUPPORTED, "the checkpoint", UINT64_MAX,
+                 "no weight files");
     end_world(w);
 }
 
@@ -422,7 +429,8 @@ static void test_config(void **state)
     w = new_world();
     add_header(w, "model.safetensors", HEADER_AB, 4);
     add_bytes(w, INDEX, "", 0, UINT64_C(268435457));
-    expect_error(w, read_world(w, FEED_MOST), VRAM_ELIMIT, INDEX, UINT64_MAX, "over the limit of 268,435,456");
+    expect_error(w, read_world(w, FEED_MOST), VRAM_ELIMIT, INDEX, UINT64_MAX,
+                 "over the limit of 268,435,456");
     end_world(w);
 }
 
@@ -435,7 +443,8 @@ static void test_misuse(void **state)
     open_world(w);
     assert_int_equal(vram_open(&w->ctx, hook_alloc, &w->memory), VRAM_OK);
     assert_int_equal(vram_checkpoint_new(&w->ck, w->ctx, "x"), VRAM_OK);
-    assert_int_equal(vram_checkpoint_supply(w->ck, FIRST, 0, "x", 1), VRAM_EINTERNAL); /* before the listing */
+    assert_int_equal(vram_checkpoint_supply(w->ck, FIRST, 0, "x", 1),
+                     VRAM_EINTERNAL); /* before the listing */
     assert_int_equal(list_files(w), VRAM_OK);
     assert_int_equal(vram_checkpoint_add_file(w->ck, "late.safetensors", 1), VRAM_EINTERNAL);
     assert_int_equal(vram_checkpoint_listed(w->ck), VRAM_EINTERNAL);
@@ -524,16 +533,18 @@ static world *make_sharded(void)
     return sharded(INDEX_ABC);
 }
 
-/* Missing files, warnings, escapes, a header to join and one to sort: as many different allocations as can be had. */
+/* Missing files, warnings, escapes, a header to join and one to sort: as many different allocations as can be
+ * had. */
 static world *make_varied(void)
 {
     world *w = new_world();
     add_header(w, FIRST, "{" TENSOR("b", "2", "4") "," TENSOR("\\u0061", "0", "2") "}", 4);
     add_header(w, "model.safetensors", HEADER_C, 2);
     add_header(w, "consolidated.safetensors", HEADER_C, 2);
-    add_text(w, INDEX,
-             "{\"metadata\":{\"total_size\":0.5},\"weight_map\":{\"a\":\"\\u006dodel-00001-of-00002.safetensors\","
-             "\"c\":\"" SECOND "\",\"d\":\"gone.safetensors\"}}");
+    add_text(
+        w, INDEX,
+        "{\"metadata\":{\"total_size\":0.5},\"weight_map\":{\"a\":\"\\u006dodel-00001-of-00002.safetensors\","
+        "\"c\":\"" SECOND "\",\"d\":\"gone.safetensors\"}}");
     return w;
 }
 

@@ -14,10 +14,10 @@ static const struct {
     const char *name;
     unsigned bits;
 } published[] = {
-    { "BOOL", 8 },        { "F4", 4 },           { "F6_E2M3", 6 }, { "F6_E3M2", 6 }, { "U8", 8 },
-    { "I8", 8 },          { "F8_E5M2", 8 },      { "F8_E4M3", 8 }, { "F8_E8M0", 8 }, { "F8_E4M3FNUZ", 8 },
-    { "F8_E5M2FNUZ", 8 }, { "I16", 16 },         { "U16", 16 },    { "F16", 16 },    { "BF16", 16 },
-    { "I32", 32 },        { "U32", 32 },         { "F32", 32 },    { "C64", 64 },    { "F64", 64 },
+    { "BOOL", 8 },        { "F4", 4 },      { "F6_E2M3", 6 }, { "F6_E3M2", 6 }, { "U8", 8 },
+    { "I8", 8 },          { "F8_E5M2", 8 }, { "F8_E4M3", 8 }, { "F8_E8M0", 8 }, { "F8_E4M3FNUZ", 8 },
+    { "F8_E5M2FNUZ", 8 }, { "I16", 16 },    { "U16", 16 },    { "F16", 16 },    { "BF16", 16 },
+    { "I32", 32 },        { "U32", 32 },    { "F32", 32 },    { "C64", 64 },    { "F64", 64 },
     { "I64", 64 },        { "U64", 64 },
 };
 
@@ -59,18 +59,30 @@ static void test_words(void **state)
         const char *word;
         vr_dtype type;
     } words[] = {
-        { "bfloat16", VR_BF16 },       { "bf16", VR_BF16 },      { "torch.bfloat16", VR_BF16 },
-        { "half", VR_F16 },            { "fp16", VR_F16 },       { "float16", VR_F16 },
-        { "float32", VR_F32 },         { "FLOAT32", VR_F32 },    { "Torch.Float", VR_F32 },
-        { "torch.float8_e4m3fn", VR_F8_E4M3 }, { "float64", VR_F64 }, { "int8", VR_I8 },
-        { "uint8", VR_U8 },            { "torch.long", VR_I64 }, { "BF16", VR_BF16 },
+        { "bfloat16", VR_BF16 },
+        { "bf16", VR_BF16 },
+        { "torch.bfloat16", VR_BF16 },
+        { "half", VR_F16 },
+        { "fp16", VR_F16 },
+        { "float16", VR_F16 },
+        { "float32", VR_F32 },
+        { "FLOAT32", VR_F32 },
+        { "Torch.Float", VR_F32 },
+        { "torch.float8_e4m3fn", VR_F8_E4M3 },
+        { "float64", VR_F64 },
+        { "int8", VR_I8 },
+        { "uint8", VR_U8 },
+        { "torch.long", VR_I64 },
+        { "BF16", VR_BF16 },
     };
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
         vr_dtype t = VR_DTYPE_NONE;
         assert_true(vr_dtype_from_word(vr_str_of(words[i].word), &t));
         assert_int_equal(t, words[i].type);
     }
-    static const char *const wrong[] = { "", "torch.", "auto", "bf16 ", "float3", "int4", "torch.torch.half" };
+    static const char *const wrong[] = {
+        "", "torch.", "auto", "bf16 ", "float3", "int4", "torch.torch.half"
+    };
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         vr_dtype t = VR_DTYPE_NONE;
         assert_false(vr_dtype_from_word(vr_str_of(wrong[i]), &t));

@@ -110,8 +110,8 @@ static void expect(const disk *d, vram_status got, vram_status code, const char 
 {
     const vram_error *e = vram_last_error(d->ctx);
     if (got != code || e->file == NULL || strcmp(e->file, file) != 0 || strstr(e->text, text) == NULL)
-        fail_msg("%d, %s: %s; expected %d, %s: %s", (int)got, e->file == NULL ? "-" : e->file, e->text, (int)code, file,
-                 text);
+        fail_msg("%d, %s: %s; expected %d, %s: %s", (int)got, e->file == NULL ? "-" : e->file, e->text,
+                 (int)code, file, text);
 }
 
 static void good(disk *d, const char *path, size_t n_tensors, bool config)
@@ -232,7 +232,8 @@ static void test_large_config(void **state)
     disk *d = new_disk();
     write_header(d, "model.safetensors", HEADER, 2);
     write_file(d, "config.json", "{", 1, 104857600);
-    expect(d, open_path(d, d->dir), VRAM_ELIMIT, "config.json", "104,857,600 bytes, over the limit of 4,194,304");
+    expect(d, open_path(d, d->dir), VRAM_ELIMIT, "config.json",
+           "104,857,600 bytes, over the limit of 4,194,304");
     assert_int_equal(d->n_reads, 0);
     close_path(d);
     end_disk(d);
@@ -323,7 +324,8 @@ static void test_plain_read(void **state)
     assert_int_equal(vram_io_open_path(&one, io, ctx, d->dir), VRAM_OK);
     uint64_t held = vram_io_bytes(io);
     assert_true(held > 0);
-    assert_int_equal(vram_io_open_path(&two, io, ctx, in_dir(d, "one.safetensors")), VRAM_OK); /* of one context */
+    assert_int_equal(vram_io_open_path(&two, io, ctx, in_dir(d, "one.safetensors")),
+                     VRAM_OK); /* of one context */
     assert_true(vram_io_bytes(io) > held);
     assert_int_equal(one->n_tensors + two->n_tensors, 3);
     assert_int_equal(d->n_reads, 0);
@@ -336,10 +338,11 @@ static void test_plain_read(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_paths),       cmocka_unit_test(test_links),        cmocka_unit_test(test_not_there),
-        cmocka_unit_test(test_not_files),   cmocka_unit_test(test_permission),   cmocka_unit_test(test_large_config),
-        cmocka_unit_test(test_reads_fail),  cmocka_unit_test(test_files_shrink), cmocka_unit_test(test_allocations),
-        cmocka_unit_test(test_plain_read),
+        cmocka_unit_test(test_paths),       cmocka_unit_test(test_links),
+        cmocka_unit_test(test_not_there),   cmocka_unit_test(test_not_files),
+        cmocka_unit_test(test_permission),  cmocka_unit_test(test_large_config),
+        cmocka_unit_test(test_reads_fail),  cmocka_unit_test(test_files_shrink),
+        cmocka_unit_test(test_allocations), cmocka_unit_test(test_plain_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -63,9 +63,11 @@ static void test_accepted(void **state)
         { "{\"test\":{\"dtype\":\"I32\",\"shape\":[2,2],\"data_offsets\":[0,16]}}", 16 },
         { "{\"test\":{\"dtype\":\"I32\",\"shape\":[2,2],\"data_offsets\":[0,16]}}\r \t\n", 16 },
         { "{\"test\":{\"dtype\":\"I32\",\"shape\":[2,0],\"data_offsets\":[0, 0]}}", 0 },
-        { "{\"test\":{\"dtype\":\"F64\",\"shape\":[ ],\"data_offsets\":[0,8]}}", 8 }, /* first of all, a scalar */
+        { "{\"test\":{\"dtype\":\"F64\",\"shape\":[ ],\"data_offsets\":[0,8]}}",
+          8 }, /* first of all, a scalar */
         { "{\"\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", 1 },
-        { "{\"a\":{\"dtype\":\"U8\",\"shape\":[0,18446744073709551615,18446744073709551615],\"data_offsets\":[0,0]}}",
+        { "{\"a\":{\"dtype\":\"U8\",\"shape\":[0,18446744073709551615,18446744073709551615],\"data_offsets\":"
+          "[0,0]}}",
           0 },
         { "{\"__metadata__\":{},\"a\":{\"dtype\":\"C64\",\"shape\":[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1],"
           "\"data_offsets\":[0,8]}}",
@@ -84,7 +86,7 @@ static void test_accepted(void **state)
 
 /* ---- refused: '@' marks the place that the error must name ---- */
 
-#define ENTRY(dtype, shape, offsets) \
+#define ENTRY(dtype, shape, offsets)                                                                         \
     "{\"dtype\":\"" dtype "\",\"shape\":" shape ",\"data_offsets\":" offsets "}"
 
 static const struct bad {
@@ -133,14 +135,20 @@ static const struct bad {
     { "{\"a\":{\"dtype\":@8,\"shape\":[1],\"data_offsets\":[0,1]}}", 1, VRAM_EFORMAT, "not a string" },
     { "{\"a\":{\"dtype\":@\"F33\",\"shape\":[1],\"data_offsets\":[0,1]}}", 1, VRAM_EUNSUPPORTED,
       "unknown dtype \"F33\"" },
-    { "{\"a\":{\"dtype\":@\"F\",\"shape\":[1],\"data_offsets\":[0,8]}}", 8, VRAM_EUNSUPPORTED, "unknown dtype \"F\"" },
-    { "{\"a\":{\"dtype\":@\"\",\"shape\":[1],\"data_offsets\":[0,8]}}", 8, VRAM_EUNSUPPORTED, "unknown dtype" },
-    { "{\"a\":{\"dtype\":@\"f32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4, VRAM_EUNSUPPORTED, "unknown dtype" },
+    { "{\"a\":{\"dtype\":@\"F\",\"shape\":[1],\"data_offsets\":[0,8]}}", 8, VRAM_EUNSUPPORTED,
+      "unknown dtype \"F\"" },
+    { "{\"a\":{\"dtype\":@\"\",\"shape\":[1],\"data_offsets\":[0,8]}}", 8, VRAM_EUNSUPPORTED,
+      "unknown dtype" },
+    { "{\"a\":{\"dtype\":@\"f32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4, VRAM_EUNSUPPORTED,
+      "unknown dtype" },
     /* shapes */
     { "{\"a\":{\"dtype\":\"U8\",\"shape\":@1,\"data_offsets\":[0,1]}}", 1, VRAM_EFORMAT, "not an array" },
-    { "{\"a\":{\"dtype\":\"U8\",\"shape\":[@-1],\"data_offsets\":[0,1]}}", 1, VRAM_EFORMAT, "not a whole number" },
-    { "{\"a\":{\"dtype\":\"U8\",\"shape\":[@1.0],\"data_offsets\":[0,1]}}", 1, VRAM_EFORMAT, "not a whole number" },
-    { "{\"a\":{\"dtype\":\"U8\",\"shape\":[@1e0],\"data_offsets\":[0,1]}}", 1, VRAM_EFORMAT, "not a whole number" },
+    { "{\"a\":{\"dtype\":\"U8\",\"shape\":[@-1],\"data_offsets\":[0,1]}}", 1, VRAM_EFORMAT,
+      "not a whole number" },
+    { "{\"a\":{\"dtype\":\"U8\",\"shape\":[@1.0],\"data_offsets\":[0,1]}}", 1, VRAM_EFORMAT,
+      "not a whole number" },
+    { "{\"a\":{\"dtype\":\"U8\",\"shape\":[@1e0],\"data_offsets\":[0,1]}}", 1, VRAM_EFORMAT,
+      "not a whole number" },
     { "{\"a\":{\"dtype\":\"U8\",\"shape\":[1,@\"1\"],\"data_offsets\":[0,1]}}", 1, VRAM_EFORMAT,
       "not a whole number" },
     { "{\"a\":{\"dtype\":\"U8\",\"shape\":[@18446744073709551616],\"data_offsets\":[0,1]}}", 1, VRAM_EFORMAT,
@@ -149,24 +157,28 @@ static const struct bad {
       "below 2^64" },
     { "{\"a\":{\"dtype\":\"U8\",\"shape\":@[4294967296,4294967296],\"data_offsets\":[0,1]}}", 1, VRAM_EFORMAT,
       "over 2^64 elements" },
-    { "{\"a\":{\"dtype\":\"U8\",\"shape\":@[4294967296,4294967296,0],\"data_offsets\":[0,0]}}", 0, VRAM_EFORMAT,
-      "over 2^64 elements" },
+    { "{\"a\":{\"dtype\":\"U8\",\"shape\":@[4294967296,4294967296,0],\"data_offsets\":[0,0]}}", 0,
+      VRAM_EFORMAT, "over 2^64 elements" },
     { "{\"a\":{\"dtype\":\"I32\",\"shape\":@[4611686018427387904],\"data_offsets\":[0,0]}}", 0, VRAM_EFORMAT,
       "times 32 bits overflows" },
     { "{\"a\":{\"dtype\":\"U8\",\"shape\":@[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1],\"data_offsets\":[0,1]}}", 1,
       VRAM_ELIMIT, "over 16 dimensions" },
     { "{\"a\":{\"dtype\":\"F4\",\"shape\":@[1,3],\"data_offsets\":[0,2]}}", 2, VRAM_EFORMAT, "whole bytes" },
-    { "{\"a\":{\"dtype\":\"F6_E2M3\",\"shape\":@[2],\"data_offsets\":[0,2]}}", 2, VRAM_EFORMAT, "whole bytes" },
+    { "{\"a\":{\"dtype\":\"F6_E2M3\",\"shape\":@[2],\"data_offsets\":[0,2]}}", 2, VRAM_EFORMAT,
+      "whole bytes" },
     /* offsets */
     { "{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":@{}}}", 1, VRAM_EFORMAT, "not an array" },
     { "{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":@[]}}", 1, VRAM_EFORMAT, "under two" },
     { "{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":@[0]}}", 1, VRAM_EFORMAT, "under two" },
     { "{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":@[0,1,2]}}", 1, VRAM_EFORMAT, "over two" },
-    { "{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,@null]}}", 1, VRAM_EFORMAT, "not whole numbers" },
-    { "{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[@-0,1]}}", 1, VRAM_EFORMAT, "not whole numbers" },
-    { "{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":@[2,1]}}", 2, VRAM_EFORMAT, "before it begins" },
+    { "{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,@null]}}", 1, VRAM_EFORMAT,
+      "not whole numbers" },
+    { "{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[@-0,1]}}", 1, VRAM_EFORMAT,
+      "not whole numbers" },
+    { "{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":@[2,1]}}", 2, VRAM_EFORMAT,
+      "before it begins" },
     { "{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":@[0,1]}}", 1, VRAM_EFORMAT,
-      "has 1 bytes by its offsets, but 2 by its shape and dtype" },
+      "has 1 byte by its offsets, but 2 by its shape and dtype" },
     { "{\"a\":" ENTRY("U8", "[4]", "[0,4]") ",\"b\":" ENTRY("U8", "[4]", "@[2,6]") "}", 6, VRAM_EFORMAT,
       "tensor b begins at 2 of the data, inside of tensor a, which ends at 4" },
     { "{\"b\":" ENTRY("U8", "[4]", "@[2,6]") ",\"a\":" ENTRY("U8", "[4]", "[0,4]") "}", 6, VRAM_EFORMAT,
@@ -175,7 +187,7 @@ static const struct bad {
       "inside of tensor a" },
     { "{\"a\":" ENTRY("U8", "[4]", "[0,4]") ",\"e\":" ENTRY("U8", "[0]", "@[2,2]") "}", 4, VRAM_EFORMAT,
       "inside of tensor a" },
-    { "{\"a\":" ENTRY("U8", "[4]", "@[1,5]") "}", 5, VRAM_EFORMAT, "a hole: 1 bytes before tensor a" },
+    { "{\"a\":" ENTRY("U8", "[4]", "@[1,5]") "}", 5, VRAM_EFORMAT, "a hole: 1 byte before tensor a" },
     { "{\"a\":" ENTRY("U8", "[4]", "[0,4]") ",\"b\":" ENTRY("U8", "[4]", "@[6,10]") "}", 10, VRAM_EFORMAT,
       "a hole: 2 bytes before tensor b" },
     { "{}", 0, VRAM_EUNSUPPORTED, "hold no tensor" },
@@ -194,8 +206,8 @@ static void test_refused(void **state)
             vram_status s = read_header(w, header, b->data, how);
             if (!marked && !whole) /* only that it is refused somewhere in the header */
                 offset = vram_last_error(w->ctx)->offset - 8;
-            expect_error(w, s, b->code, whole ? "the checkpoint" : "model.safetensors", whole ? UINT64_MAX : 8 + offset,
-                         b->text);
+            expect_error(w, s, b->code, whole ? "the checkpoint" : "model.safetensors",
+                         whole ? UINT64_MAX : 8 + offset, b->text);
             assert_int_equal(vram_exit_status(s), 3);
             end_world(w);
         }
@@ -219,7 +231,7 @@ static void test_file_size(void **state)
     uint64_t data_at = 8 + strlen(GOOD);
     expect_sized(GOOD, 15, data_at + 15, "lacks 1 of its bytes; cut download?");
     expect_sized(GOOD, 0, data_at, "lacks 16 of its bytes; cut download?");
-    expect_sized(GOOD, 17, data_at + 16, "goes on for 1 bytes after its last tensor");
+    expect_sized(GOOD, 17, data_at + 16, "goes on for 1 byte after its last tensor");
     /* one tensor that leaves the file, far */
     static const char far[] = "{\"a\":" ENTRY("U8", "[1152921504606846976]", "[0,1152921504606846976]") "}";
     expect_sized(far, 4, 8 + strlen(far) + 4, "lacks 1,152,921,504,606,846,972 of its bytes");
@@ -280,9 +292,9 @@ static void test_lfs_pointer(void **state)
 
 /* ---- every prefix, every byte ---- */
 
-#define SAMPLE                                                                         \
-    "{\"__metadata__\":{\"format\":\"pt\"},\"w\\u00e9\":" ENTRY("F32", "[2,3]", "[0,24]") \
-    ",\"b\":" ENTRY("BF16", "[4]", "[24,32]") ",\"s\":" ENTRY("I64", "[]", "[32,40]") "} "
+#define SAMPLE                                                                                               \
+    "{\"__metadata__\":{\"format\":\"pt\"},\"w\\u00e9\":" ENTRY("F32", "[2,3]", "[0,24]") ",\"b\":" ENTRY(   \
+        "BF16", "[4]", "[24,32]") ",\"s\":" ENTRY("I64", "[]", "[32,40]") "} "
 
 static void test_prefixes(void **state)
 {
@@ -376,9 +388,11 @@ static void test_hostile_names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tensors),       cmocka_unit_test(test_accepted),  cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_file_size),     cmocka_unit_test(test_header_length), cmocka_unit_test(test_lfs_pointer),
-        cmocka_unit_test(test_prefixes),      cmocka_unit_test(test_flips),     cmocka_unit_test(test_hostile_names),
+        cmocka_unit_test(test_tensors),       cmocka_unit_test(test_accepted),
+        cmocka_unit_test(test_refused),       cmocka_unit_test(test_file_size),
+        cmocka_unit_test(test_header_length), cmocka_unit_test(test_lfs_pointer),
+        cmocka_unit_test(test_prefixes),      cmocka_unit_test(test_flips),
+        cmocka_unit_test(test_hostile_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

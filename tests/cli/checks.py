@@ -311,7 +311,7 @@ class Screens(unittest.TestCase):
         text, status = on_terminal(80, *STORY, env={"NO_COLOR": "1"})
         self.assertEqual(status, 1)
         self.assertTrue(text.startswith("DOES NOT FIT"))
-        self.assertLessEqual(len(text.splitlines()), 18)
+        self.assertLessEqual(len(text.splitlines()), 16)
         text, _ = on_terminal(200, *STORY, env={"NO_COLOR": "1"})
         self.assertLessEqual(len(text.splitlines()), 14)
 

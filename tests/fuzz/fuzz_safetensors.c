@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * The checkpoint reader on any bytes. The first byte says what the rest is: one weight file, or parts between 0xFD 0xFD
- * that become up to two shards, an index and a configuration. What must hold: a refusal names a file and a place in
- * it; what is accepted is consistent; it does not matter in which pieces the bytes come; memory stays within a
- * multiple of the input and is given back. */
+ * The checkpoint reader on any bytes. The first byte says what the rest is: one weight file, or parts between
+ * 0xFD 0xFD that become up to two shards, an index and a configuration. What must hold: a refusal names a
+ * file and a place in it; what is accepted is consistent; it does not matter in which pieces the bytes come;
+ * memory stays within a multiple of the input and is given back. */
 #include "fuzz.h"
 
 #include <string.h>
@@ -40,7 +40,8 @@ static parts split(const uint8_t *data, size_t size)
     const uint8_t *p = data + (size > 0), *end = data + size;
     unsigned mode = size > 0 ? data[0] : 0;
     if ((mode & (MODE_SECOND | MODE_INDEX | MODE_CONFIG)) == 0) {
-        all.p[all.n++] = (part){ "model.safetensors", (const char *)p, (size_t)(end - p), (uint64_t)(end - p) };
+        all.p[all.n++] =
+            (part){ "model.safetensors", (const char *)p, (size_t)(end - p), (uint64_t)(end - p) };
         if (mode & MODE_LONGER)
             all.p[0].size += UINT64_C(1) << 40; /* the data of a large file, which is never read */
         return all;
@@ -87,7 +88,8 @@ static vram_status supply(vram_checkpoint *ck, const parts *all, const vram_want
     for (uint64_t at = n; at > 0;) { /* from behind */
         uint64_t k = at < piece ? at : piece;
         at -= k;
-        CHECK(vram_checkpoint_supply(ck, w->file, w->offset + at, f->bytes + w->offset + at, (size_t)k) == VRAM_OK);
+        CHECK(vram_checkpoint_supply(ck, w->file, w->offset + at, f->bytes + w->offset + at, (size_t)k) ==
+              VRAM_OK);
     }
     return VRAM_OK;
 }
@@ -99,7 +101,9 @@ static vram_status read_all(vram_checkpoint *ck, const parts *all, size_t piece)
         vram_status s = vram_checkpoint_step(ck);
         if (s != VRAM_MORE)
             return s;
-        CHECK(rounds < 5); /* listing; heads and small files; the rest of the headers; the same of files of the index */
+        CHECK(
+            rounds <
+            5); /* listing; heads and small files; the rest of the headers; the same of files of the index */
         size_t n = vram_checkpoint_wants(ck, &wants);
         CHECK(n > 0);
         for (size_t i = 0; i < n; i++) {

@@ -276,6 +276,7 @@ static inline void open_world(world *s, const shape *m)
                                .prefill_batch = 1,
                                .dtype = VR_BF16,
                                .logits = VR_LOGITS_ALL };
+    memset(s->work.set_by, VR_BY_USER, sizeof(s->work.set_by));
 }
 
 static inline void close_world(world *s)

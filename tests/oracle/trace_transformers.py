@@ -56,18 +56,18 @@ def cases():
         for impl in IMPLS:
             yield shape, impl, "base", {}
             yield shape, impl, "batch", dict(batch=3, tokens=56)
-    for shape in ("mistral", "gemma2", "gemma3_text"):
+    for shape in ("mistral", "phi3", "gemma2", "gemma3_text"):
         for impl in IMPLS:
             yield shape, impl, "window", dict(window=48, tokens=80, decode=3)
     for shape in ("qwen2", "gemma2"):
         yield shape, "eager", "last", dict(last=True)
     yield "qwen2", "sdpa", "last", dict(last=True, batch=2)
     for shape in ("llama", "qwen2", "qwen3", "gemma3_text"):
-        for impl in IMPLS:
-            yield shape, impl, "fp32", dict(dtype=torch.float32)
-    for shape in ("qwen2", "mistral", "gemma3_text"):
+        yield shape, "eager", "fp32", dict(dtype=torch.float32)
+        yield shape, "math", "fp32", dict(dtype=torch.float32)
+    for shape in ("qwen2", "mistral", "gemma3_text", "phi3"):
         yield shape, "math", "base", {}
-    yield "qwen2", "math", "fp32", dict(dtype=torch.float32)
+        yield shape, "math", "batch", dict(batch=3, tokens=56)
     yield "mistral", "math", "window", dict(window=48, tokens=80, decode=3)
     yield "qwen2", "sdpa", "fp16", dict(dtype=torch.float16)
 
@@ -228,7 +228,7 @@ def main():
         window = getattr(config, "sliding_window", None) or 0
         kinds = getattr(config, "layer_types", None)
         if kinds is None:
-            kinds = ["sliding_attention" if window and shape.startswith("mistral") else "full_attention"] * 2
+            kinds = ["sliding_attention" if window and shape.startswith(("mistral", "phi3")) else "full_attention"] * 2
         header = describe(shape, implementation=impl, batch=batch, tokens=tokens, decode=decode,
                           logits="last" if last else "all", dtype=str(dtype).removeprefix("torch."), window=window,
                           layer_kinds="".join("s" if k.startswith("sliding") else "f" for k in kinds))

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Our allocator against PyTorch's own: the scenarios of oracle/scenarios.h, with every setting that PYTORCH_ALLOC_CONF knows, must
- * come to the addresses and figures that libc10_cuda of PyTorch came to (oracle/facts.txt, recorded by oracle/run.sh).
+ * Our allocator against PyTorch's own: the scenarios of oracle/scenarios.h, with every setting that
+ * PYTORCH_ALLOC_CONF knows, must come to the addresses and figures that libc10_cuda of PyTorch came to
+ * (oracle/facts.txt, recorded by oracle/run.sh).
  *
  * usage: test_oracle facts.txt [NUMBER -v]    (-v: one line per event, as drive.cpp prints them) */
 #include <inttypes.h>
@@ -58,9 +59,10 @@ static bool play_event(game *g, const oracle_event *e)
     for (size_t i = 0; i < sizeof(figures) / sizeof(*figures); i++)
         oracle_digest(&g->source, figures[i]);
     if (g->verbose)
-        printf("%u %d %" PRIu64 " stream %u slot %u -> %" PRIu64 " allocated %" PRIu64 " reserved %" PRIu64 " retries %" PRIu64
-               "\n",
-               g->source.step, (int)e->kind, e->bytes, e->stream, e->slot, address, s->allocated, s->reserved, s->n_retries);
+        printf("%u %d %" PRIu64 " stream %u slot %u -> %" PRIu64 " allocated %" PRIu64 " reserved %" PRIu64
+               " retries %" PRIu64 "\n",
+               g->source.step, (int)e->kind, e->bytes, e->stream, e->slot, address, s->allocated, s->reserved,
+               s->n_retries);
     return status == VRAM_OK;
 }
 
@@ -68,9 +70,10 @@ static bool check(game *g, FILE *facts)
 {
     char line[256], want[256], head[64];
     const vr_alloc_stats *s = vr_allocator_stats(g->a);
-    snprintf(want, sizeof(want), "%s %u %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %016" PRIx64 "\n",
-             g->source.scenario->name, g->source.step, s->allocated, s->reserved, s->requested, s->n_retries, g->refused,
-             g->source.digest);
+    snprintf(want, sizeof(want),
+             "%s %u %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %016" PRIx64 "\n",
+             g->source.scenario->name, g->source.step, s->allocated, s->reserved, s->requested, s->n_retries,
+             g->refused, g->source.digest);
     snprintf(head, sizeof(head), "%s %u ", g->source.scenario->name, g->source.step);
     rewind(facts);
     while (fgets(line, sizeof(line), facts) != NULL) {

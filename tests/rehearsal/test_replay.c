@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Traces recorded on real GPUs, replayed through our allocator: every block must come at the recorded address, every segment
- * with the recorded size, and the state at the end must be that of the snapshot, block for block.
+ * Traces recorded on real GPUs, replayed through our allocator: every block must come at the recorded
+ * address, every segment with the recorded size, and the state at the end must be that of the snapshot, block
+ * for block.
  *
  * usage: test_replay trace_to_tape.py FOLDER-OF-THE-SOURCE     (started by meson)
  * Data: data/snapshots/ of the folder named by VRAM_DATA, otherwise of ../shared beside the source. */
@@ -67,22 +68,23 @@ typedef struct replay {
     vram_ctx *ctx;
     vr_arena arena;
     vr_allocator *a;
-    table blocks;              /* by address: the allocator's number */
-    uint32_t rest;             /* of the segment being filled */
+    table blocks;  /* by address: the allocator's number */
+    uint32_t rest; /* of the segment being filled */
     uint64_t streams[MAX_STREAMS];
     unsigned n_streams;
-    uint64_t given, given_bytes; /* the segment that the driver gave for the next allocation */
-    bool freeing;              /* in a run of segments given back */
+    uint64_t given, given_bytes;   /* the segment that the driver gave for the next allocation */
+    bool freeing;                  /* in a run of segments given back */
     uint64_t reserved, n_segments; /* by the trace */
     size_t n_allocs, n_new, n_freed, n_mismatches, n_lines;
-    vr_alloc_block *end;       /* our state at the end, by address */
+    vr_alloc_block *end; /* our state at the end, by address */
     size_t n_end, end_at;
 } replay;
 
 static void mismatch(replay *r, const char *what, uint64_t want, uint64_t got)
 {
     if (r->n_mismatches++ < SHOWN)
-        printf("  %s line %zu: %s: recorded %" PRIu64 ", replayed %" PRIu64 "\n", r->name, r->n_lines, what, want, got);
+        printf("  %s line %zu: %s: recorded %" PRIu64 ", replayed %" PRIu64 "\n", r->name, r->n_lines, what,
+               want, got);
 }
 
 static void expect(replay *r, const char *what, uint64_t want, uint64_t got)
@@ -120,8 +122,8 @@ static bool do_segment(replay *r, const char *line)
         return false;
     r->reserved += size;
     r->n_segments++;
-    return vr_allocator_add_segment(r->a, at, size, strcmp(kind, "small") == 0, stream_number(r, stream), &r->rest) ==
-           VRAM_OK;
+    return vr_allocator_add_segment(r->a, at, size, strcmp(kind, "small") == 0, stream_number(r, stream),
+                                    &r->rest) == VRAM_OK;
 }
 
 static bool do_block(replay *r, const char *line)
@@ -254,9 +256,15 @@ static bool do_line(replay *r, const char *line)
         const char *word;
         bool (*run)(replay *r, const char *line);
     } kinds[] = {
-        { "segment ", do_segment }, { "block ", do_block }, { "S ", do_given }, { "F ", do_freed },
-        { "a ", do_alloc },         { "f ", do_release },   { "end-segment ", do_end_segment },
-        { "end-block ", do_end_block }, { "end ", do_end },
+        { "segment ", do_segment },
+        { "block ", do_block },
+        { "S ", do_given },
+        { "F ", do_freed },
+        { "a ", do_alloc },
+        { "f ", do_release },
+        { "end-segment ", do_end_segment },
+        { "end-block ", do_end_block },
+        { "end ", do_end },
     };
     r->n_lines++;
     for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
@@ -317,8 +325,8 @@ static void replay_file(totals *t, const char *script, const char *path, const c
     bool empty = WIFEXITED(status) && WEXITSTATUS(status) == 4;
     if (!empty) {
         ok = ok && WIFEXITED(status) && WEXITSTATUS(status) == 0 && r.end != NULL;
-        printf("%s: %zu allocations, %zu new segments, %zu given back, %zu mismatches%s\n", name, r.n_allocs, r.n_new,
-               r.n_freed, r.n_mismatches, ok ? "" : ", NOT PLAYED TO THE END");
+        printf("%s: %zu allocations, %zu new segments, %zu given back, %zu mismatches%s\n", name, r.n_allocs,
+               r.n_new, r.n_freed, r.n_mismatches, ok ? "" : ", NOT PLAYED TO THE END");
         t->files++;
         t->allocs += r.n_allocs;
         t->mismatches += r.n_mismatches;
@@ -359,7 +367,8 @@ int main(int argc, char **argv)
     char *names[MAX_FILES];
     if (argc != 3)
         return 2;
-    snprintf(folder, sizeof(folder), "%s%s/data/snapshots", data != NULL ? data : argv[2], data != NULL ? "" : "/../shared");
+    snprintf(folder, sizeof(folder), "%s%s/data/snapshots", data != NULL ? data : argv[2],
+             data != NULL ? "" : "/../shared");
     size_t n = list_snapshots(folder, names);
     if (n == 0) {
         printf("%s: no snapshots in %s\n", data != NULL ? "failed" : "skipped", folder);

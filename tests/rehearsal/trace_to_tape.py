@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Turns the trace of a PyTorch memory snapshot (torch.cuda.memory._dump_snapshot) into plain text for test_replay.
+"""Turns the trace of a PyTorch memory snapshot (torch.cuda.memory._dump_snapshot) into text for test_replay.
 
-    trace_to_tape.py SNAPSHOT.pickle > events.txt       exit 0, or 3 with a reason; 4: the file carries no allocations
+    trace_to_tape.py SNAPSHOT.pickle > events.txt    exit 0, or 3 with a reason; 4: no allocations in it
 
-The pickle is read, never executed: only opcodes that build plain data are known here, any other ends the run.
+The pickle is read, never executed: only opcodes that build plain data are known, any other ends the run.
 
-The snapshot holds the state at the end and the events that led to it. Undoing the events backwards gives the state at the
-start. What the trace does not say is how large a block was that is freed in it (it names the requested size): in the large
-pool a gap of up to 1 MiB behind it belongs to it, because the allocator splits off only what is larger.
+The snapshot holds the state at the end and the events that led to it. Undoing the events backwards gives the
+state at the start. What the trace does not say is how large a block was that is freed in it (it names the
+requested size): in the large pool a gap of up to 1 MiB behind it belongs to it, because the allocator splits
+off only what is larger.
 
 Lines of the output, all numbers decimal:
     segment ADDRESS SIZE small|large STREAM      the state at the start: segments, each followed by
@@ -44,11 +45,11 @@ class Reader:
         self.at += n
         return self.data[self.at - n:self.at]
 
-    def number(self, form):
-        return struct.unpack("<" + form, self.take(struct.calcsize("<" + form)))[0]
+    def number(self, width, signed=False):
+        return int.from_bytes(self.take(width), "little", signed=signed)
 
-    def text(self, form):
-        return self.take(self.number(form)).decode("utf-8", "surrogatepass")
+    def text(self, width):
+        return self.take(self.number(width)).decode("utf-8", "surrogatepass")
 
     def since_mark(self):
         for i in range(len(self.stack) - 1, -1, -1):
@@ -102,25 +103,25 @@ class Reader:
     push = {  # opcode: what it puts on the stack
         0x7d: lambda r: {}, 0x5d: lambda r: [], 0x29: lambda r: (), 0x28: lambda r: r.MARK,
         0x4e: lambda r: None, 0x88: lambda r: True, 0x89: lambda r: False,
-        0x4b: lambda r: r.number("B"), 0x4d: lambda r: r.number("H"), 0x4a: lambda r: r.number("i"),
-        0x8a: lambda r: int.from_bytes(r.take(r.number("B")), "little", signed=True),
-        0x8b: lambda r: int.from_bytes(r.take(r.number("i")), "little", signed=True),
+        0x4b: lambda r: r.number(1), 0x4d: lambda r: r.number(2), 0x4a: lambda r: r.number(4, True),
+        0x8a: lambda r: int.from_bytes(r.take(r.number(1)), "little", signed=True),
+        0x8b: lambda r: int.from_bytes(r.take(r.number(4, True)), "little", signed=True),
         0x47: lambda r: struct.unpack(">d", r.take(8))[0],
-        0x8c: lambda r: r.text("B"), 0x58: lambda r: r.text("I"), 0x8d: lambda r: r.text("Q"),
+        0x8c: lambda r: r.text(1), 0x58: lambda r: r.text(4), 0x8d: lambda r: r.text(8),
         0x74: lambda r: tuple(r.since_mark()),
     }
     do = {  # opcode: what it does to the stack or the memo
         0x80: lambda r: r.take(1), 0x95: lambda r: r.take(8),
-        0x94: lambda r: r.remember(len(r.memo)), 0x71: lambda r: r.remember(r.number("B")),
-        0x72: lambda r: r.remember(r.number("I")), 0x68: lambda r: r.recall(r.number("B")),
-        0x6a: lambda r: r.recall(r.number("I")), 0x85: lambda r: r.tuple_of(1), 0x86: lambda r: r.tuple_of(2),
+        0x94: lambda r: r.remember(len(r.memo)), 0x71: lambda r: r.remember(r.number(1)),
+        0x72: lambda r: r.remember(r.number(4)), 0x68: lambda r: r.recall(r.number(1)),
+        0x6a: lambda r: r.recall(r.number(4)), 0x85: lambda r: r.tuple_of(1), 0x86: lambda r: r.tuple_of(2),
         0x87: lambda r: r.tuple_of(3), 0x61: append_one, 0x65: append_all, 0x73: set_one,
         0x75: lambda r: r.items(r.since_mark()),
     }
 
     def load(self):
         while True:
-            op = self.number("B")
+            op = self.number(1)
             if op == 0x2e:
                 return self.pop()
             if op in self.push:
@@ -139,7 +140,8 @@ class Start:
     """Segments and live blocks, going backwards from the end of the trace to its start."""
 
     def __init__(self, snapshot, device):
-        self.segments, self.live = {}, {}  # address: [size, small or None]; address: (size or None, requested)
+        self.segments = {}  # address: [size, small or None]
+        self.live = {}      # address: (size or None, requested)
         self.streams = {}
         self.end = []
         for s in snapshot["segments"]:
@@ -199,7 +201,8 @@ class Start:
 
 
 def convert(snapshot, out):
-    device = next((i for i, t in enumerate(snapshot["device_traces"]) if any(e["action"] == "alloc" for e in t)), None)
+    device = next((i for i, t in enumerate(snapshot["device_traces"])
+                   if any(e["action"] == "alloc" for e in t)), None)
     if device is None:
         return False
     trace = snapshot["device_traces"][device]

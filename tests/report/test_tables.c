@@ -191,7 +191,7 @@ static void three_sizes_of_a_card(void **state)
     (void)state;
 
     g = show_gpus("3060 12gb", (vram_style){ .columns = 80 }, VRAM_OK);
-    assert_has(&g, "rtx-3060-12gb      12       12.00    11.63   NVIDIA GeForce RTX 3060");
+    assert_has(&g, "rtx-3060-12gb      12       12.00   11.63   NVIDIA GeForce RTX 3060");
     assert_within(&g, 80);
     free(g.p);
     g = show_gpus("3060 12gb", (vram_style){ .format = VRAM_JSON }, VRAM_OK);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Plays one scenario through PyTorch's own CUDA caching allocator and prints what it came to. Started by run.sh.
+ * Plays one scenario through PyTorch's own CUDA caching allocator and prints what it came to. Started by
+ * run.sh.
  *
  * usage: drive NUMBER [-v]      (-v: one line per event, to find the first difference) */
 #include <c10/cuda/CUDAAllocatorConfig.h>
@@ -51,7 +52,8 @@ int main(int argc, char **argv)
                 a->markCaptureBegin(0);
             }
             try {
-                blocks[e.slot] = a->raw_alloc_with_stream(e.bytes, reinterpret_cast<cudaStream_t>((uintptr_t)e.stream));
+                blocks[e.slot] =
+                    a->raw_alloc_with_stream(e.bytes, reinterpret_cast<cudaStream_t>((uintptr_t)e.stream));
                 oracle_took(&source, e.slot);
                 address = (uint64_t)(uintptr_t)blocks[e.slot];
             } catch (const c10::Error &error) {
@@ -71,11 +73,13 @@ int main(int argc, char **argv)
         for (uint64_t x : { address, allocated, reserved, requested, retries })
             oracle_digest(&source, x);
         if (verbose)
-            printf("%u %d %" PRIu64 " stream %u slot %u -> %" PRIu64 " allocated %" PRIu64 " reserved %" PRIu64 " retries %" PRIu64 "\n",
+            printf("%u %d %" PRIu64 " stream %u slot %u -> %" PRIu64 " allocated %" PRIu64
+                   " reserved %" PRIu64 " retries %" PRIu64 "\n",
                    source.step, e.kind, e.bytes, e.stream, e.slot, address, allocated, reserved, retries);
         if (source.step % (source.scenario->steps / ORACLE_CHECKS) == 0)
-            printf("%s %u %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %016" PRIx64 "\n", source.scenario->name,
-                   source.step, allocated, reserved, requested, retries, refused, source.digest);
+            printf("%s %u %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %016" PRIx64 "\n",
+                   source.scenario->name, source.step, allocated, reserved, requested, retries, refused,
+                   source.digest);
     }
     return 0;
 }

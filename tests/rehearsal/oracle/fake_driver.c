@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * The parts of the CUDA runtime and driver that PyTorch's allocator calls, over a device that only counts bytes. Loaded
- * before the real libcudart (LD_PRELOAD), so that libc10_cuda.so runs on a machine without a GPU. Addresses ascend by the rule of
- * scenarios.h; nothing lies behind them.
+ * The parts of the CUDA runtime and driver that PyTorch's allocator calls, over a device that only counts
+ * bytes. Loaded before the real libcudart (LD_PRELOAD), so that libc10_cuda.so runs on a machine without a
+ * GPU. Addresses ascend by the rule of scenarios.h; nothing lies behind them.
  *
  * Environment: ORACLE_CAPACITY, bytes that the device gives at most. */
 #include <cuda.h>
@@ -138,9 +138,10 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCaptureSta
     return cudaSuccess;
 }
 
-cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, enum cudaStreamCaptureStatus *status, unsigned long long *id,
-                                     cudaGraph_t *graph, const cudaGraphNode_t **dependencies,
-                                     const cudaGraphEdgeData **edges, size_t *n_dependencies)
+cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, enum cudaStreamCaptureStatus *status,
+                                     unsigned long long *id, cudaGraph_t *graph,
+                                     const cudaGraphNode_t **dependencies, const cudaGraphEdgeData **edges,
+                                     size_t *n_dependencies)
 {
     (void)stream;
     *status = capture_status();
@@ -178,7 +179,8 @@ cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode
 
 /* ---- the driver's functions, found by name ---- */
 
-static CUresult address_reserve(CUdeviceptr *p, size_t size, size_t alignment, CUdeviceptr at, unsigned long long flags)
+static CUresult address_reserve(CUdeviceptr *p, size_t size, size_t alignment, CUdeviceptr at,
+                                unsigned long long flags)
 {
     (void)alignment, (void)at, (void)flags;
     *p = address_for(size);
@@ -203,7 +205,8 @@ static CUresult mem_release(CUmemGenericAllocationHandle handle)
     return CUDA_SUCCESS;
 }
 
-static CUresult granularity(size_t *size, const CUmemAllocationProp *prop, CUmemAllocationGranularity_flags option)
+static CUresult granularity(size_t *size, const CUmemAllocationProp *prop,
+                            CUmemAllocationGranularity_flags option)
 {
     (void)prop, (void)option;
     *size = 2 * ORACLE_MIB;
@@ -250,7 +253,8 @@ static void *entry(const char *name)
 }
 
 cudaError_t cudaGetDriverEntryPointByVersion(const char *name, void **function, unsigned int version,
-                                             unsigned long long flags, enum cudaDriverEntryPointQueryResult *status)
+                                             unsigned long long flags,
+                                             enum cudaDriverEntryPointQueryResult *status)
 {
     (void)version, (void)flags;
     *function = entry(name);

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT
- * Streams of requests and releases that are played both by PyTorch's own allocator (drive.cpp, on a driver that only counts)
- * and by ours (test_oracle.c). C and C++. Both must come to the same addresses and figures; a digest stands for them. */
+ * Streams of requests and releases that are played both by PyTorch's own allocator (drive.cpp, on a driver
+ * that only counts) and by ours (test_oracle.c). C and C++. Both must come to the same addresses and figures;
+ * a digest stands for them. */
 #ifndef VR_ORACLE_SCENARIOS_H
 #define VR_ORACLE_SCENARIOS_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#define ORACLE_LIVE 4096   /* most live blocks */
-#define ORACLE_CHECKS 10   /* times that the digest is printed */
+#define ORACLE_LIVE 4096 /* most live blocks */
+#define ORACLE_CHECKS 10 /* times that the digest is printed */
 #define ORACLE_MIB (UINT64_C(1) << 20)
 #define ORACLE_TOTAL (UINT64_C(12490457088)) /* of the device: an RTX 3060 */
 #define ORACLE_GAP (2 * ORACLE_MIB)          /* between segments */
@@ -16,11 +17,11 @@
 
 typedef struct oracle_scenario {
     const char *name;
-    const char *conf;     /* PYTORCH_ALLOC_CONF */
-    uint64_t capacity;    /* the driver refuses beyond */
+    const char *conf;  /* PYTORCH_ALLOC_CONF */
+    uint64_t capacity; /* the driver refuses beyond */
     uint32_t n_streams;
-    uint32_t n_pools;     /* 1: the ordinary one; others are captured CUDA graphs that live on */
-    uint32_t held;        /* blocks live at about the same time */
+    uint32_t n_pools;          /* 1: the ordinary one; others are captured CUDA graphs that live on */
+    uint32_t held;             /* blocks live at about the same time */
     uint32_t min_log, max_log; /* sizes from 2^min_log to 2^max_log */
     uint32_t steps;
     uint32_t empty_every; /* steps between calls of empty_cache; 0: never */
@@ -34,28 +35,39 @@ static const oracle_scenario oracle_scenarios[] = {
     { "expandable", "expandable_segments:True", UINT64_MAX, 1, 1, 300, 8, 27, 20000, 0 },
     { "expandable-empty", "expandable_segments:True", UINT64_MAX, 3, 1, 300, 8, 27, 20000, 401 },
     { "expandable-tight", "expandable_segments:True", 3000 * ORACLE_MIB, 2, 1, 120, 10, 28, 20000, 0 },
-    { "expandable-page", "expandable_segments:True,large_segment_size_mb:12", 5000 * ORACLE_MIB, 1, 1, 250, 8, 27, 20000, 997 },
-    { "expandable-max-split", "expandable_segments:True,max_split_size_mb:32", 3000 * ORACLE_MIB, 2, 1, 120, 10, 28, 20000, 0 },
+    { "expandable-page", "expandable_segments:True,large_segment_size_mb:12", 5000 * ORACLE_MIB, 1, 1, 250, 8,
+      27, 20000, 997 },
+    { "expandable-max-split", "expandable_segments:True,max_split_size_mb:32", 3000 * ORACLE_MIB, 2, 1, 120,
+      10, 28, 20000, 0 },
     { "max-split", "max_split_size_mb:32", UINT64_MAX, 2, 1, 200, 12, 28, 20000, 0 },
     { "max-split-tight", "max_split_size_mb:32", 3000 * ORACLE_MIB, 1, 1, 120, 12, 28, 20000, 0 },
-    { "max-split-20", "max_split_size_mb:20,max_non_split_rounding_mb:64", 4000 * ORACLE_MIB, 3, 1, 120, 12, 28, 20000, 0 },
+    { "max-split-20", "max_split_size_mb:20,max_non_split_rounding_mb:64", 4000 * ORACLE_MIB, 3, 1, 120, 12,
+      28, 20000, 0 },
     { "roundup-4", "roundup_power2_divisions:4", UINT64_MAX, 1, 1, 300, 8, 28, 20000, 0 },
     { "roundup-1024", "roundup_power2_divisions:1024", UINT64_MAX, 1, 1, 300, 8, 28, 20000, 0 },
-    { "roundup-list", "roundup_power2_divisions:[4:1,8:2,32:0,64:8,>:4]", UINT64_MAX, 1, 1, 200, 10, 28, 20000, 0 },
+    { "roundup-list", "roundup_power2_divisions:[4:1,8:2,32:0,64:8,>:4]", UINT64_MAX, 1, 1, 200, 10, 28,
+      20000, 0 },
     { "roundup-first", "roundup_power2_divisions:[16:8,32:2]", UINT64_MAX, 1, 1, 200, 10, 28, 20000, 0 },
     { "segment-12", "large_segment_size_mb:12", UINT64_MAX, 1, 1, 300, 8, 26, 20000, 0 },
-    { "segment-50", "large_segment_size_mb:50,max_split_size_mb:64", 6000 * ORACLE_MIB, 1, 1, 200, 8, 28, 20000, 0 },
+    { "segment-50", "large_segment_size_mb:50,max_split_size_mb:64", 6000 * ORACLE_MIB, 1, 1, 200, 8, 28,
+      20000, 0 },
     { "fraction", "per_process_memory_fraction:0.25", UINT64_MAX, 2, 1, 120, 10, 28, 20000, 0 },
-    { "collect", "per_process_memory_fraction:0.3,garbage_collection_threshold:0.6", UINT64_MAX, 2, 1, 120, 10, 28, 20000, 0 },
-    { "collect-often", "garbage_collection_threshold:0.25,per_process_memory_fraction:0.9", UINT64_MAX, 3, 1, 150, 10, 28, 20000, 0 },
-    { "collect-tight", "garbage_collection_threshold:0.8,per_process_memory_fraction:0.5,max_split_size_mb:64",
+    { "collect", "per_process_memory_fraction:0.3,garbage_collection_threshold:0.6", UINT64_MAX, 2, 1, 120,
+      10, 28, 20000, 0 },
+    { "collect-often", "garbage_collection_threshold:0.25,per_process_memory_fraction:0.9", UINT64_MAX, 3, 1,
+      150, 10, 28, 20000, 0 },
+    { "collect-tight",
+      "garbage_collection_threshold:0.8,per_process_memory_fraction:0.5,max_split_size_mb:64",
       5000 * ORACLE_MIB, 2, 1, 150, 10, 28, 20000, 0 },
-    { "collect-expandable", "per_process_memory_fraction:0.3,garbage_collection_threshold:0.6,expandable_segments:True",
-      UINT64_MAX, 2, 1, 120, 10, 28, 20000, 0 },
-    { "collect-whole", "garbage_collection_threshold:0.25,per_process_memory_fraction:1.0", UINT64_MAX, 2, 1, 150, 10, 28, 20000, 0 },
+    { "collect-expandable",
+      "per_process_memory_fraction:0.3,garbage_collection_threshold:0.6,expandable_segments:True", UINT64_MAX,
+      2, 1, 120, 10, 28, 20000, 0 },
+    { "collect-whole", "garbage_collection_threshold:0.25,per_process_memory_fraction:1.0", UINT64_MAX, 2, 1,
+      150, 10, 28, 20000, 0 },
     { "pools", "", 6000 * ORACLE_MIB, 2, 4, 200, 10, 28, 20000, 555 },
     { "pools-expandable", "expandable_segments:True", 6000 * ORACLE_MIB, 2, 3, 200, 10, 28, 20000, 555 },
-    { "pools-max-split", "max_split_size_mb:32,garbage_collection_threshold:0.5,per_process_memory_fraction:0.4",
+    { "pools-max-split",
+      "max_split_size_mb:32,garbage_collection_threshold:0.5,per_process_memory_fraction:0.4",
       4000 * ORACLE_MIB, 1, 2, 150, 10, 28, 20000, 0 },
 };
 #define ORACLE_SCENARIOS (sizeof(oracle_scenarios) / sizeof(oracle_scenarios[0]))

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: MIT
+ * An attention module: projections, rotary embedding, the cache's update, the kernel, the output projection
+ * (modeling_*.py, apply_rotary_pos_emb; cache_utils.py, DynamicLayer and DynamicSlidingWindowLayer). */
+#include "engine/pass.h"
+
+typedef struct states {
+    vr_block q, k, v;
+    vr_block whole; /* of a fused projection, whose parts are views; otherwise VR_NONE */
+} states;
+
+static uint64_t head_bytes(const vr_pass *p, uint64_t heads)
+{
+    return p->rows * heads * p->m->head_dim * p->width;
+}
+
+/* (x * cos) + (rotate_half(x) * sin); phi3 puts the part that is not rotated behind it, empty or not. */
+static vr_block rotate(vr_pass *p, uint64_t heads)
+{
+    uint64_t rotated = p->rows * heads * p->m->rotary_dim * p->width;
+    vr_block a = vr_take(p, rotated, VR_ITEM_HIDDEN, VR_STEP_ROPE);
+    vr_block negated = vr_take(p, rotated / 2, VR_ITEM_HIDDEN, VR_STEP_ROPE);
+    vr_block half = vr_take(p, rotated, VR_ITEM_HIDDEN, VR_STEP_ROPE);
+    vr_drop(p, negated);
+    vr_block b = vr_take(p, rotated, VR_ITEM_HIDDEN, VR_STEP_ROPE);
+    vr_drop(p, half);
+    vr_block sum = vr_take(p, rotated, VR_ITEM_HIDDEN, VR_STEP_ROPE);
+    vr_drop(p, a);
+    vr_drop(p, b);
+    if (!p->m->family->fused_qkv)
+        return sum;
+    vr_block whole = vr_take(p, head_bytes(p, heads), VR_ITEM_HIDDEN, VR_STEP_ROPE);
+    vr_drop(p, sum);
+    return whole;
+}
+
+static void normalise(vr_pass *p, vr_block *x, uint64_t heads)
+{
+    vr_block out = vr_norm(p, p->rows * heads, p->m->head_dim, VR_STEP_QK_NORM);
+    vr_drop(p, *x);
+    *x = out;
+}
+
+/* Qwen3 normalises each projection at once, Gemma3 after all three. */
+static void project(vr_pass *p, states *s)
+{
+    const vram_model *m = p->m;
+    const vr_family *f = m->family;
+    uint64_t q = m->heads * m->head_dim, kv = m->kv_heads * m->head_dim;
+    bool at_once = f->qk_norm && f->norm == VR_NORM_RMS, after = f->qk_norm && !at_once;
+    *s = (states){ VR_NONE, VR_NONE, VR_NONE, VR_NONE };
+    if (f->fused_qkv) {
+        s->whole = vr_linear(p, p->rows, m->hidden, q + 2 * kv, m->qkv_bias, VR_STEP_QKV);
+        return;
+    }
+    s->q = vr_linear(p, p->rows, m->hidden, q, m->qkv_bias, VR_STEP_Q);
+    if (at_once)
+        normalise(p, &s->q, m->heads);
+    s->k = vr_linear(p, p->rows, m->hidden, kv, m->qkv_bias, VR_STEP_K);
+    if (at_once)
+        normalise(p, &s->k, m->kv_heads);
+    s->v = vr_linear(p, p->rows, m->hidden, kv, m->qkv_bias, VR_STEP_V);
+    if (after) {
+        normalise(p, &s->q, m->heads);
+        normalise(p, &s->k, m->kv_heads);
+    }
+}
+
+/* ---- the cache ---- */
+
+static vr_block grown(vr_pass *p, uint64_t tokens, vr_step slot)
+{
+    uint64_t bytes = p->batch * p->m->kv_heads * tokens * p->m->head_dim * p->width;
+    return vr_take(p, bytes, VR_ITEM_KV, slot);
+}
+
+/* torch.cat makes the new storage while the old one lives; a sliding layer makes both before it lets go of either, and then
+ * keeps the last window - 1 tokens as a view of the whole. */
+static void concatenate(vr_pass *p, vr_kv *kv, uint64_t window)
+{
+    uint64_t tokens = vr_kv_length(p, window);
+    vr_block k = grown(p, tokens, VR_STEP_KEYS), v = VR_NONE;
+    if (window == 0)
+        vr_drop(p, kv->k);
+    v = grown(p, tokens, VR_STEP_VALUES);
+    if (window != 0)
+        vr_drop(p, kv->k);
+    vr_drop(p, kv->v);
+    kv->k = k;
+    kv->v = v;
+}
+
+/* Takes the new keys (rotated) and values. */
+static void update(vr_pass *p, states *s, vr_block keys)
+{
+    vr_kv *kv = &p->group->layers[p->layer];
+    uint64_t window = vr_window(p);
+    bool first = kv->k == VR_NONE;
+    if (first && window != 0 && p->rules->window_tensor)
+        kv->window = vr_take_at(p, 8, VR_ITEM_KV, VR_PLACE_WINDOW);
+    if (first && p->rules->appends && s->v != VR_NONE) {
+        kv->k = keys; /* as they are: no copy, but another item of the ledger would be wrong by then */
+        kv->v = s->v;
+        return;
+    }
+    concatenate(p, kv, window);
+    vr_drop(p, keys);
+    vr_drop(p, s->v);
+}
+
+/* ---- the module ---- */
+
+static vr_block run_kernel(vr_pass *p, vr_block *probabilities)
+{
+    const vram_model *m = p->m;
+    uint64_t window = vr_window(p);
+    vr_heads h = { .q = m->heads,
+                   .kv = m->kv_heads,
+                   .groups = m->heads / m->kv_heads,
+                   .size = m->head_dim,
+                   .kv_tokens = vr_kv_length(p, window),
+                   .packed = m->family->fused_qkv,
+                   .mask = window != 0 ? p->sliding_mask : p->full_mask };
+    switch (p->w->attention) {
+    case VR_IMPL_EAGER:
+        return vr_kernel_eager(p, &h, probabilities);
+    case VR_IMPL_FLASH:
+        return vr_kernel_flash(p, &h);
+    default:
+        return vr_kernel_sdpa(p, &h);
+    }
+}
+
+vr_block vr_attention(vr_pass *p, vr_block normed, vr_block *probabilities)
+{
+    const vram_model *m = p->m;
+    states s;
+    *probabilities = VR_NONE;
+    project(p, &s);
+    vr_block q = rotate(p, m->heads), k = rotate(p, m->kv_heads);
+    vr_drop(p, s.q);
+    vr_drop(p, s.k);
+    update(p, &s, k);
+    vr_block mixed = run_kernel(p, probabilities);
+    vr_block out = vr_linear(p, p->rows, m->heads * m->head_dim, m->hidden, m->o_bias, VR_STEP_O);
+    vr_drop(p, mixed);
+    vr_drop(p, s.whole);
+    vr_drop(p, q);
+    vr_drop(p, normed);
+    return out;
+}

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: MIT
+ * One call of model(ids, use_cache=True): embedding, positions, masks, rotary tables, layers, head, in the order of
+ * the forward functions of modeling_*.py and of masking_utils.py. A variable of the calling function holds what it names
+ * until it is assigned anew or the function returns: the embeddings live as long as the model runs. */
+#include "engine/pass.h"
+
+
+static vr_block input(vr_pass *p, uint64_t bytes, vr_place place)
+{
+    return vr_take_at(p, bytes, VR_ITEM_INPUTS, place);
+}
+
+static vr_block hidden(vr_pass *p, vr_place place)
+{
+    return vr_take_at(p, p->rows * p->m->hidden * p->width, VR_ITEM_HIDDEN, place);
+}
+
+/* ---- embedding ---- */
+
+/* gemma3 always, gemma2 from some version on: scaled within the embedding module */
+static bool scales_inside(const vr_pass *p)
+{
+    return p->m->family->embedding_scaled && (p->m->family->qk_norm || p->rules->gemma2_scales);
+}
+
+static vr_block embed(vr_pass *p)
+{
+    vr_block x = hidden(p, VR_PLACE_EMBEDDING);
+    if (!scales_inside(p))
+        return x;
+    vr_block scaled = hidden(p, VR_PLACE_EMBEDDING);
+    vr_drop(p, x);
+    return scaled;
+}
+
+/* ---- positions ---- */
+
+/* arange(n), and from some version on the sum with an offset in its place */
+static vr_block range(vr_pass *p, uint64_t n, bool sum)
+{
+    vr_block plain = input(p, n * 8, VR_PLACE_POSITIONS);
+    if (!sum)
+        return plain;
+    vr_block moved = input(p, n * 8, VR_PLACE_POSITIONS);
+    vr_drop(p, plain);
+    return moved;
+}
+
+/* ---- masks ---- */
+
+static vr_block flags(vr_pass *p, uint64_t bytes)
+{
+    return vr_take_at(p, bytes, VR_ITEM_SCORES, VR_PLACE_MASK);
+}
+
+/* kv <= q */
+static vr_block causal(vr_pass *p, uint64_t kv)
+{
+    return flags(p, p->q * kv);
+}
+
+/* new_ones() & (kv > q - window) & (kv <= q): masking_utils.py, and_masks */
+static vr_block causal_in_window(vr_pass *p, uint64_t kv)
+{
+    vr_block ones = flags(p, p->rules->plain_masks ? 1 : p->q);
+    vr_block start = input(p, p->q * 8, VR_PLACE_POSITIONS);
+    vr_block inside = flags(p, p->q * kv);
+    vr_drop(p, start);
+    vr_block both = flags(p, p->q * kv);
+    vr_drop(p, inside);
+    vr_drop(p, ones);
+    vr_block before = causal(p, kv);
+    vr_block all = flags(p, p->q * kv);
+    vr_drop(p, before);
+    vr_drop(p, both);
+    return all;
+}
+
+/* sdpa_mask: index ranges, then the comparison of all with all */
+static vr_block bool_mask(vr_pass *p, uint64_t window, uint64_t kv)
+{
+    bool plain = p->rules->plain_masks;
+    vr_block keys = plain ? VR_NONE : range(p, kv, false);
+    vr_block batch = range(p, p->batch, false), head = range(p, 1, false);
+    vr_block queries = plain ? range(p, p->q, true) : VR_NONE;
+    if (plain)
+        keys = range(p, kv, true);
+    vr_block mask = window != 0 ? causal_in_window(p, kv) : causal(p, kv);
+    vr_drop(p, batch);
+    vr_drop(p, head);
+    vr_drop(p, queries);
+    vr_drop(p, keys);
+    return mask;
+}
+
+/* eager_mask: 0 and the least number where the mask says so, for every sequence */
+static vr_block added_mask(vr_pass *p, uint64_t kv, vr_block mask)
+{
+    vr_block zero = flags(p, p->width), least = flags(p, p->width);
+    vr_block out = flags(p, p->batch * p->q * kv * p->width);
+    vr_drop(p, least);
+    vr_drop(p, zero);
+    vr_drop(p, mask);
+    return out;
+}
+
+/* _ignore_causal_mask_sdpa: without padding, a window that everything fits in needs no mask; flash needs none ever. */
+static vr_block make_mask(vr_pass *p, uint64_t window)
+{
+    uint64_t kv = vr_kv_length(p, window);
+    if (p->w->attention == VR_IMPL_FLASH)
+        return VR_NONE;
+    if (p->w->attention == VR_IMPL_EAGER)
+        return added_mask(p, kv, bool_mask(p, window, kv));
+    return window != 0 && kv >= window ? bool_mask(p, window, kv) : VR_NONE;
+}
+
+static uint64_t sliding_window(const vram_model *m)
+{
+    for (uint64_t i = 0; i < m->n_layers; i++) {
+        if (m->layers[i].attention == VR_ATTENTION_SLIDING)
+            return m->layers[i].window;
+    }
+    return 0;
+}
+
+/* llama knows no window; mistral and phi3 make one mask, qwen and gemma one for each kind of layer. */
+static void make_masks(vr_pass *p)
+{
+    const vram_model *m = p->m;
+    uint64_t window = sliding_window(m);
+    bool one = m->family->window_rule == VR_WINDOW_ATTRIBUTE;
+    p->full_mask = one && window != 0 ? VR_NONE : make_mask(p, 0);
+    p->sliding_mask = window != 0 ? make_mask(p, window) : VR_NONE;
+}
+
+/* ---- rotary tables ---- */
+
+static vr_block rotary(vr_pass *p, uint64_t columns, unsigned width)
+{
+    return input(p, p->q * columns * width, VR_PLACE_ROTARY);
+}
+
+/* cos or sin, times attention_scaling */
+static vr_block scaled_wave(vr_pass *p)
+{
+    vr_block wave = rotary(p, p->m->rotary_dim, 4);
+    vr_block scaled = rotary(p, p->m->rotary_dim, 4);
+    vr_drop(p, wave);
+    return scaled;
+}
+
+static void rotary_table(vr_pass *p, vr_block *cos, vr_block *sin)
+{
+    uint64_t d = p->m->rotary_dim;
+    vr_block positions = rotary(p, 1, 4);
+    vr_block angles = rotary(p, d / 2, 4);
+    if (p->rules->rotary_product)
+        vr_drop(p, positions);
+    else
+        vr_gemm(p, false);
+    vr_block both = rotary(p, d, 4);
+    vr_block wide_cos = scaled_wave(p), wide_sin = scaled_wave(p);
+    *cos = p->width != 4 ? rotary(p, d, p->width) : wide_cos;
+    *sin = p->width != 4 ? rotary(p, d, p->width) : wide_sin;
+    if (!p->rules->rotary_product)
+        vr_drop(p, positions);
+    vr_drop(p, angles);
+    vr_drop(p, both);
+    if (p->width != 4) {
+        vr_drop(p, wide_cos);
+        vr_drop(p, wide_sin);
+    }
+}
+
+/* ---- layers ---- */
+
+static vr_block sum(vr_pass *p, vr_step slot)
+{
+    return vr_take(p, p->rows * p->m->hidden * p->width, VR_ITEM_HIDDEN, slot);
+}
+
+static vr_block norm_then_drop(vr_pass *p, vr_block x, vr_step slot)
+{
+    vr_block out = vr_norm(p, p->rows, p->m->hidden, slot);
+    vr_drop(p, x);
+    return out;
+}
+
+/* A decoder layer; its input belongs to the caller until it returns. */
+static vr_block layer(vr_pass *p)
+{
+    uint64_t h = p->m->hidden;
+    bool sandwich = p->m->family->sandwich_norms;
+    vr_block probabilities;
+    vr_block out = vr_attention(p, vr_norm(p, p->rows, h, VR_STEP_NORM_IN), &probabilities);
+    if (sandwich)
+        out = norm_then_drop(p, out, VR_STEP_NORM_ATTENTION);
+    vr_block middle = sum(p, VR_STEP_MIDDLE);
+    vr_drop(p, out);
+    vr_block normed = vr_norm(p, p->rows, h, sandwich ? VR_STEP_NORM_BEFORE : VR_STEP_NORM_ATTENTION);
+    vr_block down = vr_mlp(p);
+    vr_drop(p, normed);
+    if (sandwich)
+        down = norm_then_drop(p, down, VR_STEP_NORM_AFTER);
+    vr_block next = sum(p, VR_STEP_OUTPUT);
+    vr_drop(p, down);
+    vr_drop(p, middle);
+    vr_drop(p, probabilities);
+    return next;
+}
+
+/* ---- the head ---- */
+
+static vr_block take_logits(vr_pass *p, uint64_t rows)
+{
+    return vr_take_at(p, rows * p->m->vocab * p->width, VR_ITEM_LOGITS, VR_PLACE_LOGITS);
+}
+
+static vr_block head(vr_pass *p, vr_block normed)
+{
+    uint64_t rows = p->w->logits == VR_LOGITS_ALL ? p->rows : p->batch;
+    vr_block copy = VR_NONE;
+    if (rows != p->rows && p->batch > 1) /* the last rows of several sequences do not lie together */
+        copy = vr_take_at(p, rows * p->m->hidden * p->width, VR_ITEM_HIDDEN, VR_PLACE_FINAL_NORM);
+    vr_block logits = take_logits(p, rows);
+    vr_gemm(p, false);
+    vr_drop(p, copy);
+    for (int i = 0; p->m->final_softcap != 0 && i < 3; i++) { /* / cap, tanh, * cap */
+        vr_block next = take_logits(p, rows);
+        vr_drop(p, logits);
+        logits = next;
+    }
+    vr_drop(p, normed);
+    return logits;
+}
+
+/* ---- the model ---- */
+
+/* gemma2 before it scaled inside its embedding: hidden_states * normalizer, beside the embeddings */
+static vr_block first_hidden(vr_pass *p, vr_block embeddings)
+{
+    if (!p->m->family->embedding_scaled || scales_inside(p))
+        return embeddings;
+    return hidden(p, VR_PLACE_EMBEDDING);
+}
+
+static void start_cache(vr_pass *p)
+{
+    for (uint64_t i = 0; i < p->m->n_layers && !p->group->started; i++)
+        p->group->layers[i] = (vr_kv){ VR_NONE, VR_NONE, VR_NONE };
+    p->group->started = true;
+}
+
+static vr_block run_layers(vr_pass *p, vr_block first, vr_block embeddings)
+{
+    vr_block x = first;
+    for (p->layer = 0; p->layer < p->m->n_layers; p->layer++) {
+        vr_block next = layer(p);
+        if (x != embeddings)
+            vr_drop(p, x);
+        x = next;
+    }
+    return x;
+}
+
+static vr_block run_model(vr_pass *p)
+{
+    bool local = p->m->family->local_rope;
+    vr_block cos[2] = { VR_NONE, VR_NONE }, sin[2] = { VR_NONE, VR_NONE };
+    vr_block embeddings = embed(p);
+    start_cache(p);
+    vr_block positions = range(p, p->q, p->rules->positions_added);
+    make_masks(p);
+    for (int i = 0; i < (local ? 2 : 1); i++)
+        rotary_table(p, &cos[i], &sin[i]);
+    vr_block x = run_layers(p, first_hidden(p, embeddings), embeddings);
+    vr_block normed = vr_norm_at(p, p->rows, p->m->hidden, VR_PLACE_FINAL_NORM);
+    vr_block rest[] = { x,       p->full_mask, p->sliding_mask, x != embeddings ? embeddings : VR_NONE,
+                        cos[0],  sin[0],       cos[1],          sin[1],
+                        positions };
+    for (size_t i = 0; i < sizeof(rest) / sizeof(rest[0]); i++)
+        vr_drop(p, rest[i]);
+    p->full_mask = p->sliding_mask = VR_NONE;
+    return normed;
+}
+
+void vr_forward(vr_pass *p, vr_group *g, uint64_t q)
+{
+    p->group = g;
+    p->batch = g->sequences;
+    p->q = q;
+    p->rows = g->sequences * q;
+    vr_block logits = head(p, run_model(p));
+    vr_drop(p, g->logits); /* the caller's variable is assigned anew only now */
+    g->logits = logits;
+    g->past += q;
+}

@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: MIT
+ * What the ways to compute attention take.
+ *
+ * eager: eager_attention_forward of modeling_*.py. sdpa: sdpa_attention_forward, then one of PyTorch's kernels: flash on
+ * Ampere and newer in 16 bits without a mask (aten flash_api.cpp, mha_fwd), memory-efficient with a mask or in 32 bits
+ * (cutlass kernels, no logsumexp in inference), and where that one knows no grouped queries, plain matrix products
+ * (aten attention.cpp, _scaled_dot_product_attention_math). Splits of short passes over the key length, some hundred KiB,
+ * depend on the number of multiprocessors and are left out. */
+#include "engine/pass.h"
+
+typedef enum backend { FLASH, EFFICIENT, MATH } backend;
+
+static vr_block score(vr_pass *p, uint64_t bytes)
+{
+    return vr_take(p, bytes, VR_ITEM_SCORES, VR_STEP_SCORES);
+}
+
+static uint64_t q_elements(const vr_pass *p, const vr_heads *h)
+{
+    return p->rows * h->q * h->size;
+}
+
+static uint64_t n_scores(const vr_pass *p, const vr_heads *h)
+{
+    return p->batch * h->q * p->q * h->kv_tokens;
+}
+
+/* repeat_kv: keys and values once for every query head */
+static vr_block repeated(vr_pass *p, const vr_heads *h)
+{
+    uint64_t bytes = p->batch * h->q * h->kv_tokens * h->size * p->width;
+    return vr_take(p, bytes, VR_ITEM_SCORES, VR_STEP_REPEATED);
+}
+
+static vr_block output(vr_pass *p, const vr_heads *h)
+{
+    return vr_take(p, q_elements(p, h) * p->width, VR_ITEM_HIDDEN, VR_STEP_ATTENTION);
+}
+
+/* .transpose(1, 2).contiguous() of what lies head by head: a copy, unless there is one token only */
+static vr_block by_token(vr_pass *p, const vr_heads *h, vr_block x)
+{
+    if (p->q == 1)
+        return x;
+    vr_block copy = output(p, h);
+    vr_drop(p, x);
+    return copy;
+}
+
+/* Queries lie token by token: heads of several sequences do not make one batch of matrices without a copy. */
+static bool copies_queries(const vr_pass *p, const vr_heads *h)
+{
+    return p->batch > 1 && p->q > 1 && !h->packed;
+}
+
+/* ---- eager ---- */
+
+static void replace(vr_pass *p, vr_block *x, uint64_t bytes)
+{
+    vr_block next = score(p, bytes);
+    vr_drop(p, *x);
+    *x = next;
+}
+
+/* query @ key^T * scaling, capped where the model does, plus the mask */
+static vr_block eager_scores(vr_pass *p, const vr_heads *h)
+{
+    uint64_t bytes = n_scores(p, h) * p->width;
+    vr_block copy = copies_queries(p, h) ? score(p, q_elements(p, h) * p->width) : VR_NONE;
+    vr_block scores = score(p, bytes);
+    vr_gemm(p, false);
+    vr_drop(p, copy);
+    replace(p, &scores, bytes);
+    for (int i = 0; p->m->attention_softcap != 0 && i < 3; i++)
+        replace(p, &scores, bytes); /* / cap, tanh, * cap */
+    if (h->mask != VR_NONE)
+        replace(p, &scores, bytes);
+    return scores;
+}
+
+/* softmax(dtype=float32).to(query.dtype): only fp16 on CUDA is widened inside the kernel (aten SoftMax.cpp) */
+static vr_block eager_softmax(vr_pass *p, const vr_heads *h, vr_block scores)
+{
+    uint64_t n = n_scores(p, h);
+    vr_block wide = p->w->dtype == VR_BF16 ? score(p, n * 4) : VR_NONE;
+    vr_block out = score(p, n * 4);
+    vr_drop(p, wide);
+    if (p->width != 4) {
+        vr_block cast = score(p, n * p->width);
+        vr_drop(p, out);
+        out = cast;
+    }
+    vr_drop(p, scores);
+    return out;
+}
+
+vr_block vr_kernel_eager(vr_pass *p, const vr_heads *h, vr_block *probabilities)
+{
+    vr_block k = h->groups > 1 ? repeated(p, h) : VR_NONE;
+    vr_block v = h->groups > 1 ? repeated(p, h) : VR_NONE;
+    *probabilities = eager_softmax(p, h, eager_scores(p, h));
+    vr_block out = output(p, h);
+    vr_gemm(p, false);
+    out = by_token(p, h, out);
+    vr_drop(p, k);
+    vr_drop(p, v);
+    return out;
+}
+
+/* ---- flash ---- */
+
+/* The result lies as the queries do. */
+static vr_block flash(vr_pass *p, const vr_heads *h)
+{
+    vr_block out = output(p, h);
+    vr_block sums = score(p, p->batch * h->q * p->q * 4);
+    vr_block seed = vr_take_at(p, 16, VR_ITEM_SCORES, VR_PLACE_RANDOM);
+    vr_block offset = vr_take_at(p, 8, VR_ITEM_SCORES, VR_PLACE_RANDOM);
+    vr_drop(p, offset);
+    vr_drop(p, seed);
+    vr_drop(p, sums);
+    return out;
+}
+
+vr_block vr_kernel_flash(vr_pass *p, const vr_heads *h)
+{
+    vr_block out = flash(p, h);
+    return h->packed ? by_token(p, h, out) : out;
+}
+
+/* ---- memory-efficient ---- */
+
+/* Rows of the mask begin at multiples of 16 B (aten attention.cpp, pad_bias). */
+static vr_block aligned_mask(vr_pass *p, const vr_heads *h, vr_block mask)
+{
+    if (mask == VR_NONE || h->kv_tokens % 8 == 0)
+        return mask;
+    uint64_t row = vr_round_up(h->kv_tokens, 8) * p->width;
+    vr_block padded = vr_take_at(p, p->batch * p->q * row, VR_ITEM_SCORES, VR_PLACE_MASK);
+    vr_drop(p, mask);
+    return padded;
+}
+
+static vr_block efficient(vr_pass *p, const vr_heads *h, vr_block *mask)
+{
+    *mask = aligned_mask(p, h, *mask);
+    vr_block out = output(p, h);
+    /* more than 128 a head: sums do not stay in registers (kernel_forward.h, kNeedsOutputAccumulatorBuffer) */
+    bool sums = h->size > 128 && p->width != 4;
+    vr_block seed = vr_take_at(p, 8, VR_ITEM_SCORES, VR_PLACE_RANDOM);
+    vr_block offset = vr_take_at(p, 8, VR_ITEM_SCORES, VR_PLACE_RANDOM);
+    vr_block wide =
+        sums ? vr_take_at(p, q_elements(p, h) * 4, VR_ITEM_SCORES, VR_PLACE_KERNEL) : VR_NONE;
+    vr_drop(p, wide);
+    vr_drop(p, offset);
+    vr_drop(p, seed);
+    return out;
+}
+
+/* ---- plain products in 32 bits ---- */
+
+/* What _scaled_dot_product_attention_math holds until it returns. */
+typedef struct math_state {
+    vr_block q, k, v, scaled, mask, k_all, v_all, softmax, narrow;
+} math_state;
+
+/* ones(L, S).tril(), then 0 and -inf in fp32 */
+static vr_block causal_bias(vr_pass *p, const vr_heads *h)
+{
+    uint64_t n = p->q * h->kv_tokens;
+    vr_block ones = score(p, n), lower = score(p, n);
+    vr_drop(p, ones);
+    vr_block zero = score(p, 4), infinity = score(p, 4), bias = score(p, n * 4);
+    vr_drop(p, infinity);
+    vr_drop(p, zero);
+    vr_drop(p, lower);
+    return bias;
+}
+
+static vr_block math_scores(vr_pass *p, const vr_heads *h, uint64_t kv_bytes, bool given_mask)
+{
+    vr_block k = score(p, kv_bytes);
+    vr_block copy = copies_queries(p, h) ? score(p, q_elements(p, h) * 4) : VR_NONE;
+    vr_block scores = score(p, n_scores(p, h) * 4);
+    vr_gemm(p, false);
+    vr_drop(p, copy);
+    vr_drop(p, k);
+    if (given_mask && p->width != 4)
+        vr_drop(p, score(p, p->batch * p->q * h->kv_tokens * 4)); /* widened for the sum */
+    return scores;
+}
+
+/* _safe_softmax: rows that are masked as a whole give 0 */
+static vr_block safe_softmax(vr_pass *p, const vr_heads *h, vr_block scores)
+{
+    vr_block out = score(p, n_scores(p, h) * 4);
+    vr_block infinite = score(p, n_scores(p, h));
+    vr_block rows = score(p, p->batch * h->q * p->q);
+    vr_block zero = score(p, 4);
+    vr_drop(p, zero);
+    vr_drop(p, rows);
+    vr_drop(p, infinite);
+    vr_drop(p, scores);
+    return out;
+}
+
+static vr_block math_product(vr_pass *p, const vr_heads *h, math_state *s)
+{
+    bool wide = p->width == 4;
+    s->narrow = wide ? VR_NONE : score(p, n_scores(p, h) * p->width);
+    vr_block out = wide ? output(p, h) : score(p, q_elements(p, h) * 4);
+    vr_gemm(p, false);
+    if (wide)
+        return out;
+    vr_block cast = output(p, h);
+    vr_drop(p, out);
+    return cast;
+}
+
+static vr_block math(vr_pass *p, const vr_heads *h, uint64_t kv_heads, bool given_mask)
+{
+    uint64_t kv = p->batch * kv_heads * h->kv_tokens * h->size * 4;
+    uint64_t all = p->batch * h->q * h->kv_tokens * h->size * 4;
+    bool wide = p->width == 4, grouped = kv_heads != h->q;
+    math_state s;
+    s.q = wide ? VR_NONE : score(p, q_elements(p, h) * 4);
+    s.k = wide ? VR_NONE : score(p, kv);
+    s.v = wide ? VR_NONE : score(p, kv);
+    s.scaled = score(p, q_elements(p, h) * 4);
+    s.mask = !given_mask && p->q > 1 ? causal_bias(p, h) : VR_NONE;
+    s.k_all = grouped ? score(p, all) : VR_NONE;
+    s.v_all = grouped ? score(p, all) : VR_NONE;
+    s.softmax = safe_softmax(p, h, math_scores(p, h, all, given_mask));
+    vr_block out = math_product(p, h, &s);
+    vr_block held[] = { s.softmax, s.k_all, s.v_all, s.scaled, s.mask, s.v, s.k, s.q, s.narrow };
+    for (size_t i = 0; i < sizeof(held) / sizeof(held[0]); i++)
+        vr_drop(p, held[i]);
+    return out;
+}
+
+/* ---- sdpa ---- */
+
+/* What is passed to scaled_dot_product_attention. */
+typedef struct call {
+    bool gqa, packs, repeats;
+    backend backend;
+} call;
+
+static backend choose(const vram_workload *w, const vr_device_facts *d, bool gqa, bool masked)
+{
+    bool narrow = w->dtype == VR_BF16 || w->dtype == VR_F16;
+    bool ampere = d->cc_major == 0 || d->cc_major >= 8;
+    if (narrow && ampere && !masked)
+        return FLASH;
+    return gqa || (w->dtype == VR_BF16 && !ampere) ? MATH : EFFICIENT;
+}
+
+static call call_of(const vr_pass *p, const vr_heads *h)
+{
+    bool masked = h->mask != VR_NONE, grouped = h->groups > 1;
+    call c = { 0 };
+    c.gqa = grouped && !masked && p->rules->gqa && p->torch->gqa && h->size <= 256;
+    c.packs = grouped && !c.gqa && p->rules->packs_gqa && p->q == 1;
+    c.repeats = grouped && !c.gqa && !c.packs;
+    c.backend = choose(p->w, p->device, c.gqa, masked);
+    if (c.backend == FLASH && h->size > 256)
+        c.backend = EFFICIENT;
+    return c;
+}
+
+/* Where scaled_dot_product_attention makes a bool mask one of floats: 0 and -inf */
+static vr_block float_mask(vr_pass *p, const vr_heads *h)
+{
+    vr_block infinity = vr_take_at(p, p->width, VR_ITEM_SCORES, VR_PLACE_MASK);
+    vr_block zero = vr_take_at(p, p->width, VR_ITEM_SCORES, VR_PLACE_MASK);
+    vr_block out =
+        vr_take_at(p, p->batch * p->q * h->kv_tokens * p->width, VR_ITEM_SCORES, VR_PLACE_MASK);
+    vr_drop(p, zero);
+    vr_drop(p, infinity);
+    return out;
+}
+
+static vr_block run(vr_pass *p, const vr_heads *h, const call *c, vr_block *mask)
+{
+    bool masked = h->mask != VR_NONE;
+    switch (c->backend) {
+    case FLASH:
+        return vr_kernel_flash(p, h);
+    case EFFICIENT:
+        return efficient(p, h, mask);
+    default:
+        return math(p, h, c->repeats ? h->q : h->kv, masked);
+    }
+}
+
+/* query.contiguous(), key.contiguous(), value.contiguous(): what the cache or repeat_kv copied is so already. */
+static void make_contiguous(vr_pass *p, vr_heads *h, vr_block copies[3])
+{
+    copies[0] = copies[1] = copies[2] = VR_NONE;
+    if (!p->rules->contiguous || p->q == 1 || h->packed)
+        return;
+    copies[0] = score(p, q_elements(p, h) * p->width);
+    if (p->rules->appends && p->group->past == 0 && h->groups == 1) {
+        copies[1] = score(p, q_elements(p, h) * p->width);
+        copies[2] = score(p, q_elements(p, h) * p->width);
+    }
+    h->packed = true;
+}
+
+vr_block vr_kernel_sdpa(vr_pass *p, const vr_heads *h)
+{
+    call c = call_of(p, h);
+    vr_heads own = *h;
+    vr_block copies[3];
+    vr_block k = c.repeats ? repeated(p, h) : VR_NONE;
+    vr_block v = c.repeats ? repeated(p, h) : VR_NONE;
+    make_contiguous(p, &own, copies);
+    vr_block mask = h->mask != VR_NONE ? float_mask(p, h) : VR_NONE;
+    vr_block out = run(p, &own, &c, &mask);
+    vr_drop(p, mask);
+    if (c.backend == MATH)
+        out = by_token(p, h, out);
+    for (size_t i = 0; i < 3; i++)
+        vr_drop(p, copies[i]);
+    vr_drop(p, k);
+    vr_drop(p, v);
+    return out;
+}
+
+bool vr_sdpa_traced(const vram_workload *w, const vram_model *m, const vr_device_facts *d)
+{
+    bool window = false;
+    for (uint64_t i = 0; i < m->n_layers; i++)
+        window = window || (m->layers[i].attention == VR_ATTENTION_SLIDING &&
+                            vr_add_sat(w->context, w->decode) >= m->layers[i].window);
+    return d->cc_major == 8 && w->dtype == VR_BF16 && !window;
+}

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: MIT
+ * Loading: from_pretrained(...).to("cuda"), or from_pretrained(device_map=...) onto one card.
+ *
+ * .to() moves one parameter after the other in module order (torch.nn.Module._apply). With a device map, transformers from
+ * 4.50 on first allocates the whole model at once and frees it (modeling_utils.py, caching_allocator_warmup), then
+ * loads: version 5 all files in natural order, with four threads whose race is not modelled; version 4 file by file, names
+ * in byte order as safetensors lists them, each tensor read onto the card in its stored dtype and converted there. Buffers and
+ * what the checkpoint lacks come last. */
+#include "engine/pass.h"
+
+#define BLOCK_4BIT 64        /* bitsandbytes functional.py, quantize_4bit: one fp32 scale for each 64 */
+#define CODE_4BIT (16 * 4)   /* and its table of 16 values */
+#define WARMUP_SPARE UINT64_C(1288490188) /* int(1.2 * 1024**3) */
+
+typedef struct loader {
+    vr_pass *p;
+    uint64_t *bytes, *elements;
+} loader;
+
+static unsigned width_of(vr_dtype t)
+{
+    return vr_dtype_bits(t) / 8;
+}
+
+static vr_block take(const loader *l, uint64_t bytes, vr_item item, vr_str name)
+{
+    return vr_tape_alloc(l->p->tape, bytes, item, vr_tape_label(l->p->tape, name));
+}
+
+static void count(const loader *l, uint64_t bytes, uint64_t elements)
+{
+    *l->bytes = vr_add_sat(*l->bytes, bytes);
+    *l->elements = vr_add_sat(*l->elements, elements);
+}
+
+/* ---- bitsandbytes ---- */
+
+static uint64_t packed_bytes(vr_weight_quant quant, uint64_t n)
+{
+    return quant == VR_QUANT_BNB_8BIT ? n : n / 2 + n % 2;
+}
+
+static uint64_t scale_bytes(vr_weight_quant quant, uint64_t rows, uint64_t n)
+{
+    return quant == VR_QUANT_BNB_8BIT ? rows * 4 : vr_round_up(n, BLOCK_4BIT) / BLOCK_4BIT * 4;
+}
+
+uint64_t vr_quantised_bytes(vr_weight_quant quant, uint64_t rows, uint64_t columns)
+{
+    uint64_t n = rows * columns;
+    return packed_bytes(quant, n) + scale_bytes(quant, rows, n) + (quant == VR_QUANT_BNB_4BIT ? CODE_4BIT : 0);
+}
+
+/* The weight comes in 16 bits, is quantised on the card, and goes. */
+static void load_quantised(const loader *l, const vr_param *param)
+{
+    vr_weight_quant quant = (vr_weight_quant)l->p->w->weight_quant;
+    uint64_t n = vr_param_elements(param);
+    vr_block whole = take(l, n * 2, VR_ITEM_PARAMETERS, param->name);
+    take(l, packed_bytes(quant, n), VR_ITEM_PARAMETERS, param->name);
+    take(l, scale_bytes(quant, param->rows, n), VR_ITEM_PARAMETERS, param->name);
+    if (quant == VR_QUANT_BNB_4BIT)
+        take(l, CODE_4BIT, VR_ITEM_PARAMETERS, param->name);
+    vr_drop(l->p, whole);
+    count(l, vr_quantised_bytes(quant, param->rows, param->columns), n);
+}
+
+/* ---- one parameter ---- */
+
+static bool is_quantised(const loader *l, const vr_param *param)
+{
+    return l->p->w->weight_quant != VR_QUANT_NONE && param->kind == VR_PARAM_LINEAR;
+}
+
+static bool is_buffer(const vr_param *param)
+{
+    return param->kind == VR_PARAM_BUFFER || param->kind == VR_PARAM_BUFFER_F32;
+}
+
+static unsigned param_width(const loader *l, const vr_param *param)
+{
+    return param->kind == VR_PARAM_BUFFER_F32 ? 4 : width_of(l->p->w->dtype);
+}
+
+static void load_param(const loader *l, const vr_param *param)
+{
+    uint64_t n = vr_param_elements(param), bytes = n * param_width(l, param);
+    if (is_quantised(l, param)) {
+        load_quantised(l, param);
+        return;
+    }
+    take(l, bytes, is_buffer(param) ? VR_ITEM_BUFFERS : VR_ITEM_PARAMETERS, param->name);
+    if (!is_buffer(param))
+        count(l, bytes, n);
+}
+
+/* ---- tensors as the checkpoint has them ---- */
+
+/* Floating tensors of 16 bits and more become the load dtype; whole numbers and packed formats stay. */
+static uint64_t stored_as(const loader *l, const vr_tensor *t)
+{
+    vr_dtype d = (vr_dtype)t->dtype;
+    bool converted = !l->p->m->quantised && vr_dtype_floating(d) && vr_dtype_bits(d) >= 16 && d != VR_C64;
+    return converted ? vr_mul_sat(t->elements, width_of(l->p->w->dtype)) : t->end - t->begin;
+}
+
+static void load_tensor(const loader *l, const vr_tensor *t)
+{
+    uint64_t bytes = stored_as(l, t);
+    if (bytes == 0)
+        return;
+    take(l, bytes, VR_ITEM_PARAMETERS, t->name);
+    count(l, bytes, t->elements);
+}
+
+/* ---- with a device map ---- */
+
+static uint64_t warmup_bytes(const loader *l, const vr_params *params)
+{
+    const vr_rules *r = l->p->rules;
+    uint64_t sum = 0, limit;
+    for (size_t i = 0; i < params->n; i++) {
+        const vr_param *param = &params->list[i];
+        bool head = vr_str_is(param->name, l->p->m->head_name);
+        if (is_buffer(param) || (head && !r->warmup_with_head))
+            continue;
+        sum += is_quantised(l, param) ? packed_bytes((vr_weight_quant)l->p->w->weight_quant, vr_param_elements(param))
+                                      : vr_param_elements(param) * param_width(l, param);
+    }
+    for (size_t i = 0; i < params->n_others; i++)
+        sum += stored_as(l, params->others[i]);
+    limit = r->warmup_of_total ? l->p->device->usable : vr_sub_floor(l->p->device->available, l->p->device->context);
+    if (limit != 0 && sum > vr_sub_floor(limit, WARMUP_SPARE))
+        sum = vr_sub_floor(limit, WARMUP_SPARE);
+    return sum / 2 * 2; /* torch.empty(bytes // 2, dtype=float16) */
+}
+
+static void warm_up(const loader *l, const vr_params *params)
+{
+    uint64_t bytes = l->p->rules->warms_up ? warmup_bytes(l, params) : 0;
+    if (bytes != 0)
+        vr_drop(l->p, take(l, bytes, VR_ITEM_WARMUP, VR_LIT("loader's warm-up block")));
+}
+
+static bool natural(void *ud, const void *x, const void *y)
+{
+    const vr_param *const *a = x, *const *b = y;
+    (void)ud;
+    return vr_natural_before((*a)->name, (*b)->name);
+}
+
+static bool by_file(void *ud, const void *x, const void *y)
+{
+    const vr_param *const *a = x, *const *b = y;
+    (void)ud;
+    if ((*a)->tensor->file != (*b)->tensor->file)
+        return (*a)->tensor->file < (*b)->tensor->file;
+    return vr_str_cmp((*a)->tensor->name, (*b)->tensor->name) < 0;
+}
+
+/* Version 4 converts on the card: the stored tensor goes when the converted one is there. */
+static void load_from_file(const loader *l, const vr_param *param)
+{
+    const vr_tensor *t = param->tensor;
+    bool converts = !l->p->rules->natural_order && !is_quantised(l, param) && t->dtype != l->p->w->dtype;
+    vr_block stored = converts ? take(l, t->end - t->begin, VR_ITEM_PARAMETERS, param->name) : VR_NONE;
+    load_param(l, param);
+    vr_drop(l->p, stored);
+}
+
+static vram_status load_mapped(const loader *l, const vr_params *params)
+{
+    const vr_param **there = VR_ARRAY(l->p->arena, const vr_param *, params->n);
+    size_t n = 0;
+    if (there == NULL)
+        return VRAM_ENOMEM;
+    for (size_t i = 0; i < params->n; i++) {
+        if (params->list[i].tensor != NULL)
+            there[n++] = &params->list[i];
+    }
+    VR_TRY(vr_sort(l->p->m->ctx, there, n, sizeof(*there), l->p->rules->natural_order ? natural : by_file, NULL));
+    warm_up(l, params);
+    for (size_t i = 0; i < params->n_others; i++)
+        load_tensor(l, params->others[i]);
+    for (size_t i = 0; i < n; i++)
+        load_from_file(l, there[i]);
+    for (size_t i = 0; i < params->n; i++) {
+        if (params->list[i].tensor == NULL)
+            load_param(l, &params->list[i]);
+    }
+    return VRAM_OK;
+}
+
+/* ---- without ---- */
+
+static bool tensor_before(void *ud, const void *x, const void *y)
+{
+    const vr_tensor *const *a = x, *const *b = y;
+    (void)ud;
+    return vr_natural_before((*a)->name, (*b)->name);
+}
+
+/* An unknown class: layer by layer, which is how most are built. */
+static vram_status load_as_stored(const loader *l)
+{
+    const vram_checkpoint *ck = l->p->m->checkpoint;
+    const vr_tensor **list = VR_ARRAY(l->p->arena, const vr_tensor *, ck->n_tensors);
+    if (list == NULL)
+        return VRAM_ENOMEM;
+    for (size_t i = 0; i < ck->n_tensors; i++)
+        list[i] = &ck->tensors[i];
+    VR_TRY(vr_sort(ck->ctx, list, ck->n_tensors, sizeof(*list), tensor_before, NULL));
+    for (size_t i = 0; i < ck->n_tensors; i++)
+        load_tensor(l, list[i]);
+    return VRAM_OK;
+}
+
+vram_status vr_load(vr_pass *p, const vr_params *params, uint64_t *bytes, uint64_t *elements)
+{
+    loader l = { .p = p, .bytes = bytes, .elements = elements };
+    *bytes = *elements = 0;
+    if (params == NULL)
+        return load_as_stored(&l);
+    if (p->w->device_map != VR_MAP_NONE || p->w->weight_quant != VR_QUANT_NONE)
+        return load_mapped(&l, params);
+    for (size_t i = 0; i < params->n_others; i++)
+        load_tensor(&l, params->others[i]);
+    for (size_t i = 0; i < params->n; i++)
+        load_param(&l, &params->list[i]);
+    return VRAM_OK;
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT
+ * The order in which transformers 5 loads tensors (core_model_loading.py, dot_natural_key): names are compared by
+ * their parts between dots; digits as numbers, before letters; of a part that ends in digits first the letters. */
+#include "engine/pass.h"
+
+typedef struct part {
+    vr_str text; /* without trailing digits */
+    vr_str digits;
+} part;
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+static part part_of(vr_str s)
+{
+    size_t n = s.n;
+    while (n > 0 && is_digit(s.s[n - 1]))
+        n--;
+    return (part){ { s.s, n }, { s.s + n, s.n - n } };
+}
+
+/* As numbers of any length: -1, 0, 1 */
+static int compare_digits(vr_str a, vr_str b)
+{
+    while (a.n > 0 && a.s[0] == '0')
+        a = (vr_str){ a.s + 1, a.n - 1 };
+    while (b.n > 0 && b.s[0] == '0')
+        b = (vr_str){ b.s + 1, b.n - 1 };
+    if (a.n != b.n)
+        return a.n < b.n ? -1 : 1;
+    return vr_str_cmp(a, b);
+}
+
+/* (0, number) before (1, text) before (1, text, number) */
+static int compare_parts(vr_str x, vr_str y)
+{
+    part a = part_of(x), b = part_of(y);
+    bool a_number = a.text.n == 0 && a.digits.n != 0, b_number = b.text.n == 0 && b.digits.n != 0;
+    if (a_number != b_number)
+        return a_number ? -1 : 1;
+    int order = vr_str_cmp(a.text, b.text);
+    if (order != 0)
+        return order;
+    if ((a.digits.n == 0) != (b.digits.n == 0))
+        return a.digits.n == 0 ? -1 : 1;
+    return compare_digits(a.digits, b.digits);
+}
+
+bool vr_natural_before(vr_str a, vr_str b)
+{
+    vr_str x, y;
+    for (;;) {
+        bool more_a = vr_str_split(&a, '.', &x), more_b = vr_str_split(&b, '.', &y);
+        if (!more_a || !more_b)
+            return !more_a && more_b;
+        int order = compare_parts(x, y);
+        if (order != 0)
+            return order < 0;
+    }
+}

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: MIT
+ * The parts that every module of a pass uses: storages with their labels, and what a matrix product takes.
+ *
+ * cuBLAS inside PyTorch works in a workspace from the caching allocator, taken at the first matrix product and kept: twice
+ * 4 MiB and eight times 16 KiB (":4096:2:16:8"), 32 MiB on Hopper; cublasLt, which runs products with a bias, in 1 MiB of
+ * its own (ATen/cuda/CublasHandlePool.cpp; ATen/native/cuda/Blas.cpp: the result is allocated first). */
+#include <string.h>
+
+#include "engine/pass.h"
+
+#define WORKSPACE_SMALL (UINT64_C(2) * 4096 * VR_KIB + UINT64_C(8) * 16 * VR_KIB)
+#define WORKSPACE_LARGE (32 * VR_MIB)
+#define WORKSPACE_LT VR_MIB
+
+static const char *const slot_names[] = {
+#define X(id, name) name,
+    VR_STEPS(X)
+#undef X
+};
+
+static const char *const place_names[] = {
+#define X(id, name) name,
+    VR_PLACES(X)
+#undef X
+};
+
+vram_status vr_pass_open(vr_pass *p)
+{
+    p->labels = VR_ARRAY(p->arena, uint32_t, (size_t)p->m->n_layers * VR_STEP_COUNT);
+    p->workspace = p->lt_workspace = VR_NONE;
+    p->full_mask = p->sliding_mask = VR_NONE;
+    return p->labels == NULL ? VRAM_ENOMEM : VRAM_OK;
+}
+
+/* "model.layers.17.self_attn.q_proj output", made at its first use */
+uint32_t vr_pass_label(vr_pass *p, vr_step slot)
+{
+    uint32_t *label = &p->labels[p->layer * VR_STEP_COUNT + slot];
+    if (*label == 0) {
+        const char *text = vr_text(p->arena, T("model.layers."), U(p->layer), T("."), T(slot_names[slot]));
+        if (text == NULL)
+            p->tape->status = VRAM_ENOMEM;
+        *label = vr_tape_label(p->tape, vr_str_of(text));
+    }
+    return *label;
+}
+
+uint32_t vr_place_label(vr_pass *p, vr_place place)
+{
+    if (p->places[place] == 0)
+        p->places[place] = vr_tape_label(p->tape, vr_str_of(place_names[place]));
+    return p->places[place];
+}
+
+vr_block vr_take(vr_pass *p, uint64_t bytes, vr_item item, vr_step slot)
+{
+    return vr_tape_alloc(p->tape, bytes, item, vr_pass_label(p, slot));
+}
+
+vr_block vr_take_at(vr_pass *p, uint64_t bytes, vr_item item, vr_place place)
+{
+    return vr_tape_alloc(p->tape, bytes, item, vr_place_label(p, place));
+}
+
+void vr_drop(vr_pass *p, vr_block block)
+{
+    if (block != VR_NONE)
+        vr_tape_release(p->tape, block);
+}
+
+/* ---- matrix products ---- */
+
+static uint64_t workspace_bytes(const vr_pass *p)
+{
+    unsigned major = p->device->cc_major;
+    bool blackwell = major == 10 || major == 12;
+    return major == 9 || (blackwell && p->torch->blackwell_large) ? WORKSPACE_LARGE : WORKSPACE_SMALL;
+}
+
+static void workspace_by_call(vr_pass *p, bool biased)
+{
+    vr_place place = biased ? VR_PLACE_LT_WORKSPACE : VR_PLACE_WORKSPACE;
+    vr_drop(p, vr_take_at(p, biased ? WORKSPACE_LT : workspace_bytes(p), VR_ITEM_WORKSPACES, place));
+}
+
+static void lt_workspace(vr_pass *p)
+{
+    if (p->torch->unified || p->lt_workspace != VR_NONE)
+        return;
+    vr_block b = vr_take_at(p, WORKSPACE_LT, VR_ITEM_WORKSPACES, VR_PLACE_LT_WORKSPACE);
+    if (p->torch->lt_stays)
+        p->lt_workspace = b;
+    else
+        vr_drop(p, b);
+}
+
+void vr_gemm(vr_pass *p, bool biased)
+{
+    if (!p->has_kernels)
+        vr_tape_outside(p->tape, VR_ITEM_KERNELS, 0); /* modules are loaded lazily; the device's figure */
+    p->has_kernels = true;
+    if (p->torch->by_call) {
+        workspace_by_call(p, biased);
+        return;
+    }
+    if (p->workspace == VR_NONE)
+        p->workspace = vr_take_at(p, workspace_bytes(p), VR_ITEM_WORKSPACES, VR_PLACE_WORKSPACE);
+    if (biased)
+        lt_workspace(p);
+}
+
+/* bitsandbytes (memory figures of its functional.py and autograd/_functions.py): 4 bits and more than one token: the whole
+ * weight in 16 bits for the time of the product; 8 bits: the input in 8 bits, sums in 32. */
+static vr_block quantised_linear(vr_pass *p, uint64_t rows, uint64_t in, uint64_t out, vr_step slot)
+{
+    vr_block extra = VR_NONE, sums = VR_NONE;
+    if (p->w->weight_quant == VR_QUANT_BNB_8BIT) {
+        extra = vr_take(p, rows * in, VR_ITEM_HIDDEN, slot);
+        sums = vr_take(p, rows * out * 4, VR_ITEM_HIDDEN, slot);
+    } else if (rows > 1) {
+        extra = vr_take_at(p, in * out * 2, VR_ITEM_HIDDEN, VR_PLACE_DEQUANTISED);
+    }
+    vr_block result = vr_take(p, rows * out * p->width, VR_ITEM_HIDDEN, slot);
+    vr_gemm(p, false);
+    vr_drop(p, sums);
+    vr_drop(p, extra);
+    return result;
+}
+
+vr_block vr_linear(vr_pass *p, uint64_t rows, uint64_t in, uint64_t out, bool biased, vr_step slot)
+{
+    if (p->w->weight_quant != VR_QUANT_NONE)
+        return quantised_linear(p, rows, in, out, slot);
+    vr_block result = vr_take(p, rows * out * p->width, VR_ITEM_HIDDEN, slot);
+    vr_gemm(p, biased);
+    return result;
+}
+
+/* ---- lengths ---- */
+
+uint64_t vr_window(const vr_pass *p)
+{
+    const vr_layer *l = &p->m->layers[p->layer];
+    return l->attention == VR_ATTENTION_SLIDING ? l->window : 0;
+}
+
+/* cache_utils.py, get_mask_sizes: a sliding layer holds the last window - 1 tokens. */
+uint64_t vr_kv_length(const vr_pass *p, uint64_t window)
+{
+    uint64_t past = p->group->past;
+    if (window != 0 && past > window - 1)
+        past = window - 1;
+    return past + p->q;
+}

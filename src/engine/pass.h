@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: MIT
+ * Private to the transformers engine: the rules of a version, and one forward pass being written on a tape.
+ *
+ * Every function below writes the storages of one module in the order in which that module allocates and frees them.
+ * Source of truth: modeling_*.py, cache_utils.py, masking_utils.py and integrations/sdpa_attention.py of transformers, and
+ * recorded runs of it (tests/oracle/facts), which tests/engine/test_oracle.c holds against these tapes event by event. */
+#ifndef VR_PASS_H
+#define VR_PASS_H
+
+#include "engine/engine.h"
+
+/* From this version of transformers on, until the next row. */
+typedef struct vr_rules {
+    unsigned major, minor;
+    bool appends;          /* the cache keeps the first keys and values as they are, without a copy */
+    bool contiguous;       /* sdpa copies queries, keys and values into contiguous storages */
+    bool gqa;              /* sdpa can be told of grouped queries, instead of repeating keys and values */
+    bool packs_gqa;        /* ... and folds the groups of a single token into its queries when there is a mask */
+    bool warms_up;         /* loading with a device map allocates the whole model once (caching_allocator_warmup) */
+    bool warmup_of_total;  /* ... at most the card's total less 1.2 GiB; false: what is free less 1.2 GiB */
+    bool warmup_with_head; /* ... and counts the head of an untied model */
+    bool dtype_auto;       /* loads in the checkpoint's dtype unless told otherwise; false: fp32 */
+    bool natural_order;    /* a device map loads all files in natural order; false: file by file in byte order */
+    bool two_inv_freq;     /* a rotary module has a second buffer, original_inv_freq */
+    bool window_tensor;    /* a sliding layer of the cache keeps its window in a tensor on the card */
+    bool plain_masks;      /* masks are built by broadcasting, not by vmap */
+    bool positions_added;  /* position ids are an arange plus the past length */
+    bool gemma2_scales;    /* gemma2 scales inside its embedding module */
+    bool rotary_product;   /* rotary angles are an elementwise product; false: a matrix product in fp32 */
+    bool gemma2_eager;     /* gemma2 refuses sdpa, for it cannot cap scores */
+} vr_rules;
+
+/* From this version of PyTorch on, until the next row (ATen/cuda/CublasHandlePool.cpp). */
+typedef struct vr_torch_rules {
+    unsigned major, minor;
+    bool gqa;              /* scaled_dot_product_attention has enable_gqa */
+    bool lt_stays;         /* cublasLt keeps its workspace; false: one for each call */
+    bool blackwell_large;  /* 32 MiB for compute capability 10 and 12 as well */
+    bool unified;          /* cublasLt works in cuBLAS's workspace */
+    bool by_call;          /* no workspace is kept at all: each call has its own */
+} vr_torch_rules;
+
+const vr_rules *vr_rules_of(const vram_workload *w);
+const vr_torch_rules *vr_torch_rules_of(const vram_workload *w);
+bool vr_version_traced(const vram_workload *w); /* recorded runs of this very version exist */
+vram_status vr_transformers_version(vram_workload *w, vr_str text);
+
+/* ---- a pass ---- */
+
+typedef uint32_t vr_block;
+#define VR_NONE UINT32_MAX
+
+/* What happens in a layer, for labels: enumerator, name after "model.layers.N." */
+#define VR_STEPS(X)                                       \
+    X(NORM_IN, "input_layernorm output")                  \
+    X(Q, "self_attn.q_proj output")                       \
+    X(K, "self_attn.k_proj output")                       \
+    X(V, "self_attn.v_proj output")                       \
+    X(QKV, "self_attn.qkv_proj output")                   \
+    X(QK_NORM, "self_attn query and key norm")            \
+    X(ROPE, "self_attn rotary embedding")                 \
+    X(KEYS, "key cache")                                  \
+    X(VALUES, "value cache")                              \
+    X(REPEATED, "self_attn repeated keys and values")     \
+    X(SCORES, "self_attn scores")                         \
+    X(ATTENTION, "self_attn attention output")            \
+    X(O, "self_attn.o_proj output")                       \
+    X(NORM_ATTENTION, "post_attention_layernorm output")  \
+    X(MIDDLE, "residual after attention")                 \
+    X(NORM_BEFORE, "pre_feedforward_layernorm output")    \
+    X(NORM_AFTER, "post_feedforward_layernorm output")    \
+    X(GATE, "mlp.gate_proj output")                       \
+    X(ACT, "mlp activation")                              \
+    X(UP, "mlp.up_proj output")                           \
+    X(GATE_UP, "mlp.gate_up_proj output")                 \
+    X(PRODUCT, "mlp.down_proj input")                     \
+    X(DOWN, "mlp.down_proj output")                       \
+    X(OUTPUT, "output")
+
+typedef enum vr_step {
+#define X(id, name) VR_STEP_##id,
+    VR_STEPS(X)
+#undef X
+    VR_STEP_COUNT
+} vr_step;
+
+/* And outside the layers */
+#define VR_PLACES(X)                                       \
+    X(IDS, "input ids")                                    \
+    X(EMBEDDING, "model.embed_tokens output")              \
+    X(POSITIONS, "position ids")                           \
+    X(MASK, "attention mask")                              \
+    X(ROTARY, "model.rotary_emb output")                   \
+    X(WINDOW, "sliding window of the cache")               \
+    X(FINAL_NORM, "model.norm output")                     \
+    X(LOGITS, "lm_head output")                            \
+    X(WORKSPACE, "cuBLAS workspace")                       \
+    X(LT_WORKSPACE, "cublasLt workspace")                  \
+    X(RANDOM, "random state of the attention kernel")      \
+    X(KERNEL, "sums of the attention kernel")              \
+    X(DEQUANTISED, "weight in 16 bits")
+
+typedef enum vr_place {
+#define X(id, name) VR_PLACE_##id,
+    VR_PLACES(X)
+#undef X
+    VR_PLACE_COUNT
+} vr_place;
+
+/* Keys and values of one layer of one group of sequences. */
+typedef struct vr_kv {
+    vr_block k, v;
+    vr_block window; /* the tensor that holds its length, or VR_NONE */
+} vr_kv;
+
+/* A group of sequences that are computed together. */
+typedef struct vr_group {
+    uint64_t sequences, past;
+    vr_kv *layers;
+    vr_block logits;
+    bool started; /* the cache exists */
+} vr_group;
+
+typedef struct vr_pass {
+    vr_tape *tape;
+    vr_arena *arena;
+    const vram_model *m;
+    const vram_workload *w;
+    const vr_device_facts *device;
+    const vr_rules *rules;
+    const vr_torch_rules *torch;
+    unsigned width; /* bytes of an activation */
+    uint32_t *labels;              /* [layer * VR_STEP_COUNT + slot]; 0: not made yet */
+    uint32_t places[VR_PLACE_COUNT];
+    vr_block workspace, lt_workspace;
+    bool has_kernels;
+    /* of the pass being written: */
+    vr_group *group;
+    uint64_t batch, q, rows; /* sequences, new tokens of each, their product */
+    uint64_t layer;
+    vr_block full_mask, sliding_mask;
+} vr_pass;
+
+/* ---- pass.c ---- */
+
+vram_status vr_pass_open(vr_pass *p);
+uint32_t vr_pass_label(vr_pass *p, vr_step slot);
+uint32_t vr_place_label(vr_pass *p, vr_place place);
+/* In the layer that p->layer names. */
+vr_block vr_take(vr_pass *p, uint64_t bytes, vr_item item, vr_step slot);
+vr_block vr_take_at(vr_pass *p, uint64_t bytes, vr_item item, vr_place place);
+void vr_drop(vr_pass *p, vr_block block); /* VR_NONE: nothing */
+/* What a matrix product takes beside its result, before and after the kernel; `biased` ones run in cublasLt. */
+void vr_gemm(vr_pass *p, bool biased);
+/* A linear layer in -> out over `rows`, its result. quantised: by bitsandbytes, when the workload says so. */
+vr_block vr_linear(vr_pass *p, uint64_t rows, uint64_t in, uint64_t out, bool biased, vr_step slot);
+uint64_t vr_window(const vr_pass *p);  /* tokens, of p->layer; 0: full attention */
+uint64_t vr_kv_length(const vr_pass *p, uint64_t window); /* keys that this pass attends to */
+
+/* ---- blocks.c ---- */
+
+/* Over `rows` rows of `size`; the input stays. */
+vr_block vr_norm(vr_pass *p, uint64_t rows, uint64_t size, vr_step slot);
+vr_block vr_norm_at(vr_pass *p, uint64_t rows, uint64_t size, vr_place place);
+vr_block vr_mlp(vr_pass *p); /* over p->rows */
+
+/* ---- attention.c ---- */
+
+/* The projections, the cache and the kernel; *probabilities stay until the layer returns. Drops `normed`. */
+vr_block vr_attention(vr_pass *p, vr_block normed, vr_block *probabilities);
+
+/* ---- kernels.c ---- */
+
+typedef struct vr_heads {
+    uint64_t q, kv, groups; /* numbers of heads; query heads that share one key head */
+    uint64_t size, kv_tokens;
+    bool packed;            /* queries lie head by head, not token by token */
+    vr_block mask;
+} vr_heads;
+
+vr_block vr_kernel_eager(vr_pass *p, const vr_heads *h, vr_block *probabilities);
+vr_block vr_kernel_sdpa(vr_pass *p, const vr_heads *h);
+vr_block vr_kernel_flash(vr_pass *p, const vr_heads *h); /* the flash_attn package */
+/* Whether sdpa and this pass take a kernel that recorded runs cover on this card. */
+bool vr_sdpa_traced(const vram_workload *w, const vram_model *m, const vr_device_facts *d);
+
+/* ---- forward.c ---- */
+
+/* One call of the model on q new tokens of each sequence of the group; its logits replace the group's. */
+void vr_forward(vr_pass *p, vr_group *g, uint64_t q);
+
+/* ---- parameters.c ---- */
+
+typedef enum vr_param_kind { VR_PARAM_WEIGHT, VR_PARAM_LINEAR, VR_PARAM_BUFFER_F32, VR_PARAM_BUFFER } vr_param_kind;
+
+/* A parameter or buffer that the class declares, in the order in which module.to() walks them. */
+typedef struct vr_param {
+    vr_str name; /* as the class spells it */
+    uint64_t rows, columns; /* columns 0: one dimension; 0 and 0: a scalar */
+    uint8_t kind;
+    const vr_tensor *tensor; /* in the checkpoint; NULL: not there, or a buffer */
+} vr_param;
+
+typedef struct vr_params {
+    vr_param *list;
+    size_t n;
+    const vr_tensor **others; /* of the checkpoint, beside the decoder and loaded with it (natural order) */
+    size_t n_others;
+} vr_params;
+
+uint64_t vr_param_elements(const vr_param *p);
+vram_status vr_params_of(vr_params *out, const vram_model *m, const vram_workload *w, const vr_rules *rules,
+                         vr_arena *a);
+
+/* ---- loading.c ---- */
+
+/* Writes the loading; the sums of what is loaded. params NULL: the checkpoint's tensors as they are. */
+vram_status vr_load(vr_pass *p, const vr_params *params, uint64_t *bytes, uint64_t *elements);
+/* Bytes of a quantised linear weight (bitsandbytes), all its tensors. */
+uint64_t vr_quantised_bytes(vr_weight_quant quant, uint64_t rows, uint64_t columns);
+
+/* ---- natural.c ---- */
+
+/* Names by their parts between dots, numbers as numbers: core_model_loading.py, dot_natural_key. */
+bool vr_natural_before(vr_str a, vr_str b);
+
+#endif

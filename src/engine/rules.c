@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT
+ * What changed when, in transformers and in the PyTorch below it, as far as memory goes. Read in the sources of the
+ * releases named (4.48, 4.50, 4.53 to 4.57, 5.0, 5.2, 5.5, 5.12, 5.17 to 5.24); recorded runs exist of 4.57, 5.17, 5.24. */
+#include "engine/pass.h"
+
+static const vr_rules rules[] = {
+    /* cache_utils.py: the first keys are appended; sdpa_attention.py: repeat_kv always, then .contiguous() */
+    { .major = 4, .minor = 48, .appends = true, .contiguous = true },
+    { .major = 4, .minor = 50, .appends = true, .contiguous = true, .warms_up = true },
+    /* layers of a cache, which concatenate from the start; use_gqa_in_sdpa */
+    { .major = 4, .minor = 54, .contiguous = true, .gqa = true, .warms_up = true },
+    { .major = 4, .minor = 56, .gqa = true, .warms_up = true },
+    { .major = 5, .minor = 0, .gqa = true, .warms_up = true, .warmup_with_head = true, .dtype_auto = true,
+      .natural_order = true, .two_inv_freq = true, .window_tensor = true, .plain_masks = true },
+    { .major = 5, .minor = 2, .gqa = true, .warms_up = true, .warmup_of_total = true, .warmup_with_head = true,
+      .dtype_auto = true, .natural_order = true, .two_inv_freq = true, .window_tensor = true, .plain_masks = true },
+    { .major = 5, .minor = 5, .gqa = true, .warms_up = true, .warmup_of_total = true, .warmup_with_head = true,
+      .dtype_auto = true, .natural_order = true, .two_inv_freq = true, .window_tensor = true, .plain_masks = true,
+      .positions_added = true, .gemma2_scales = true },
+    { .major = 5, .minor = 19, .gqa = true, .warms_up = true, .warmup_of_total = true, .warmup_with_head = true,
+      .dtype_auto = true, .natural_order = true, .two_inv_freq = true, .window_tensor = true, .plain_masks = true,
+      .positions_added = true, .gemma2_scales = true, .rotary_product = true },
+    { .major = 5, .minor = 21, .gqa = true, .warms_up = true, .warmup_of_total = true, .warmup_with_head = true,
+      .dtype_auto = true, .natural_order = true, .two_inv_freq = true, .window_tensor = true, .plain_masks = true,
+      .positions_added = true, .gemma2_scales = true, .rotary_product = true, .gemma2_eager = true },
+    { .major = 5, .minor = 23, .gqa = true, .packs_gqa = true, .warms_up = true, .warmup_of_total = true,
+      .warmup_with_head = true, .dtype_auto = true, .natural_order = true, .two_inv_freq = true,
+      .window_tensor = true, .plain_masks = true, .positions_added = true, .gemma2_scales = true,
+      .rotary_product = true, .gemma2_eager = true },
+};
+
+#define NEWEST_MAJOR 5
+#define NEWEST_MINOR 24
+
+/* 2.9: pull request 156495; 2.11: 175344; 2.12: 175879; 2.15: TORCH_CUBLAS_WORKSPACE_CACHE, off by default. */
+static const vr_torch_rules torch_rules[] = {
+    { .major = 2, .minor = 1 },
+    { .major = 2, .minor = 5, .gqa = true },
+    { .major = 2, .minor = 9, .gqa = true, .lt_stays = true },
+    { .major = 2, .minor = 11, .gqa = true, .lt_stays = true, .blackwell_large = true },
+    { .major = 2, .minor = 12, .gqa = true, .lt_stays = true, .blackwell_large = true, .unified = true },
+    { .major = 2, .minor = 15, .gqa = true, .blackwell_large = true, .by_call = true },
+};
+
+#define DEFAULT_TORCH_MAJOR 2
+#define DEFAULT_TORCH_MINOR 10
+
+static const unsigned traced[][2] = { { 4, 57 }, { 5, 17 }, { 5, 24 } };
+
+static bool at_least(unsigned major, unsigned minor, unsigned least_major, unsigned least_minor)
+{
+    return major > least_major || (major == least_major && minor >= least_minor);
+}
+
+const vr_rules *vr_rules_of(const vram_workload *w)
+{
+    size_t i = sizeof(rules) / sizeof(rules[0]) - 1;
+    while (i > 0 && !at_least(w->version_major, w->version_minor, rules[i].major, rules[i].minor))
+        i--;
+    return &rules[i];
+}
+
+const vr_torch_rules *vr_torch_rules_of(const vram_workload *w)
+{
+    size_t i = sizeof(torch_rules) / sizeof(torch_rules[0]) - 1;
+    while (i > 0 && !at_least(w->torch_major, w->torch_minor, torch_rules[i].major, torch_rules[i].minor))
+        i--;
+    return &torch_rules[i];
+}
+
+bool vr_version_traced(const vram_workload *w)
+{
+    for (size_t i = 0; i < sizeof(traced) / sizeof(traced[0]); i++) {
+        if (w->version_major == traced[i][0] && w->version_minor == traced[i][1])
+            return true;
+    }
+    return false;
+}
+
+/* "5.17", also "5.17.0" and "v5.17" */
+static bool read_version(vr_str text, unsigned *major, unsigned *minor)
+{
+    vr_str word;
+    uint64_t number[3] = { 0, 0, 0 };
+    size_t n = 0;
+    if (vr_str_starts(text, "v"))
+        text = (vr_str){ text.s + 1, text.n - 1 };
+    while (vr_str_split(&text, '.', &word)) {
+        if (n == 3 || !vr_parse_u64(word, &number[n]) || number[n] > 999)
+            return false;
+        n++;
+    }
+    *major = (unsigned)number[0];
+    *minor = (unsigned)number[1];
+    return n >= 2;
+}
+
+static vram_status set_torch(vram_workload *w, vr_str text)
+{
+    unsigned major, minor;
+    vr_str number = vr_str_starts(text, "torch") ? (vr_str){ text.s + 5, text.n - 5 } : (vr_str){ NULL, 0 };
+    if (vr_str_starts(number, "-") || vr_str_starts(number, "="))
+        number = (vr_str){ number.s + 1, number.n - 1 };
+    if (!read_version(number, &major, &minor))
+        return vr_fail(w->ctx, VRAM_ESETTING, T("--engine-version: '"), S(text),
+                       T("' is not a version of PyTorch, such as torch2.10"));
+    if (!at_least(major, minor, torch_rules[0].major, torch_rules[0].minor))
+        return vr_fail(w->ctx, VRAM_ESETTING, T("--engine-version: PyTorch "), U(major), T("."), U(minor),
+                       T(" is not known; the oldest known is "), U(torch_rules[0].major), T("."),
+                       U(torch_rules[0].minor));
+    w->torch_major = major;
+    w->torch_minor = minor;
+    return VRAM_OK;
+}
+
+vram_status vr_transformers_version(vram_workload *w, vr_str text)
+{
+    unsigned major, minor;
+    vr_str own, rest = text;
+    if (!vr_str_split(&rest, '+', &own) || !read_version(own, &major, &minor))
+        return vr_fail(w->ctx, VRAM_ESETTING, T("--engine-version '"), S(text),
+                       T("': must be a version, such as 5.17, or with PyTorch's, 5.17+torch2.10"));
+    if (!at_least(major, minor, rules[0].major, rules[0].minor))
+        return vr_fail(w->ctx, VRAM_ESETTING, T("transformers "), S(own), T(" is not known; the oldest known is "),
+                       U(rules[0].major), T("."), U(rules[0].minor));
+    w->version_major = major;
+    w->version_minor = minor;
+    w->torch_major = DEFAULT_TORCH_MAJOR;
+    w->torch_minor = DEFAULT_TORCH_MINOR;
+    if (own.n != text.n)
+        VR_TRY(set_torch(w, (vr_str){ text.s + own.n + 1, text.n - own.n - 1 }));
+    if (!at_least(major, minor, NEWEST_MAJOR, NEWEST_MINOR) || (major == NEWEST_MAJOR && minor == NEWEST_MINOR))
+        return VRAM_OK;
+    return vr_warn(w->ctx, NULL, T("transformers "), S(own), T(" is newer than what is known here; taken as "),
+                   U(NEWEST_MAJOR), T("."), U(NEWEST_MINOR));
+}

@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: MIT
+ * Engine transformers: what from_pretrained, a forward pass over the prompt and further single tokens take on one card.
+ *
+ * The calls rehearsed:  model = AutoModelForCausalLM.from_pretrained(...).to("cuda")
+ *                       out = model(ids, use_cache=True[, logits_to_keep=1])      for each batch of sequences
+ *                       out = model(ids[:, :1], past_key_values=out.past_key_values, ...)     for each token
+ *                       del out, ids; torch.cuda.empty_cache()
+ * under torch.no_grad(). Which of these tapes have been held against real runs is in `held` below. */
+#include <string.h>
+
+#include "engine/words.h"
+
+#define MOST_BYTES (UINT64_C(1) << 58) /* of any one product below */
+#define MOST_LAYERS 4096
+#define MOST_EVENTS 400000             /* of generated tokens; more are taken in larger steps */
+#define MOST_PASS_EVENTS 4000000       /* of the prompts */
+#define EVENTS_A_LAYER 100             /* about */
+#define UNCERTAIN_DENSE 100   /* permille of activations: same modules, other kernels; these differ by single storages */
+#define UNCERTAIN_QUANTISED 300 /* what bitsandbytes takes while it runs is by formula */
+
+/* Recorded runs (tests/oracle/facts) cover these, in bfloat16, several sequences and single tokens included. */
+static const struct {
+    const char *model_type;
+    bool sdpa, eager;
+} held[] = {
+    { "llama", true, true },  { "mistral", true, true }, { "qwen2", true, true },      { "qwen3", true, true },
+    { "phi3", true, true },   { "gemma2", true, true },  { "gemma3_text", true, true },
+};
+
+/* ---- settings that the version decides ---- */
+
+static bool is_family(const vram_model *m, const char *model_type)
+{
+    return m->family != NULL && vr_str_is(vr_str_of(m->family->model_type), model_type);
+}
+
+static void default_dtype(vram_workload *w, const vram_model *m)
+{
+    bool set = w->set_by[VR_SET_DTYPE] == VR_BY_USER;
+    bool automatic = set ? w->dtype_auto : vr_rules_of(w)->dtype_auto;
+    if (set && !w->dtype_auto)
+        return;
+    w->dtype = VR_F32;
+    if (!automatic && w->weight_quant != VR_QUANT_NONE)
+        w->dtype = VR_F16; /* quantizer_bnb_*.py, update_dtype */
+    if (automatic && (m->dtype == VR_BF16 || m->dtype == VR_F16))
+        w->dtype = m->dtype;
+    else if (automatic && m->dtype != VR_F32 && m->dtype != VR_F64)
+        w->dtype = VR_BF16; /* packed formats compute in it */
+    if (!set && automatic)
+        w->set_by[VR_SET_DTYPE] = VR_BY_MODEL;
+}
+
+static vram_status default_attention(vram_workload *w, const vram_model *m)
+{
+    if (!vr_rules_of(w)->gemma2_eager || !is_family(m, "gemma2") || w->attention != VR_IMPL_SDPA)
+        return VRAM_OK;
+    if (w->set_by[VR_SET_ATTENTION] != VR_BY_USER) {
+        w->attention = VR_IMPL_EAGER;
+        return VRAM_OK;
+    }
+    vram_status s = vr_fail(w->ctx, VRAM_ESETTING, T("--attention sdpa: transformers "), U(w->version_major), T("."),
+                            U(w->version_minor), T(" refuses it for gemma2, whose scores are capped"));
+    vr_hint(w->ctx, "take --attention eager or flash");
+    return s;
+}
+
+static vram_status defaults(vram_workload *w, const vram_model *m)
+{
+    default_dtype(w, m);
+    return default_attention(w, m);
+}
+
+/* ---- limits ---- */
+
+static vram_status too_large(const vr_pass *p, const char *what)
+{
+    return vr_fail(p->m->ctx, VRAM_ELIMIT, T("context "), GROUPED(p->w->context), T(" x "), GROUPED(p->w->sequences),
+                   T(p->w->sequences == 1 ? " sequence: " : " sequences: "), T(what),
+                   T(" would be over the limit of 256 PiB"));
+}
+
+static bool product(const uint64_t *factors, size_t n)
+{
+    uint64_t x = 1;
+    for (size_t i = 0; i < n; i++) {
+        if (!vr_mul(x, factors[i], &x))
+            return false;
+    }
+    return x <= MOST_BYTES;
+}
+
+static uint64_t widest(const vram_model *m)
+{
+    const uint64_t widths[] = { m->hidden, vr_mul_sat(m->heads, m->head_dim),
+                                vr_mul_sat(vr_mul_sat(2, m->kv_heads), m->head_dim), vr_mul_sat(2, m->ffn), m->vocab };
+    uint64_t most = 1;
+    for (size_t i = 0; i < sizeof(widths) / sizeof(widths[0]); i++)
+        most = widths[i] > most ? widths[i] : most;
+    return vr_mul_sat(2, most);
+}
+
+/* After this no size of a storage overflows. */
+static vram_status check_limits(const vr_pass *p)
+{
+    const vram_model *m = p->m;
+    const vram_workload *w = p->w;
+    uint64_t tokens = vr_add_sat(w->context, w->decode), batch = w->prefill_batch;
+    const struct {
+        uint64_t factors[5];
+        const char *what;
+    } products[] = {
+        { { widest(m), widest(m), m->n_layers + 1, 8, 1 }, "a layer's weights" },
+        { { w->sequences, w->context, 8, 1, 1 }, "the token ids" },
+        { { batch, w->context, widest(m), 8, 1 }, "the widest storage" },
+        { { w->sequences, tokens, widest(m), m->n_layers + 1, 8 }, "the KV cache" },
+        { { batch, m->heads, tokens, tokens, 8 }, "the attention scores" },
+    };
+    if (m->n_layers > MOST_LAYERS)
+        return vr_fail(m->ctx, VRAM_ELIMIT, GROUPED(m->n_layers), T(" layers are over the limit of "),
+                       GROUPED(MOST_LAYERS));
+    for (size_t i = 0; i < sizeof(products) / sizeof(products[0]); i++) {
+        if (!product(products[i].factors, 5))
+            return too_large(p, products[i].what);
+    }
+    return VRAM_OK;
+}
+
+/* ---- sequences in groups ---- */
+
+typedef struct groups {
+    vr_group *list;
+    uint64_t n;
+    vr_block ids;
+} groups;
+
+static vram_status make_groups(groups *g, const vr_pass *p)
+{
+    const vram_workload *w = p->w;
+    uint64_t left = w->sequences, layers = p->m->n_layers;
+    g->n = w->sequences / w->prefill_batch + (w->sequences % w->prefill_batch != 0);
+    if (g->n > MOST_PASS_EVENTS / ((layers + 1) * EVENTS_A_LAYER) + 1) {
+        vram_status s = vr_fail(p->m->ctx, VRAM_ELIMIT, GROUPED(g->n),
+                                T(" batches of prompts one after the other are more than can be rehearsed"));
+        vr_hint(p->m->ctx, "raise --prefill-batch");
+        return s;
+    }
+    g->list = VR_ARRAY(p->arena, vr_group, (size_t)g->n);
+    vr_kv *kv = VR_ARRAY(p->arena, vr_kv, (size_t)(g->n * layers));
+    if (g->list == NULL || kv == NULL)
+        return VRAM_ENOMEM;
+    for (uint64_t i = 0; i < g->n; i++) {
+        uint64_t n = left < w->prefill_batch ? left : w->prefill_batch;
+        g->list[i] = (vr_group){ .sequences = n, .layers = kv + i * layers, .logits = VR_NONE };
+        left -= n;
+    }
+    return VRAM_OK;
+}
+
+/* Of several batches, each one's logits are read and dropped before the next begins. */
+static void pass_all(vr_pass *p, groups *g, uint64_t q)
+{
+    for (uint64_t i = 0; i < g->n && p->tape->status == VRAM_OK; i++) {
+        vr_group *group = &g->list[i];
+        vr_forward(p, group, q);
+        if (i + 1 < g->n) {
+            vr_drop(p, group->logits);
+            group->logits = VR_NONE;
+        }
+    }
+}
+
+/* Steps of one token; the cache of so many that they would fill the tape grows by several at a time. */
+static bool decode_all(vr_pass *p, groups *g)
+{
+    uint64_t n = p->w->decode, most = MOST_EVENTS / (g->n * (p->m->n_layers + 1) * EVENTS_A_LAYER) + 8;
+    uint64_t steps = n < most ? n : most;
+    for (uint64_t s = 0; s < steps && p->tape->status == VRAM_OK; s++) {
+        uint64_t past = p->w->context + vr_mul_div(n, s + 1, steps) - 1;
+        for (uint64_t i = 0; i < g->n; i++)
+            g->list[i].past = past;
+        pass_all(p, g, 1);
+    }
+    return steps != n;
+}
+
+static void release_all(vr_pass *p, groups *g)
+{
+    for (uint64_t i = 0; i < g->n; i++) {
+        vr_group *group = &g->list[i];
+        vr_drop(p, group->logits);
+        for (uint64_t l = 0; l < p->m->n_layers; l++) {
+            vr_drop(p, group->layers[l].window);
+            vr_drop(p, group->layers[l].k);
+            vr_drop(p, group->layers[l].v);
+        }
+    }
+    vr_drop(p, g->ids);
+    vr_tape_empty_cache(p->tape);
+    vr_tape_mark(p->tape, VR_AT_RELEASED);
+}
+
+static vram_status run(vr_pass *p, vr_facts *facts)
+{
+    groups g;
+    VR_TRY(make_groups(&g, p));
+    g.ids = vr_take_at(p, p->w->sequences * p->w->context * 8, VR_ITEM_INPUTS, VR_PLACE_IDS);
+    pass_all(p, &g, p->w->context);
+    vr_tape_mark(p->tape, VR_AT_PREFILL);
+    if (p->w->decode != 0) {
+        facts->steps_skipped = decode_all(p, &g);
+        vr_tape_mark(p->tape, VR_AT_DECODE);
+    }
+    release_all(p, &g);
+    return VRAM_OK;
+}
+
+/* Where activations are not known, keys and values still are. */
+static vram_status keep_kv(vr_pass *p)
+{
+    uint64_t row = p->m->kv_heads * p->m->head_dim * p->width;
+    uint64_t bytes = p->w->sequences * vr_add_sat(p->w->context, p->w->decode) * row;
+    for (p->layer = 0; p->layer < p->m->n_layers; p->layer++) {
+        vr_take(p, bytes, VR_ITEM_KV, VR_STEP_KEYS);
+        vr_take(p, bytes, VR_ITEM_KV, VR_STEP_VALUES);
+    }
+    return VRAM_OK;
+}
+
+/* ---- what the plan says of itself ---- */
+
+static bool family_held(const vram_model *m, const vram_workload *w)
+{
+    for (size_t i = 0; i < sizeof(held) / sizeof(held[0]); i++) {
+        if (is_family(m, held[i].model_type))
+            return w->attention == VR_IMPL_EAGER ? held[i].eager : w->attention == VR_IMPL_SDPA && held[i].sdpa;
+    }
+    return false;
+}
+
+/* Rotary embeddings that are recomputed while running take storages that no recorded run shows. */
+static bool rotary_is_static(const vram_model *m)
+{
+    vr_json type;
+    if (!m->checkpoint->has_config)
+        return true;
+    if (!vr_json_get(m->checkpoint->config, "rope_scaling.rope_type", &type) &&
+        !vr_json_get(m->checkpoint->config, "rope_scaling.type", &type) &&
+        !vr_json_get(m->checkpoint->config, "rope_parameters.rope_type", &type))
+        return true;
+    return !vr_json_str_is(type, "longrope") && !vr_json_str_is(type, "dynamic") && !vr_json_str_is(type, "su");
+}
+
+static bool is_verified(const vr_pass *p, const vr_facts *f)
+{
+    const vram_workload *w = p->w;
+    const vr_torch_rules *t = p->torch;
+    bool kernels = w->attention == VR_IMPL_EAGER ? p->device->cc_major == 8 : vr_sdpa_traced(w, p->m, p->device);
+    return f->has_activations && kernels && family_held(p->m, w) && vr_version_traced(w) && rotary_is_static(p->m) &&
+           w->dtype == VR_BF16 && w->weight_quant == VR_QUANT_NONE && w->device_map == VR_MAP_NONE &&
+           !f->steps_skipped && t->lt_stays && !t->unified && p->m->uncounted_part == NULL;
+}
+
+static const char *why_no_activations(const vr_pass *p)
+{
+    if (p->m->quantised)
+        return "what the quantised linear layers of this checkpoint take while they run is not known yet";
+    return vr_text(p->arena, T("the "), T(p->m->uncounted_part), T(" beside the decoder is not computed yet"));
+}
+
+static vram_status describe(vr_plan *plan, const vr_pass *p, vr_facts *f)
+{
+    bool by_formula = p->w->weight_quant != VR_QUANT_NONE;
+    for (int c = 0; c < VR_CATEGORY_COUNT; c++) {
+        plan->counted[c] = true;
+        plan->basis[c] = VR_BASIS_EXACT;
+    }
+    plan->basis[VR_WEIGHTS] = by_formula ? VR_BASIS_FORMULA : VR_BASIS_EXACT;
+    plan->basis[VR_ACTIVATIONS] = by_formula ? VR_BASIS_FORMULA : VR_BASIS_SIMULATED;
+    plan->basis[VR_OVERHEAD] = VR_BASIS_SIMULATED;
+    plan->counted[VR_KV_CACHE] = f->has_kv;
+    plan->counted[VR_ACTIVATIONS] = f->has_activations;
+    if (!f->has_kv)
+        plan->why_not[VR_KV_CACHE] = plan->why_not[VR_ACTIVATIONS] = p->m->not_understood;
+    else if (!f->has_activations)
+        plan->why_not[VR_ACTIVATIONS] = why_no_activations(p);
+    plan->weight_bytes = f->weight_bytes;
+    plan->n_parameters = f->n_parameters;
+    plan->verified = is_verified(p, f);
+    plan->uncertain_permille = plan->verified ? 0 : by_formula ? UNCERTAIN_QUANTISED : UNCERTAIN_DENSE;
+    return vr_formulas(plan, p, f);
+}
+
+/* ---- the plan ---- */
+
+static vram_status write_tape(vr_pass *p, vr_facts *f)
+{
+    vr_params params;
+    bool known = p->m->family != NULL;
+    f->as_stored = !known || p->m->quantised;
+    f->has_kv = known;
+    f->has_activations = known && !p->m->quantised && p->m->uncounted_part == NULL;
+    if (known)
+        VR_TRY(check_limits(p));
+    VR_TRY(vr_pass_open(p));
+    vr_tape_outside(p->tape, VR_ITEM_CONTEXT, 0);
+    vr_tape_mark(p->tape, VR_AT_CONTEXT);
+    if (!f->as_stored)
+        VR_TRY(vr_params_of(&params, p->m, p->w, p->rules, p->arena));
+    VR_TRY(vr_load(p, f->as_stored ? NULL : &params, &f->weight_bytes, &f->n_parameters));
+    vr_tape_mark(p->tape, VR_AT_LOADED);
+    if (f->has_activations)
+        return run(p, f);
+    return f->has_kv ? keep_kv(p) : VRAM_OK;
+}
+
+static vram_status plan(vr_plan *out, const vram_model *m, const vram_workload *w, const vr_device_facts *device,
+                        vr_arena *a)
+{
+    static const vr_device_facts none = { 0 };
+    vr_facts facts = { 0 };
+    *out = (vr_plan){ 0 };
+    vr_tape_init(&out->tape, a);
+    vr_pass p = { .tape = &out->tape,
+                  .arena = a,
+                  .m = m,
+                  .w = w,
+                  .device = device != NULL ? device : &none,
+                  .rules = vr_rules_of(w),
+                  .torch = vr_torch_rules_of(w),
+                  .width = vr_dtype_bits(w->dtype) / 8 };
+    VR_TRY(write_tape(&p, &facts));
+    if (out->tape.status != VRAM_OK)
+        return out->tape.status;
+    return describe(out, &p, &facts);
+}
+
+const vr_engine vr_engine_transformers = {
+    .name = "transformers",
+    .summary = "Hugging Face transformers on one NVIDIA GPU",
+    .default_version = "5.17",
+    .version = vr_transformers_version,
+    .plan = plan,
+    .defaults = defaults,
+};

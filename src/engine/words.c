@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT
+ * How the figures of the transformers engine come about, in words with the numbers put in. */
+#include "engine/words.h"
+
+static const char *dtype_words(vr_dtype t)
+{
+    return t == VR_F32 ? "4 B (float32)" : t == VR_F16 ? "2 B (float16)" : "2 B (bfloat16)";
+}
+
+static const char *quant_words(const vram_workload *w)
+{
+    if (w->weight_quant == VR_QUANT_BNB_8BIT)
+        return ", linear layers at 1 B and 4 B a row (bitsandbytes), the rest at ";
+    return ", linear layers at 9/16 B (bitsandbytes), the rest at ";
+}
+
+static const char *weights(const vr_pass *p, const vr_facts *f)
+{
+    const vram_workload *w = p->w;
+    bool quantised = w->weight_quant != VR_QUANT_NONE;
+    if (f->as_stored && p->m->quantised)
+        return vr_text(p->arena, GROUPED(p->m->checkpoint->n_tensors), T(" tensors at the bytes that the checkpoint has"));
+    return vr_text(p->arena, GROUPED(f->n_parameters), T(" parameters"), T(quantised ? quant_words(w) : " x "),
+                   T(dtype_words(w->dtype)),
+                   T(!f->as_stored && p->m->tied ? ", the head shares the embeddings" : ""));
+}
+
+/* "28 layers x 2 (K,V) x 4 heads x 128 x 2 B x 4,096 tokens x 2 sequences" */
+static const char *kv(const vr_pass *p)
+{
+    const vram_model *m = p->m;
+    const vram_workload *w = p->w;
+    uint64_t tokens = vr_add_sat(w->context, w->decode), n_sliding = 0, window = 0;
+    for (uint64_t i = 0; i < m->n_layers; i++) {
+        if (m->layers[i].attention == VR_ATTENTION_SLIDING) {
+            n_sliding++;
+            window = m->layers[i].window;
+        }
+    }
+    const char *text = vr_text(p->arena, GROUPED(m->n_layers), T(" layers x 2 (K,V) x "), GROUPED(m->kv_heads),
+                               T(m->kv_heads == 1 ? " head x " : " heads x "), GROUPED(m->head_dim), T(" x "),
+                               U(p->width), T(" B x "), GROUPED(tokens), T(" tokens"));
+    if (text != NULL && w->sequences > 1)
+        text = vr_text(p->arena, T(text), T(" x "), GROUPED(w->sequences), T(" sequences"));
+    if (text != NULL && n_sliding != 0 && tokens > window)
+        text = vr_text(p->arena, T(text), T("; "), GROUPED(n_sliding),
+                       T(" sliding layers keep the prompt until the next token and "), GROUPED(window), T(" tokens from then on"));
+    return text;
+}
+
+static const char *attention_words(const vram_workload *w)
+{
+    return w->attention == VR_IMPL_EAGER ? "eager" : w->attention == VR_IMPL_FLASH ? "flash" : "sdpa";
+}
+
+static const char *activations(const vr_pass *p, const vr_facts *f)
+{
+    const vram_workload *w = p->w;
+    uint64_t rows = w->prefill_batch * (w->logits == VR_LOGITS_ALL ? w->context : 1);
+    const char *text =
+        vr_text(p->arena, T("a pass over "), GROUPED(w->prefill_batch), T(" x "), GROUPED(w->context),
+                T(" tokens, every storage in its order ("), T(attention_words(w)), T(" attention); logits "),
+                GROUPED(rows), T(" x "), GROUPED(p->m->vocab), T(" x "), U(p->width), T(" B"));
+    if (text != NULL && f->steps_skipped)
+        text = vr_text(p->arena, T(text), T("; "), GROUPED(w->decode), T(" generated tokens in larger steps"));
+    return text;
+}
+
+vram_status vr_formulas(vr_plan *plan, const vr_pass *p, const vr_facts *f)
+{
+    plan->formula[VR_WEIGHTS] = weights(p, f);
+    plan->formula[VR_GRADIENTS] = plan->formula[VR_OPTIMIZER] = "none in inference";
+    plan->formula[VR_KV_CACHE] = f->has_kv ? kv(p) : "";
+    plan->formula[VR_ACTIVATIONS] = f->has_activations ? activations(p, f) : "";
+    plan->formula[VR_OVERHEAD] = "CUDA context and kernels, cuBLAS workspaces, rounding and idle blocks of the allocator";
+    for (int c = 0; c < VR_CATEGORY_COUNT; c++) {
+        if (plan->formula[c] == NULL)
+            return VRAM_ENOMEM;
+        if (plan->formula[c][0] == '\0')
+            plan->formula[c] = NULL;
+    }
+    return VRAM_OK;
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT
+ * Private to the transformers engine: how its figures come about, in words. */
+#ifndef VR_WORDS_H
+#define VR_WORDS_H
+
+#include "engine/pass.h"
+
+typedef struct vr_facts {
+    uint64_t weight_bytes, n_parameters;
+    bool as_stored;    /* tensors at the bytes that the checkpoint has */
+    bool has_activations, has_kv;
+    bool steps_skipped; /* the cache grows by several tokens at a time */
+} vr_facts;
+
+/* Fills plan->formula; VRAM_ENOMEM. */
+vram_status vr_formulas(vr_plan *plan, const vr_pass *p, const vr_facts *facts);
+
+#endif

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: MIT
+ * Our tapes against real transformers, event by event: every storage of a recorded forward pass and of the tokens after it
+ * must be on the tape with the same bytes in the same order, and be freed between the same two allocations. (Frees that
+ * follow one another are compared as a set: to an allocator that merges neighbours their order makes no difference.)
+ *
+ * The recorded runs are of CPU torch. What CUDA and the CPU do differently inside an operator is listed below, each kind by
+ * name and reason; anything else fails. */
+#include "facts.h"
+
+#include <dirent.h>
+
+/* ---- differences with a name ---- */
+
+typedef enum difference {
+    SAME,
+    HOST_SCALAR,
+    HOST_CAST,
+    HOST_MEAN,
+    HOST_WINDOW,
+    HOST_NORMALISER,
+    CPU_GEMM_SCRATCH,
+    CPU_GEMM_PACKING,
+    CPU_FLASH_SCRATCH,
+    CPU_LOGSUMEXP,
+    CUDA_WORKSPACE,
+    CUDA_RANDOM,
+    CUDA_WINDOW,
+    CUDA_SUMS,
+    N_DIFFERENCES
+} difference;
+
+static const struct {
+    const char *name, *reason;
+} named[N_DIFFERENCES] = {
+    [SAME] = { "the same", "" },
+    [HOST_SCALAR] = { "number becomes a scalar tensor", "Python numbers in arithmetic live on the host, also under CUDA" },
+    [HOST_CAST] = { "scalar tensor in another dtype", "CPU kernels convert the host's scalar; CUDA kernels take it as it is" },
+    [HOST_MEAN] = { "divisor of a mean", "the CPU's mean is a sum and a division; CUDA's is one kernel" },
+    [HOST_WINDOW] = { "window of the cache", "made on the host and moved to the card at the first update" },
+    [HOST_NORMALISER] = { "normaliser of gemma2", "torch.tensor() without a device: on the host" },
+    [CPU_GEMM_SCRATCH] = { "scratch of the CPU's matrix product", "oneDNN's; cuBLAS works in its workspace" },
+    [CPU_GEMM_PACKING] = { "packed operand", "oneDNN wants the transposed matrix copied; cuBLAS reads it in place" },
+    [CPU_FLASH_SCRATCH] = { "scratch of the CPU's flash kernel", "CUDA's keeps it in shared memory" },
+    [CPU_LOGSUMEXP] = { "logsumexp", "with a mask CUDA takes the memory-efficient kernel, which keeps none in inference" },
+    [CUDA_WORKSPACE] = { "cuBLAS and cublasLt workspaces", "there is no cuBLAS on the CPU" },
+    [CUDA_RANDOM] = { "random state of the attention kernel", "CUDA kernels return it, dropout or not" },
+    [CUDA_WINDOW] = { "window of the cache", "its copy on the card; on the CPU there is nothing to move" },
+    [CUDA_SUMS] = { "sums of the attention kernel", "memory-efficient kernel, more than 128 a head: not in registers" },
+};
+
+static bool ends(const char *s, const char *end)
+{
+    size_t n = strlen(s), k = strlen(end);
+    return n >= k && strcmp(s + n - k, end) == 0;
+}
+
+static bool starts(const char *s, const char *start)
+{
+    return strncmp(s, start, strlen(start)) == 0;
+}
+
+/* In a call of a binary operator, of a number's size. */
+static bool is_host_cast(const char *op, uint64_t bytes)
+{
+    static const char *const operators[] = { "mul/", "add/", "sub/", "div/" };
+    if (bytes > 8 || !ends(op, "to/_to_copy/empty_strided"))
+        return false;
+    for (size_t i = 0; i < 4; i++) {
+        if (strstr(op, operators[i]) != NULL)
+            return true;
+    }
+    return false;
+}
+
+static const char *op_of(const facts *f, size_t i)
+{
+    return f->events[i].kind == 'A' ? f->ops[f->events[i].op] : "";
+}
+
+static const char *next_op(const facts *f, size_t i)
+{
+    for (i++; i < f->n; i++) {
+        if (f->events[i].kind == 'A')
+            return op_of(f, i);
+    }
+    return "";
+}
+
+static bool freed_at_once(const facts *f, size_t i)
+{
+    return i + 1 < f->n && f->events[i + 1].kind == 'F' && f->events[i + 1].storage == f->events[i].storage;
+}
+
+static difference in_flash(const facts *f, size_t i)
+{
+    bool first = ends(op_of(f, i - 1), "empty_like/empty_strided"), masked = false;
+    for (size_t k = i; k > 0 && starts(op_of(f, k - 1), "scaled_dot_product_attention/") ; k--)
+        masked = masked || ends(op_of(f, k - 1), "scaled_dot_product_attention/where");
+    for (size_t k = i; k > 0 && k + 6 > i; k--)
+        masked = masked || strcmp(op_of(f, k - 1), "scaled_dot_product_attention/where") == 0;
+    if (!first)
+        return CPU_FLASH_SCRATCH;
+    return masked ? CPU_LOGSUMEXP : SAME;
+}
+
+static difference name_of_fact(const facts *f, size_t i)
+{
+    const char *op = op_of(f, i);
+    uint64_t bytes = f->events[i].bytes;
+    if (strcmp(op, "-") == 0 || (bytes == 8 && ends(op, "_scaled_dot_product_attention_math/mul")))
+        return HOST_SCALAR;
+    if (strstr(op, "mean/div_") != NULL && bytes <= 8)
+        return HOST_MEAN;
+    if (is_host_cast(op, bytes))
+        return HOST_CAST;
+    if (strcmp(op, "empty") == 0 && bytes == 8)
+        return HOST_WINDOW;
+    if (strcmp(op, "empty") == 0 && strcmp(next_op(f, i), "mul") == 0)
+        return HOST_NORMALISER;
+    if (ends(op, "matmul/bmm/contiguous/clone/empty_like/empty"))
+        return CPU_GEMM_PACKING;
+    if ((ends(op, "/mm") || ends(op, "/bmm") || ends(op, "/addmm")) && freed_at_once(f, i))
+        return CPU_GEMM_SCRATCH;
+    return ends(op, "_for_cpu/empty") ? in_flash(f, i) : SAME;
+}
+
+static difference name_of_event(const vr_tape *t, const vr_event *e)
+{
+    vr_str label = t->labels[e->label];
+    if (e->item == VR_ITEM_WORKSPACES)
+        return CUDA_WORKSPACE;
+    if (vr_str_is(label, "random state of the attention kernel"))
+        return CUDA_RANDOM;
+    if (vr_str_is(label, "sliding window of the cache"))
+        return CUDA_WINDOW;
+    return vr_str_is(label, "sums of the attention kernel") ? CUDA_SUMS : SAME;
+}
+
+/* ---- both sides as lists of storages ---- */
+
+typedef struct storage {
+    uint64_t bytes;
+    size_t freed; /* number of allocations before it is freed; SIZE_MAX: never */
+    bool in_prefill;
+    char what[160];
+} storage;
+
+typedef struct run {
+    storage *list;
+    size_t n, n_prefill;
+} run;
+
+static size_t seen[N_DIFFERENCES];
+
+static storage *add(run *r, uint64_t bytes)
+{
+    assert_true(r->n < MOST_EVENTS);
+    storage *s = &r->list[r->n++];
+    *s = (storage){ .bytes = bytes, .freed = SIZE_MAX };
+    return s;
+}
+
+static void real_run(run *r, const facts *f)
+{
+    int number[MOST_EVENTS];
+    for (size_t i = 0; i < f->n; i++) {
+        const fact_event *e = &f->events[i];
+        if (e->kind == '=' && strcmp(e->place, "decode 1") == 0)
+            r->n_prefill = r->n;
+        if (e->kind == 'F' && number[e->storage] >= 0)
+            r->list[number[e->storage]].freed = r->n;
+        if (e->kind != 'A')
+            continue;
+        difference d = name_of_fact(f, i);
+        seen[d]++;
+        number[e->storage] = d == SAME ? (int)r->n : -1;
+        if (d == SAME)
+            snprintf(add(r, e->bytes)->what, sizeof(r->list->what), "%s", op_of(f, i));
+    }
+}
+
+static size_t after_loading(const vr_tape *t)
+{
+    size_t i = 0;
+    while (i < t->n && !(t->events[i].kind == VR_EV_MARK && t->events[i].bytes == VR_AT_LOADED))
+        i++;
+    return i;
+}
+
+static void our_run(run *r, const vr_tape *t)
+{
+    int *number = calloc(t->n_blocks, sizeof(*number));
+    assert_non_null(number);
+    for (uint32_t i = 0; i < t->n_blocks; i++)
+        number[i] = -1;
+    for (size_t i = after_loading(t); i < t->n; i++) {
+        const vr_event *e = &t->events[i];
+        if (e->kind == VR_EV_MARK && e->bytes == VR_AT_PREFILL)
+            r->n_prefill = r->n;
+        if (e->kind == VR_EV_RELEASE && number[e->block] >= 0)
+            r->list[number[e->block]].freed = r->n;
+        if (e->kind != VR_EV_ALLOC)
+            continue;
+        vr_str label = t->labels[e->label];
+        difference d = name_of_event(t, e);
+        seen[d]++;
+        number[e->block] = -1;
+        if (d != SAME || vr_str_is(label, "input ids")) /* the ids are there before the recording begins */
+            continue;
+        number[e->block] = (int)r->n;
+        snprintf(add(r, e->bytes)->what, sizeof(r->list->what), "%.*s", (int)label.n, label.s);
+    }
+    free(number);
+}
+
+static void compare(const char *name, const run *real, const run *ours)
+{
+    for (size_t i = 0; i < real->n && i < ours->n; i++) {
+        const storage *a = &real->list[i], *b = &ours->list[i];
+        if (a->bytes != b->bytes || a->freed != b->freed)
+            fail_msg("%s, storage %zu: real %llu bytes until %zd (%s), ours %llu until %zd (%s)", name, i,
+                     (unsigned long long)a->bytes, (ssize_t)a->freed, a->what, (unsigned long long)b->bytes,
+                     (ssize_t)b->freed, b->what);
+    }
+    if (real->n != ours->n)
+        fail_msg("%s: %zu storages in the real run, %zu in ours", name, real->n, ours->n);
+    if (real->n_prefill != ours->n_prefill)
+        fail_msg("%s: the prefill ends after %zu storages, ours after %zu", name, real->n_prefill, ours->n_prefill);
+}
+
+/* ---- the tests ---- */
+
+static size_t check_file(const char *path)
+{
+    facts *f = read_facts(path);
+    world w = { .h = { 0 } };
+    vr_arena a;
+    vr_plan plan;
+    run real = { calloc(MOST_EVENTS, sizeof(storage)), 0, 0 }, ours = { calloc(MOST_EVENTS, sizeof(storage)), 0, 0 };
+    plan_facts(&w, f, &plan, &a);
+    real_run(&real, f);
+    our_run(&ours, &plan.tape);
+    compare(f->name, &real, &ours);
+    size_t n = real.n;
+    vr_arena_free(&a);
+    close_world(&w);
+    free(real.list);
+    free(ours.list);
+    free(f);
+    return n;
+}
+
+static void every_recorded_run(void **state)
+{
+    DIR *folder = opendir(VRAM_FACTS);
+    size_t n_files = 0, n_storages = 0;
+    char path[512];
+    (void)state;
+    assert_non_null(folder);
+    for (struct dirent *e = readdir(folder); e != NULL; e = readdir(folder)) {
+        if (!ends(e->d_name, ".tsv") || starts(e->d_name, "order-"))
+            continue;
+        snprintf(path, sizeof(path), "%s/%s", VRAM_FACTS, e->d_name);
+        n_storages += check_file(path);
+        n_files++;
+    }
+    closedir(folder);
+    print_message("%zu recorded runs, %zu storages alike\n", n_files, n_storages);
+    assert_true(n_files >= 60);
+}
+
+/* A name that nothing needs any more would hide what it once named. */
+static void every_name_is_needed(void **state)
+{
+    (void)state;
+    for (int d = SAME + 1; d < N_DIFFERENCES; d++) {
+        print_message("%7zu  %s: %s\n", seen[d], named[d].name, named[d].reason);
+        assert_true(seen[d] > 0);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_recorded_run),
+        cmocka_unit_test(every_name_is_needed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
