@@ -7,7 +7,7 @@
 
 #include "cli.h"
 
-#define CARDS "vram gpus 2>/dev/null | awk 'NR > 1 { print $1 }'"
+#define CARDS "vram gpus 2>/dev/null | tail -n +2 | cut -d' ' -f1"
 #define EXAMPLES "example:qwen2.5-7b example:qwen2.5-1.5b"
 
 static bool takes_model(const cli_command *command)
@@ -38,11 +38,11 @@ static void print_commands(void)
         printf("%s%s", i != 0 ? " " : "", cli_command_at(i)->name);
 }
 
-/* For a quoted word of a shell: an apostrophe would end it. */
+/* For a quoted word of a shell: an apostrophe would end it, and colons part the fields of zsh. */
 static void print_plain(const char *text)
 {
     for (; *text != '\0'; text++)
-        putchar(strchr("'\\[]:", *text) != NULL ? ' ' : *text);
+        putchar(*text == ':' ? ',' : strchr("'\\[]", *text) != NULL ? ' ' : *text);
 }
 
 /* ---- bash ---- */

@@ -81,7 +81,7 @@ vram_status vr_deck_new(vr_deck *out, const vram_model *m, const vram_workload *
                         vr_rooms *rooms);
 /* What is known already of cards like d; nothing happens where a plan depends on the card's size. */
 void vr_deck_know(vr_deck *deck, const vram_device *d, const vr_plan *plan, const vr_rehearsal *needs);
-/* False: certain not to be judged VRAM_FITS; told with one rehearsal at most. */
+/* False: certain not to be judged VRAM_FITS; told with little work. */
 vram_status vr_deck_promising(vr_deck *deck, size_t i, bool *promising);
 /* required of a card that does not hold it is that of an endless one of its kind. */
 vram_status vr_deck_judge(vr_deck *deck, size_t i, vram_verdict *verdict, uint64_t *required);

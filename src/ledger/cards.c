@@ -140,8 +140,14 @@ vram_status vr_deck_promising(vr_deck *deck, size_t i, bool *out)
     VR_TRY(class_of(deck, d, &k));
     vr_live nominal = vr_live_with(&k->needs.peak, d->context.bytes, d->kernels.bytes);
     *out = vr_all_counted(&k->plan, deck->model) && vr_least_of(&nominal) <= d->available.low;
-    if (!*out || deck->workload->device_map != VR_MAP_NONE || lives_as_it_is(deck, k, d))
-        return VRAM_OK; /* with a device map the plan of this very card may be another */
+    if (!*out || lives_as_it_is(deck, k, d))
+        return VRAM_OK;
+    if (deck->workload->device_map != VR_MAP_NONE) { /* the plan of this very card may be another */
+        vr_trial trial;
+        VR_TRY(vr_try(&trial, deck->model, deck->workload, d, deck->rooms));
+        *out = trial.fits;
+        return VRAM_OK;
+    }
     return lives_at_worst(deck, k, d, out);
 }
 

@@ -114,6 +114,26 @@ static uint8_t overhead_basis(const vr_ledger *l)
     return basis;
 }
 
+static bool grows_later(const vr_tape *t, int category, size_t after)
+{
+    for (size_t i = after + 1; i < t->n; i++) {
+        if (t->events[i].kind == VR_EV_ALLOC && (int)vr_item_category((vr_item)t->events[i].item) == category)
+            return true;
+    }
+    return false;
+}
+
+/* The plan's formula is for a cache that is full; where the peak comes before, the ledger holds what is there
+ * then. */
+static vram_status tell_cache(vr_figure *f, const vr_scene *s, const vr_live *nominal, vr_arena *texts)
+{
+    if (f->formula == NULL || !grows_later(&s->plan->tape, VR_KV_CACHE, nominal->event))
+        return VRAM_OK;
+    f->basis = VR_BASIS_SIMULATED;
+    f->formula = vr_text(texts, T(f->formula), T("; of that "), BYTES(f->bytes), T(" at the fullest point"));
+    return f->formula == NULL ? VRAM_ENOMEM : VRAM_OK;
+}
+
 static vram_status fill_categories(vr_ledger *out, const vr_scene *s, const vr_live *nominal,
                                    const vr_live *low, const vr_live *high, bool verified, vr_arena *texts)
 {
@@ -132,6 +152,8 @@ static vram_status fill_categories(vr_ledger *out, const vr_scene *s, const vr_l
         f->formula = c == VR_OVERHEAD ? overhead_in_words(out, texts) : s->plan->formula[c];
         if (c == VR_OVERHEAD && f->formula == NULL)
             return VRAM_ENOMEM;
+        if (c == VR_KV_CACHE)
+            VR_TRY(tell_cache(f, s, nominal, texts));
     }
     return VRAM_OK;
 }

@@ -212,7 +212,7 @@ static vram_status read_division_list(reader *r, const char *key)
     size_t last = 0;
     for (bool first = true; !take(r, ']');) {
         vr_str boundary = take_word(r);
-        uint32_t divisions;
+        uint32_t divisions = 0;
         size_t bucket = 0;
         if (!take(r, ':'))
             return refuse(r, key, boundary, "needs pairs like 256:2 between [ and ]");
@@ -235,7 +235,7 @@ static vram_status read_roundup(reader *r, const char *key)
 {
     if (take(r, '['))
         return read_division_list(r, key);
-    uint32_t divisions;
+    uint32_t divisions = 0;
     VR_TRY(read_divisions(r, key, false, &divisions));
     fill(r->conf, 0, VR_ROUNDUP_BUCKETS, divisions);
     return VRAM_OK;

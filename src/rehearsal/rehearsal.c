@@ -205,7 +205,7 @@ vram_status vr_player_step(vr_player *p, bool *more)
 
 vram_status vr_rehearse(vr_rehearsal *out, const vr_tape *tape, const vr_stage *stage, vr_arena *scratch)
 {
-    vr_player *p;
+    vr_player *p = NULL;
     bool more = true;
     vr_arena_reset(scratch);
     VR_TRY(vr_player_new(&p, out, tape, stage, scratch));

@@ -26,8 +26,11 @@ typedef enum vr_block_state {
 } vr_block_state;
 
 typedef struct vr_block {
-    uint64_t address, size, requested;
-    uint64_t searched;   /* count of searches when it became idle (gc_count_base) */
+    uint64_t address, size;
+    union {
+        uint64_t requested; /* of a live block */
+        uint64_t searched;  /* of an idle one: count of searches when it became idle (gc_count_base) */
+    };
     uint32_t prev, next; /* neighbours by address in the same segment */
     uint32_t group;
     uint32_t space; /* index of the expandable segment, or VR_NONE */

@@ -48,19 +48,34 @@ static const char *block(uint64_t from, uint64_t to)
     return from >= 7 ? "▕" : from >= 2 ? "▐" : "█";
 }
 
+static bool edge_is_at(const vr_scale *s, size_t edge, size_t c)
+{
+    return edge < s->n_edges && (c == s->cells || (eighths(s, s->edges[edge]) + 4) / 8 <= c);
+}
+
 /* Edges that stand before cell c, beginning with number *next. */
 static void put_edges(vr_report *r, const vr_scale *s, size_t *next, size_t c, const char *sign)
 {
-    while (*next < s->n_edges && (c == s->cells || (eighths(s, s->edges[*next]) + 4) / 8 <= c)) {
+    while (edge_is_at(s, *next, c)) {
         vr_inked(r, VR_INK_BOLD, sign);
         ++*next;
     }
+}
+
+static void change_ink(vr_report *r, vr_ink *now, vr_ink to)
+{
+    if (*now == to)
+        return;
+    vr_ink_off(r, *now);
+    vr_ink_on(r, to);
+    *now = to;
 }
 
 void vr_bar(vr_report *r, const vr_scale *s, uint64_t begin, uint64_t end)
 {
     uint64_t from = eighths(s, begin), to = eighths(s, end);
     size_t edge = 0;
+    vr_ink now = VR_INK_PLAIN;
 
     if (end > begin && from == to) { /* too small for the scale, but not nothing */
         from = from == (uint64_t)s->cells * 8 ? from - 1 : from;
@@ -70,13 +85,16 @@ void vr_bar(vr_report *r, const vr_scale *s, uint64_t begin, uint64_t end)
         uint64_t low = (uint64_t)c * 8;
         uint64_t a = from > low ? from : low, b = to < low + 8 ? to : low + 8;
 
+        if (edge_is_at(s, edge, c))
+            change_ink(r, &now, VR_INK_PLAIN);
         put_edges(r, s, &edge, c, "│");
-        if (b > a)
-            vr_inked(r, edge != 0 && edge == s->n_edges ? VR_INK_BAR_OVER : VR_INK_BAR,
-                     block(a - low, b - low));
-        else
-            vr_put(&r->buf, T(" "));
+        change_ink(r, &now,
+                   b <= a                            ? VR_INK_PLAIN
+                   : edge != 0 && edge == s->n_edges ? VR_INK_BAR_OVER
+                                                     : VR_INK_BAR);
+        vr_put(&r->buf, T(b > a ? block(a - low, b - low) : " "));
     }
+    change_ink(r, &now, VR_INK_PLAIN);
     put_edges(r, s, &edge, s->cells, "│");
 }
 

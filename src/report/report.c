@@ -130,6 +130,14 @@ void vr_right(vr_report *r, const char *text, size_t width)
     vr_put_clean(r, vr_str_of(text));
 }
 
+/* No blanks at the end of a line: columns may have ended empty. */
+static void end_line(vr_report *r)
+{
+    while (r->buf.n != 0 && r->buf.p[r->buf.n - 1] == ' ')
+        r->buf.n--;
+    vr_put(&r->buf, T("\n"));
+}
+
 void vr_wrap(vr_report *r, size_t at, size_t indent, const char *text)
 {
     vr_str rest = vr_str_of(text), word;
@@ -139,7 +147,7 @@ void vr_wrap(vr_report *r, size_t at, size_t indent, const char *text)
     while (vr_str_split(&rest, ' ', &word)) {
         size_t w = vr_utf8_width(word);
         if (!fresh && columns != 0 && at + 1 + w > columns) {
-            vr_put(&r->buf, T("\n"));
+            end_line(r);
             vr_put_repeat(&r->buf, " ", indent);
             at = indent;
             fresh = true;
@@ -149,7 +157,7 @@ void vr_wrap(vr_report *r, size_t at, size_t indent, const char *text)
         at += w + (fresh ? 0 : 1);
         fresh = false;
     }
-    vr_put(&r->buf, T("\n"));
+    end_line(r);
 }
 
 void vr_para(vr_report *r, vr_ink ink, const char *head, size_t indent, const char *text)

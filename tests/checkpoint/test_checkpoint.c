@@ -37,7 +37,7 @@ static void test_sharded(void **state)
             world *w = sharded(index != 0 ? INDEX_ABC : NULL);
             expect_ok(w, read_world(w, how));
             const vram_checkpoint *ck = w->ck;
-            vr_json type;
+            vr_json type = { VR_JSON_NULL, { NULL, 0 } };
             assert_string_equal(ck->name, "the checkpoint");
             assert_int_equal(ck->n_tensors, 3);
             assert_int_equal(ck->n_files, 2);

@@ -275,6 +275,40 @@ class Usage(unittest.TestCase):
                 f.write(struct.pack("<Q", 1 << 60) + b"{}")
             self.refused(["inspect", d], "model.safetensors: byte 0: ", status=3)
 
+    def test_a_missing_file_is_named_and_the_promise_given(self):
+        with tempfile.TemporaryDirectory() as d:
+            self.write_header(os.path.join(d, "a.safetensors"), {"one": {"dtype": "F32", "shape": [4], "data_offsets": [0, 16]}})
+            with open(os.path.join(d, "model.safetensors.index.json"), "w") as f:
+                json.dump({"metadata": {"total_size": 48},
+                           "weight_map": {"one": "a.safetensors", "two": "b.safetensors"}}, f)
+            done = vram("inspect", d, "--json")
+            text = vram("inspect", d).stdout.decode()
+        self.assertEqual(done.returncode, 3)
+        self.assertIn(b"b.safetensors", done.stderr)
+        answer = json.loads(done.stdout)
+        self.assertTrue(answer["incomplete"])
+        self.assertEqual((answer["checkpoint_bytes"], answer["promised_bytes"]), (16, 48))
+        self.assertEqual(answer["missing_files"], ["b.safetensors"])
+        self.assertIn("INCOMPLETE", text)
+        self.assertIn("promises 48 bytes", text)
+
+    def test_names_cannot_steer_the_terminal(self):
+        with tempfile.TemporaryDirectory() as d:
+            self.write_header(os.path.join(d, "model.safetensors"),
+                              {"\x1b[2J\x9b7m": {"dtype": "F32", "shape": [4], "data_offsets": [0, 16]}})
+            done = vram("inspect", d, "--tensors")
+            wrong = vram("fit", "\x1b[31mnothing")
+        self.assertEqual(done.returncode, 0)
+        self.assertNotIn(b"\x1b", done.stdout + done.stderr + wrong.stderr)
+        self.assertNotIn("\x9b", done.stdout.decode())
+
+    @staticmethod
+    def write_header(path, tensors):
+        text = json.dumps(tensors).encode()
+        with open(path, "wb") as f:
+            f.write(struct.pack("<Q", len(text)) + text)
+            f.truncate(8 + len(text) + max(t["data_offsets"][1] for t in tensors.values()))
+
     def test_a_pipe_that_closes_is_quiet(self):
         child = subprocess.Popen([VRAM, "inspect", "example:qwen2.5-7b", "--tensors"], stdout=subprocess.PIPE,
                                  stderr=subprocess.PIPE, preexec_fn=lambda: signal.signal(signal.SIGPIPE, signal.SIG_DFL))
@@ -304,6 +338,7 @@ class Screens(unittest.TestCase):
                 text, _ = on_terminal(columns, *words, env={"NO_COLOR": "1"})
                 self.assertNotIn("\033", text)
                 for line in text.splitlines():
+                    self.assertEqual(line, line.rstrip())
                     if not line.startswith("$ "):
                         self.assertLessEqual(len(line), columns, line)
 
@@ -329,6 +364,7 @@ class Screens(unittest.TestCase):
             out = vram(*words, env={"COLUMNS": "60"}).stdout.decode()
             self.assertTrue(out.isascii(), [c for c in out if not c.isascii()])
             self.assertNotIn("\033", out)
+            self.assertFalse([line for line in out.splitlines() if line != line.rstrip()])
 
     def test_columns_wins(self):
         text, _ = on_terminal(200, *STORY, env={"COLUMNS": "80", "NO_COLOR": "1"})

@@ -32,6 +32,7 @@ typedef struct play {
     const shape *model;
     bool not_counted[VR_CATEGORY_COUNT];
     uint64_t uncertain_permille;
+    const char *kv_formula;
     unsigned n_plans;
     unsigned seen_cc; /* of the last plan */
 } play;
@@ -231,6 +232,7 @@ static inline vram_status test_plan(vr_plan *out, const vram_model *m, const vra
         out->basis[c] = VR_BASIS_SIMULATED;
     }
     out->basis[VR_WEIGHTS] = w->weight_quant == VR_QUANT_NONE ? VR_BASIS_EXACT : VR_BASIS_FORMULA;
+    out->formula[VR_KV_CACHE] = stage.kv_formula;
     out->verified = true;
     out->uncertain_permille = stage.uncertain_permille;
     for (size_t i = 0; i < out->tape.n; i++)

@@ -256,6 +256,27 @@ static void test_bases(void **state)
     close_world(&s);
 }
 
+/* With the last logits only, the peak comes before the last layer has its keys and values: the words say so.
+ */
+static void test_cache_at_the_peak(void **state)
+{
+    world s;
+    (void)state;
+    open_world(&s, &QWEN_1_5B);
+    s.work.logits = VR_LOGITS_LAST;
+    vram_fit *f = fit(&s, device(&s, "rtx-3060-12gb", 0));
+    assert_null(f->ledger.category[VR_KV_CACHE].formula); /* the test's engine gives none to add to */
+    assert_true(f->ledger.category[VR_KV_CACHE].bytes < MIB_OF(112));
+    stage.kv_formula = "28 layers";
+    f = fit(&s, device(&s, "rtx-3060-12gb", 0));
+    assert_non_null(strstr(f->ledger.category[VR_KV_CACHE].formula, "28 layers; of that "));
+    assert_int_equal(f->ledger.category[VR_KV_CACHE].basis, VR_BASIS_SIMULATED);
+    s.work.logits = VR_LOGITS_ALL;
+    f = fit(&s, device(&s, "rtx-3060-12gb", 0));
+    assert_string_equal(f->ledger.category[VR_KV_CACHE].formula, "28 layers");
+    close_world(&s);
+}
+
 /* ---- without a card ---- */
 
 static void test_all_cards(void **state)
@@ -340,6 +361,7 @@ int main(void)
         cmocka_unit_test(test_too_much_without_the_rest),
         cmocka_unit_test(test_missing_files_are_unknown),
         cmocka_unit_test(test_bases),
+        cmocka_unit_test(test_cache_at_the_peak),
         cmocka_unit_test(test_all_cards),
         cmocka_unit_test(test_cards_agree_with_answers),
         cmocka_unit_test(test_no_card_holds_it),
