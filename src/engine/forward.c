@@ -220,12 +220,8 @@ static vr_block take_logits(vr_pass *p, uint64_t rows)
 static vr_block head(vr_pass *p, vr_block normed)
 {
     uint64_t rows = p->w->logits == VR_LOGITS_ALL ? p->rows : p->batch;
-    vr_block copy = VR_NONE;
-    if (rows != p->rows && p->batch > 1) /* the last rows of several sequences do not lie together */
-        copy = vr_take_at(p, rows * p->m->hidden * p->width, VR_ITEM_HIDDEN, VR_PLACE_FINAL_NORM);
     vr_block logits = take_logits(p, rows);
     vr_gemm(p, false);
-    vr_drop(p, copy);
     for (int i = 0; p->m->final_softcap != 0 && i < 3; i++) { /* / cap, tanh, * cap */
         vr_block next = take_logits(p, rows);
         vr_drop(p, logits);

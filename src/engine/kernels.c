@@ -25,11 +25,22 @@ static uint64_t n_scores(const vr_pass *p, const vr_heads *h)
     return p->batch * h->q * p->q * h->kv_tokens;
 }
 
-/* repeat_kv: keys and values once for every query head */
-static vr_block repeated(vr_pass *p, const vr_heads *h)
+static vr_block copied(vr_pass *p, const vr_heads *h)
 {
     uint64_t bytes = p->batch * h->q * h->kv_tokens * h->size * p->width;
     return vr_take(p, bytes, VR_ITEM_SCORES, VR_STEP_REPEATED);
+}
+
+/* repeat_kv: keys and values once for every query head; those of a single head are only viewed so often. */
+static vr_block repeated(vr_pass *p, const vr_heads *h)
+{
+    return h->kv > 1 ? copied(p, h) : VR_NONE;
+}
+
+/* Such a view of several sequences does not make one batch of matrices without a copy. */
+static vr_block flattened(vr_pass *p, const vr_heads *h)
+{
+    return h->groups > 1 && h->kv == 1 && p->batch > 1 ? copied(p, h) : VR_NONE;
 }
 
 static vr_block output(vr_pass *p, const vr_heads *h)
@@ -66,10 +77,12 @@ static void replace(vr_pass *p, vr_block *x, uint64_t bytes)
 static vr_block eager_scores(vr_pass *p, const vr_heads *h)
 {
     uint64_t bytes = n_scores(p, h) * p->width;
-    vr_block copy = copies_queries(p, h) ? score(p, q_elements(p, h) * p->width) : VR_NONE;
+    vr_block q = copies_queries(p, h) ? score(p, q_elements(p, h) * p->width) : VR_NONE;
+    vr_block k = flattened(p, h);
     vr_block scores = score(p, bytes);
     vr_gemm(p, false);
-    vr_drop(p, copy);
+    vr_drop(p, k);
+    vr_drop(p, q);
     replace(p, &scores, bytes);
     for (int i = 0; p->m->attention_softcap != 0 && i < 3; i++)
         replace(p, &scores, bytes); /* / cap, tanh, * cap */
@@ -99,8 +112,10 @@ vr_block vr_kernel_eager(vr_pass *p, const vr_heads *h, vr_block *probabilities)
     vr_block k = h->groups > 1 ? repeated(p, h) : VR_NONE;
     vr_block v = h->groups > 1 ? repeated(p, h) : VR_NONE;
     *probabilities = eager_softmax(p, h, eager_scores(p, h));
+    vr_block v_all = flattened(p, h);
     vr_block out = output(p, h);
     vr_gemm(p, false);
+    vr_drop(p, v_all);
     out = by_token(p, h, out);
     vr_drop(p, k);
     vr_drop(p, v);
@@ -217,11 +232,12 @@ static vr_block math_product(vr_pass *p, const vr_heads *h, math_state *s)
     return cast;
 }
 
-static vr_block math(vr_pass *p, const vr_heads *h, uint64_t kv_heads, bool given_mask)
+/* kv_heads: of keys and values as they are passed; grouped: to be repeated here. */
+static vr_block math(vr_pass *p, const vr_heads *h, uint64_t kv_heads, bool grouped)
 {
     uint64_t kv = p->batch * kv_heads * h->kv_tokens * h->size * 4;
-    uint64_t all = p->batch * h->q * h->kv_tokens * h->size * 4;
-    bool wide = p->width == 4, grouped = kv_heads != h->q;
+    uint64_t all = grouped ? p->batch * h->q * h->kv_tokens * h->size * 4 : kv;
+    bool wide = p->width == 4, given_mask = h->mask != VR_NONE;
     math_state s;
     s.q = wide ? VR_NONE : score(p, q_elements(p, h) * 4);
     s.k = wide ? VR_NONE : score(p, kv);
@@ -282,14 +298,13 @@ static vr_block float_mask(vr_pass *p, const vr_heads *h)
 
 static vr_block run(vr_pass *p, const vr_heads *h, const call *c, vr_block *mask)
 {
-    bool masked = h->mask != VR_NONE;
     switch (c->backend) {
     case FLASH:
         return vr_kernel_flash(p, h);
     case EFFICIENT:
         return efficient(p, h, mask);
     default:
-        return math(p, h, c->repeats ? h->q : h->kv, masked);
+        return math(p, h, c->repeats ? h->q : h->kv, c->gqa);
     }
 }
 

@@ -185,6 +185,14 @@ static vram_status play(vr_player *p, const vr_event *e)
     return contradicts(p, "there is no such kind of event");
 }
 
+/* The driver's figure stays up once memory is taken, so among equals the fullest event tells most: it is the one
+ * that needs the memory. */
+static bool is_peak(const vr_player *p, const vr_live *peak)
+{
+    uint64_t driver = p->outside + p->stats->reserved;
+    return driver > peak->driver || (driver == peak->driver && p->stats->allocated > peak->allocated);
+}
+
 vram_status vr_player_step(vr_player *p, bool *more)
 {
     vr_rehearsal *r = p->out;
@@ -197,7 +205,7 @@ vram_status vr_player_step(vr_player *p, bool *more)
     r->n_retries = p->stats->n_retries;
     if (p->stats->allocated > r->peak_allocated)
         r->peak_allocated = p->stats->allocated;
-    if (p->outside + p->stats->reserved > r->peak.driver)
+    if (is_peak(p, &r->peak))
         vr_player_live(p, &r->peak);
     *more = !r->failed && p->at < p->tape->n;
     return VRAM_OK;

@@ -38,7 +38,9 @@ typedef struct vr_moment {
 typedef struct vr_rehearsal {
     vr_moment moments[VR_MOMENT_COUNT]; /* in the order in which the tape marks them first */
     size_t n_moments;
-    vr_live peak;            /* at the first event of the highest driver figure; of an empty tape all 0 */
+    /* At the highest driver figure; among events of that figure at the first one with most allocated. Of an
+     * empty tape all 0. */
+    vr_live peak;
     uint64_t peak_allocated; /* highest figure of its own */
     bool failed;
     struct {

@@ -100,6 +100,14 @@ class Ledgers(unittest.TestCase):
         self.assertLess(d["devices"][0]["headroom_bytes"], 0)
         self.assertEqual(sum(death["live"].values()), death["live"]["weights"] + death["live"]["runtime_overhead"])
 
+    def test_a_cache_that_grows_after_the_peak_says_so(self):
+        """The logits of the whole prompt are the peak; the 16 tokens generated after it need less."""
+        fit, _ = answer(*SMALL, "--logits", "all", "--decode", "16")
+        cache = fit["devices"][0]["ledger"]["kv_cache"]
+        self.assertEqual(cache["bytes"], 112 * MIB)
+        self.assertEqual(cache["basis"], "simulated")
+        self.assertIn("4,112 tokens; of that 112.00 MiB at the fullest point", cache["formula"])
+
     def test_the_figures_that_were_published(self):
         d, status = answer(*SMALL, "--logits", "all")
         self.assertEqual(status, 0)
