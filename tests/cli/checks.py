@@ -231,6 +231,31 @@ class OneTable(unittest.TestCase):
         self.assertEqual((done.returncode, done.stdout.decode()), (0, ""))
 
 
+class Documented(unittest.TestCase):
+    """Every key that a command writes is named in docs/json.md."""
+
+    def keys(self, value):
+        if isinstance(value, dict):
+            for key, inner in value.items():
+                yield key
+                yield from self.keys(inner)
+        elif isinstance(value, list):
+            for inner in value:
+                yield from self.keys(inner)
+
+    def test_json_keys(self):
+        here = os.path.dirname(os.path.abspath(__file__))
+        with open(os.path.join(here, "..", "..", "docs", "json.md"), encoding="utf-8") as doc:
+            named = set(re.findall(r"`([a-z_0-9]+)`", doc.read()))
+        commands = [STORY, SMALL, ["fit", "example:qwen2.5-1.5b"], ["inspect", "example:qwen2.5-1.5b", "--tensors"],
+                    LLAMA2 + ["--gpu-memory-gib", "4,80"], LLAMA2 + ["--mode", "train", "--trainable", "0.5"], ["gpus"]]
+        missing = set()
+        for words in commands:
+            found, _ = answer(*words)
+            missing |= set(self.keys(found)) - named - {"BF16"}
+        self.assertEqual(missing, set())
+
+
 class Usage(unittest.TestCase):
     def refused(self, words, text, hint=None, status=2):
         done = vram(*words)
