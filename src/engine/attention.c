@@ -14,7 +14,7 @@ static uint64_t head_bytes(const vr_pass *p, uint64_t heads)
 }
 
 /* (x * cos) + (rotate_half(x) * sin); phi3 puts the part that is not rotated behind it, empty or not. */
-static vr_block rotate(vr_pass *p, uint64_t heads)
+static vr_block rotate(vr_pass *p, uint64_t heads, vr_item item)
 {
     uint64_t rotated = p->rows * heads * p->m->rotary_dim * p->width;
     vr_block a = vr_take(p, rotated, VR_ITEM_HIDDEN, VR_STEP_ROPE);
@@ -23,14 +23,25 @@ static vr_block rotate(vr_pass *p, uint64_t heads)
     vr_drop(p, negated);
     vr_block b = vr_take(p, rotated, VR_ITEM_HIDDEN, VR_STEP_ROPE);
     vr_drop(p, half);
-    vr_block sum = vr_take(p, rotated, VR_ITEM_HIDDEN, VR_STEP_ROPE);
+    vr_block sum = vr_take(p, rotated, item, VR_STEP_ROPE);
     vr_drop(p, a);
     vr_drop(p, b);
     if (!p->m->family->fused_qkv)
         return sum;
-    vr_block whole = vr_take(p, head_bytes(p, heads), VR_ITEM_HIDDEN, VR_STEP_ROPE);
+    vr_block whole = vr_take(p, head_bytes(p, heads), item, VR_STEP_ROPE);
     vr_drop(p, sum);
     return whole;
+}
+
+/* Early versions keep the first keys and values themselves: what becomes the cache belongs to it from the start. */
+static bool keeps_states(const vr_pass *p)
+{
+    return p->rules->appends && p->group->layers[p->layer].k == VR_NONE;
+}
+
+static vr_item kv_item(const vr_pass *p)
+{
+    return keeps_states(p) ? VR_ITEM_KV : VR_ITEM_HIDDEN;
 }
 
 static void normalise(vr_pass *p, vr_block *x, uint64_t heads)
@@ -49,16 +60,16 @@ static void project(vr_pass *p, states *s)
     bool at_once = f->qk_norm && f->norm == VR_NORM_RMS, after = f->qk_norm && !at_once;
     *s = (states){ VR_NONE, VR_NONE, VR_NONE, VR_NONE };
     if (f->fused_qkv) {
-        s->whole = vr_linear(p, p->rows, m->hidden, q + 2 * kv, m->qkv_bias, VR_STEP_QKV);
+        s->whole = vr_linear(p, m->hidden, q + 2 * kv, m->qkv_bias, kv_item(p), VR_STEP_QKV);
         return;
     }
-    s->q = vr_linear(p, p->rows, m->hidden, q, m->qkv_bias, VR_STEP_Q);
+    s->q = vr_linear(p, m->hidden, q, m->qkv_bias, VR_ITEM_HIDDEN, VR_STEP_Q);
     if (at_once)
         normalise(p, &s->q, m->heads);
-    s->k = vr_linear(p, p->rows, m->hidden, kv, m->qkv_bias, VR_STEP_K);
+    s->k = vr_linear(p, m->hidden, kv, m->qkv_bias, VR_ITEM_HIDDEN, VR_STEP_K);
     if (at_once)
         normalise(p, &s->k, m->kv_heads);
-    s->v = vr_linear(p, p->rows, m->hidden, kv, m->qkv_bias, VR_STEP_V);
+    s->v = vr_linear(p, m->hidden, kv, m->qkv_bias, kv_item(p), VR_STEP_V);
     if (after) {
         normalise(p, &s->q, m->heads);
         normalise(p, &s->k, m->kv_heads);
@@ -67,10 +78,10 @@ static void project(vr_pass *p, states *s)
 
 /* ---- the cache ---- */
 
-static vr_block grown(vr_pass *p, uint64_t tokens, vr_step slot)
+static vr_block grown(vr_pass *p, uint64_t tokens, vr_step step)
 {
     uint64_t bytes = p->batch * p->m->kv_heads * tokens * p->m->head_dim * p->width;
-    return vr_take(p, bytes, VR_ITEM_KV, slot);
+    return vr_take(p, bytes, VR_ITEM_KV, step);
 }
 
 /* torch.cat makes the new storage while the old one lives; a sliding layer makes both before it lets go of either, and then
@@ -97,9 +108,10 @@ static void update(vr_pass *p, states *s, vr_block keys)
     bool first = kv->k == VR_NONE;
     if (first && window != 0 && p->rules->window_tensor)
         kv->window = vr_take_at(p, 8, VR_ITEM_KV, VR_PLACE_WINDOW);
-    if (first && p->rules->appends && s->v != VR_NONE) {
-        kv->k = keys; /* as they are: no copy, but another item of the ledger would be wrong by then */
-        kv->v = s->v;
+    if (keeps_states(p)) {
+        kv->k = keys;
+        kv->v = s->v != VR_NONE ? s->v : s->whole; /* a view holds the whole */
+        s->whole = VR_NONE;
         return;
     }
     concatenate(p, kv, window);
@@ -136,12 +148,12 @@ vr_block vr_attention(vr_pass *p, vr_block normed, vr_block *probabilities)
     states s;
     *probabilities = VR_NONE;
     project(p, &s);
-    vr_block q = rotate(p, m->heads), k = rotate(p, m->kv_heads);
+    vr_block q = rotate(p, m->heads, VR_ITEM_HIDDEN), k = rotate(p, m->kv_heads, kv_item(p));
     vr_drop(p, s.q);
     vr_drop(p, s.k);
     update(p, &s, k);
     vr_block mixed = run_kernel(p, probabilities);
-    vr_block out = vr_linear(p, p->rows, m->heads * m->head_dim, m->hidden, m->o_bias, VR_STEP_O);
+    vr_block out = vr_linear(p, m->heads * m->head_dim, m->hidden, m->o_bias, VR_ITEM_HIDDEN, VR_STEP_O);
     vr_drop(p, mixed);
     vr_drop(p, s.whole);
     vr_drop(p, q);

@@ -74,9 +74,9 @@ static vr_block norm(const norm_of *n)
     return n->p->m->family->norm == VR_NORM_RMS_GEMMA ? norm_gemma(n) : norm_rms(n);
 }
 
-vr_block vr_norm(vr_pass *p, uint64_t rows, uint64_t size, vr_step slot)
+vr_block vr_norm(vr_pass *p, uint64_t rows, uint64_t size, vr_step step)
 {
-    return norm(&(norm_of){ p, rows, size, vr_pass_label(p, slot) });
+    return norm(&(norm_of){ p, rows, size, vr_pass_label(p, step) });
 }
 
 vr_block vr_norm_at(vr_pass *p, uint64_t rows, uint64_t size, vr_place place)
@@ -88,14 +88,14 @@ vr_block vr_norm_at(vr_pass *p, uint64_t rows, uint64_t size, vr_place place)
 static vr_block mlp_gated(vr_pass *p)
 {
     uint64_t h = p->m->hidden, f = p->m->ffn, bytes = p->rows * f * p->width;
-    vr_block gate = vr_linear(p, p->rows, h, f, p->m->mlp_bias, VR_STEP_GATE);
+    vr_block gate = vr_linear(p, h, f, p->m->mlp_bias, VR_ITEM_HIDDEN, VR_STEP_GATE);
     vr_block act = vr_take(p, bytes, VR_ITEM_HIDDEN, VR_STEP_ACT);
     vr_drop(p, gate);
-    vr_block up = vr_linear(p, p->rows, h, f, p->m->mlp_bias, VR_STEP_UP);
+    vr_block up = vr_linear(p, h, f, p->m->mlp_bias, VR_ITEM_HIDDEN, VR_STEP_UP);
     vr_block product = vr_take(p, bytes, VR_ITEM_HIDDEN, VR_STEP_PRODUCT);
     vr_drop(p, act);
     vr_drop(p, up);
-    vr_block down = vr_linear(p, p->rows, f, h, p->m->mlp_bias, VR_STEP_DOWN);
+    vr_block down = vr_linear(p, f, h, p->m->mlp_bias, VR_ITEM_HIDDEN, VR_STEP_DOWN);
     vr_drop(p, product);
     return down;
 }
@@ -104,11 +104,11 @@ static vr_block mlp_gated(vr_pass *p)
 static vr_block mlp_fused(vr_pass *p)
 {
     uint64_t h = p->m->hidden, f = p->m->ffn, bytes = p->rows * f * p->width;
-    vr_block both = vr_linear(p, p->rows, h, 2 * f, false, VR_STEP_GATE_UP);
+    vr_block both = vr_linear(p, h, 2 * f, false, VR_ITEM_HIDDEN, VR_STEP_GATE_UP);
     vr_block act = vr_take(p, bytes, VR_ITEM_HIDDEN, VR_STEP_ACT);
     vr_block product = vr_take(p, bytes, VR_ITEM_HIDDEN, VR_STEP_PRODUCT);
     vr_drop(p, act);
-    vr_block down = vr_linear(p, p->rows, f, h, false, VR_STEP_DOWN);
+    vr_block down = vr_linear(p, f, h, false, VR_ITEM_HIDDEN, VR_STEP_DOWN);
     vr_drop(p, product);
     vr_drop(p, both);
     return down;

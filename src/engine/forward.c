@@ -175,14 +175,14 @@ static void rotary_table(vr_pass *p, vr_block *cos, vr_block *sin)
 
 /* ---- layers ---- */
 
-static vr_block sum(vr_pass *p, vr_step slot)
+static vr_block sum(vr_pass *p, vr_step step)
 {
-    return vr_take(p, p->rows * p->m->hidden * p->width, VR_ITEM_HIDDEN, slot);
+    return vr_take(p, p->rows * p->m->hidden * p->width, VR_ITEM_HIDDEN, step);
 }
 
-static vr_block norm_then_drop(vr_pass *p, vr_block x, vr_step slot)
+static vr_block norm_then_drop(vr_pass *p, vr_block x, vr_step step)
 {
-    vr_block out = vr_norm(p, p->rows, p->m->hidden, slot);
+    vr_block out = vr_norm(p, p->rows, p->m->hidden, step);
     vr_drop(p, x);
     return out;
 }
@@ -262,14 +262,16 @@ static vr_block run_layers(vr_pass *p, vr_block first, vr_block embeddings)
 
 static vr_block run_model(vr_pass *p)
 {
-    bool local = p->m->family->local_rope;
+    unsigned tables = vr_rotary_tables(p->m, p->rules);
     vr_block cos[2] = { VR_NONE, VR_NONE }, sin[2] = { VR_NONE, VR_NONE };
     vr_block embeddings = embed(p);
     start_cache(p);
     vr_block positions = range(p, p->q, p->rules->positions_added);
     make_masks(p);
-    for (int i = 0; i < (local ? 2 : 1); i++)
-        rotary_table(p, &cos[i], &sin[i]);
+    for (int i = 0; i < 2; i++) {
+        if ((tables & (1u << i)) != 0)
+            rotary_table(p, &cos[i], &sin[i]);
+    }
     vr_block x = run_layers(p, first_hidden(p, embeddings), embeddings);
     vr_block normed = vr_norm_at(p, p->rows, p->m->hidden, VR_PLACE_FINAL_NORM);
     vr_block rest[] = { x,       p->full_mask, p->sliding_mask, x != embeddings ? embeddings : VR_NONE,

@@ -139,24 +139,35 @@ static void add_layer(builder *b, uint64_t layer)
     b->failed = b->failed || path == NULL;
 }
 
+unsigned vr_rotary_tables(const vram_model *m, const vr_rules *rules)
+{
+    unsigned kinds = 0;
+    if (!m->family->local_rope)
+        return 1;
+    for (uint64_t i = 0; i < m->n_layers; i++)
+        kinds |= m->layers[i].attention == VR_ATTENTION_SLIDING ? 2 : 1;
+    return rules->two_inv_freq ? kinds : 3; /* version 4 has both modules whatever the layers are */
+}
+
 /* Buffers that a checkpoint does not hold: one module a model, for gemma3 one table for each kind of layer. */
 static void add_rotary(builder *b)
 {
-    static const char *const names[2][4] = {
-        { "rotary_emb.inv_freq", "rotary_emb.original_inv_freq", NULL, NULL },
-        { "rotary_emb.full_attention_inv_freq", "rotary_emb.full_attention_original_inv_freq",
-          "rotary_emb.sliding_attention_inv_freq", "rotary_emb.sliding_attention_original_inv_freq" },
+    static const char *const names[3][2] = {
+        { "rotary_emb.inv_freq", "rotary_emb.original_inv_freq" },
+        { "rotary_emb.full_attention_inv_freq", "rotary_emb.full_attention_original_inv_freq" },
+        { "rotary_emb.sliding_attention_inv_freq", "rotary_emb.sliding_attention_original_inv_freq" },
     };
-    bool local = b->m->family->local_rope;
-    uint64_t n = b->m->rotary_dim / 2;
-    if (!b->rules->two_inv_freq) {
-        add_outside(b, "rotary_emb.inv_freq", VR_PARAM_BUFFER_F32, n, 0);
-        if (local)
-            add_outside(b, "rotary_emb_local.inv_freq", VR_PARAM_BUFFER_F32, n, 0);
-        return;
+    bool local = b->m->family->local_rope, two = b->rules->two_inv_freq;
+    unsigned tables = vr_rotary_tables(b->m, b->rules);
+    for (unsigned t = 0; t < 2; t++) {
+        if ((tables & (1u << t)) == 0)
+            continue;
+        const char *old = t == 0 ? names[0][0] : "rotary_emb_local.inv_freq";
+        size_t row = local ? t + 1 : 0;
+        add_outside(b, two ? names[row][0] : old, VR_PARAM_BUFFER_F32, b->m->rotary_dim / 2, 0);
+        if (two)
+            add_outside(b, names[row][1], VR_PARAM_BUFFER_F32, b->m->rotary_dim / 2, 0);
     }
-    for (size_t i = 0; i < 4 && names[local][i] != NULL; i++)
-        add_outside(b, names[local][i], VR_PARAM_BUFFER_F32, n, 0);
 }
 
 static void add_all(builder *b)

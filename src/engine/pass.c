@@ -33,11 +33,11 @@ vram_status vr_pass_open(vr_pass *p)
 }
 
 /* "model.layers.17.self_attn.q_proj output", made at its first use */
-uint32_t vr_pass_label(vr_pass *p, vr_step slot)
+uint32_t vr_pass_label(vr_pass *p, vr_step step)
 {
-    uint32_t *label = &p->labels[p->layer * VR_STEP_COUNT + slot];
+    uint32_t *label = &p->labels[p->layer * VR_STEP_COUNT + step];
     if (*label == 0) {
-        const char *text = vr_text(p->arena, T("model.layers."), U(p->layer), T("."), T(slot_names[slot]));
+        const char *text = vr_text(p->arena, T("model.layers."), U(p->layer), T("."), T(slot_names[step]));
         if (text == NULL)
             p->tape->status = VRAM_ENOMEM;
         *label = vr_tape_label(p->tape, vr_str_of(text));
@@ -52,9 +52,9 @@ uint32_t vr_place_label(vr_pass *p, vr_place place)
     return p->places[place];
 }
 
-vr_block vr_take(vr_pass *p, uint64_t bytes, vr_item item, vr_step slot)
+vr_block vr_take(vr_pass *p, uint64_t bytes, vr_item item, vr_step step)
 {
-    return vr_tape_alloc(p->tape, bytes, item, vr_pass_label(p, slot));
+    return vr_tape_alloc(p->tape, bytes, item, vr_pass_label(p, step));
 }
 
 vr_block vr_take_at(vr_pass *p, uint64_t bytes, vr_item item, vr_place place)
@@ -111,27 +111,27 @@ void vr_gemm(vr_pass *p, bool biased)
 
 /* bitsandbytes (memory figures of its functional.py and autograd/_functions.py): 4 bits and more than one token: the whole
  * weight in 16 bits for the time of the product; 8 bits: the input in 8 bits, sums in 32. */
-static vr_block quantised_linear(vr_pass *p, uint64_t rows, uint64_t in, uint64_t out, vr_step slot)
+static vr_block quantised_linear(vr_pass *p, uint64_t in, uint64_t out, vr_item item, vr_step step)
 {
     vr_block extra = VR_NONE, sums = VR_NONE;
     if (p->w->weight_quant == VR_QUANT_BNB_8BIT) {
-        extra = vr_take(p, rows * in, VR_ITEM_HIDDEN, slot);
-        sums = vr_take(p, rows * out * 4, VR_ITEM_HIDDEN, slot);
-    } else if (rows > 1) {
+        extra = vr_take(p, p->rows * in, VR_ITEM_HIDDEN, step);
+        sums = vr_take(p, p->rows * out * 4, VR_ITEM_HIDDEN, step);
+    } else if (p->rows > 1) {
         extra = vr_take_at(p, in * out * 2, VR_ITEM_HIDDEN, VR_PLACE_DEQUANTISED);
     }
-    vr_block result = vr_take(p, rows * out * p->width, VR_ITEM_HIDDEN, slot);
+    vr_block result = vr_take(p, p->rows * out * p->width, item, step);
     vr_gemm(p, false);
     vr_drop(p, sums);
     vr_drop(p, extra);
     return result;
 }
 
-vr_block vr_linear(vr_pass *p, uint64_t rows, uint64_t in, uint64_t out, bool biased, vr_step slot)
+vr_block vr_linear(vr_pass *p, uint64_t in, uint64_t out, bool biased, vr_item item, vr_step step)
 {
     if (p->w->weight_quant != VR_QUANT_NONE)
-        return quantised_linear(p, rows, in, out, slot);
-    vr_block result = vr_take(p, rows * out * p->width, VR_ITEM_HIDDEN, slot);
+        return quantised_linear(p, in, out, item, step);
+    vr_block result = vr_take(p, p->rows * out * p->width, item, step);
     vr_gemm(p, biased);
     return result;
 }

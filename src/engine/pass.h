@@ -130,7 +130,7 @@ typedef struct vr_pass {
     const vr_rules *rules;
     const vr_torch_rules *torch;
     unsigned width; /* bytes of an activation */
-    uint32_t *labels;              /* [layer * VR_STEP_COUNT + slot]; 0: not made yet */
+    uint32_t *labels;              /* [layer * VR_STEP_COUNT + step]; 0: not made yet */
     uint32_t places[VR_PLACE_COUNT];
     vr_block workspace, lt_workspace;
     bool has_kernels;
@@ -144,23 +144,23 @@ typedef struct vr_pass {
 /* ---- pass.c ---- */
 
 vram_status vr_pass_open(vr_pass *p);
-uint32_t vr_pass_label(vr_pass *p, vr_step slot);
+uint32_t vr_pass_label(vr_pass *p, vr_step step);
 uint32_t vr_place_label(vr_pass *p, vr_place place);
 /* In the layer that p->layer names. */
-vr_block vr_take(vr_pass *p, uint64_t bytes, vr_item item, vr_step slot);
+vr_block vr_take(vr_pass *p, uint64_t bytes, vr_item item, vr_step step);
 vr_block vr_take_at(vr_pass *p, uint64_t bytes, vr_item item, vr_place place);
 void vr_drop(vr_pass *p, vr_block block); /* VR_NONE: nothing */
 /* What a matrix product takes beside its result, before and after the kernel; `biased` ones run in cublasLt. */
 void vr_gemm(vr_pass *p, bool biased);
-/* A linear layer in -> out over `rows`, its result. quantised: by bitsandbytes, when the workload says so. */
-vr_block vr_linear(vr_pass *p, uint64_t rows, uint64_t in, uint64_t out, bool biased, vr_step slot);
+/* A linear layer in -> out over p->rows; its result. */
+vr_block vr_linear(vr_pass *p, uint64_t in, uint64_t out, bool biased, vr_item item, vr_step step);
 uint64_t vr_window(const vr_pass *p);  /* tokens, of p->layer; 0: full attention */
 uint64_t vr_kv_length(const vr_pass *p, uint64_t window); /* keys that this pass attends to */
 
 /* ---- blocks.c ---- */
 
 /* Over `rows` rows of `size`; the input stays. */
-vr_block vr_norm(vr_pass *p, uint64_t rows, uint64_t size, vr_step slot);
+vr_block vr_norm(vr_pass *p, uint64_t rows, uint64_t size, vr_step step);
 vr_block vr_norm_at(vr_pass *p, uint64_t rows, uint64_t size, vr_place place);
 vr_block vr_mlp(vr_pass *p); /* over p->rows */
 
@@ -208,6 +208,8 @@ typedef struct vr_params {
     size_t n_others;
 } vr_params;
 
+/* Rotary tables: bit 0 for full attention (or all), bit 1 for sliding layers. */
+unsigned vr_rotary_tables(const vram_model *m, const vr_rules *rules);
 uint64_t vr_param_elements(const vr_param *p);
 vram_status vr_params_of(vr_params *out, const vram_model *m, const vram_workload *w, const vr_rules *rules,
                          vr_arena *a);

@@ -8,7 +8,7 @@ static const vr_rules rules[] = {
     { .major = 4, .minor = 48, .appends = true, .contiguous = true },
     { .major = 4, .minor = 50, .appends = true, .contiguous = true, .warms_up = true },
     /* layers of a cache, which concatenate from the start; use_gqa_in_sdpa */
-    { .major = 4, .minor = 54, .contiguous = true, .gqa = true, .warms_up = true },
+    { .major = 4, .minor = 54, .appends = true, .contiguous = true, .gqa = true, .warms_up = true },
     { .major = 4, .minor = 56, .gqa = true, .warms_up = true },
     { .major = 5, .minor = 0, .gqa = true, .warms_up = true, .warmup_with_head = true, .dtype_auto = true,
       .natural_order = true, .two_inv_freq = true, .window_tensor = true, .plain_masks = true },

@@ -34,21 +34,28 @@ static bool is_family(const vram_model *m, const char *model_type)
     return m->family != NULL && vr_str_is(vr_str_of(m->family->model_type), model_type);
 }
 
-static void default_dtype(vram_workload *w, const vram_model *m)
+/* "auto": the config's dtype, or that of the first floating tensor; packed formats compute in 16 bits. */
+static vram_status automatic_dtype(vram_workload *w, const vram_model *m)
+{
+    bool known = m->dtype == VR_BF16 || m->dtype == VR_F16 || m->dtype == VR_F32;
+    if (m->dtype == VR_F64 || m->dtype == VR_C64)
+        return vr_fail(w->ctx, VRAM_EUNSUPPORTED, T("the checkpoint is in "), T(vr_dtype_name(m->dtype)),
+                       T(", which is not rehearsed: give --dtype"));
+    w->dtype = known ? m->dtype : m->quantised ? VR_BF16 : VR_F32;
+    if (w->set_by[VR_SET_DTYPE] != VR_BY_USER)
+        w->set_by[VR_SET_DTYPE] = VR_BY_MODEL;
+    return VRAM_OK;
+}
+
+static vram_status default_dtype(vram_workload *w, const vram_model *m)
 {
     bool set = w->set_by[VR_SET_DTYPE] == VR_BY_USER;
-    bool automatic = set ? w->dtype_auto : vr_rules_of(w)->dtype_auto;
     if (set && !w->dtype_auto)
-        return;
-    w->dtype = VR_F32;
-    if (!automatic && w->weight_quant != VR_QUANT_NONE)
-        w->dtype = VR_F16; /* quantizer_bnb_*.py, update_dtype */
-    if (automatic && (m->dtype == VR_BF16 || m->dtype == VR_F16))
-        w->dtype = m->dtype;
-    else if (automatic && m->dtype != VR_F32 && m->dtype != VR_F64)
-        w->dtype = VR_BF16; /* packed formats compute in it */
-    if (!set && automatic)
-        w->set_by[VR_SET_DTYPE] = VR_BY_MODEL;
+        return VRAM_OK;
+    if (set || vr_rules_of(w)->dtype_auto)
+        return automatic_dtype(w, m);
+    w->dtype = w->weight_quant != VR_QUANT_NONE ? VR_F16 : VR_F32; /* quantizer_bnb_*.py, update_dtype */
+    return VRAM_OK;
 }
 
 static vram_status default_attention(vram_workload *w, const vram_model *m)
@@ -67,7 +74,7 @@ static vram_status default_attention(vram_workload *w, const vram_model *m)
 
 static vram_status defaults(vram_workload *w, const vram_model *m)
 {
-    default_dtype(w, m);
+    VR_TRY(default_dtype(w, m));
     return default_attention(w, m);
 }
 
