@@ -89,11 +89,12 @@ static vr_block grown(vr_pass *p, uint64_t tokens, vr_step step)
 static void concatenate(vr_pass *p, vr_kv *kv, uint64_t window)
 {
     uint64_t tokens = vr_kv_length(p, window);
+    bool slides = window != 0 && !p->rules->appends;
     vr_block k = grown(p, tokens, VR_STEP_KEYS), v = VR_NONE;
-    if (window == 0)
+    if (!slides)
         vr_drop(p, kv->k);
     v = grown(p, tokens, VR_STEP_VALUES);
-    if (window != 0)
+    if (slides)
         vr_drop(p, kv->k);
     vr_drop(p, kv->v);
     kv->k = k;

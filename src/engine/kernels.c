@@ -309,16 +309,19 @@ static vr_block run(vr_pass *p, const vr_heads *h, const call *c, vr_block *mask
 }
 
 /* query.contiguous(), key.contiguous(), value.contiguous(): what the cache or repeat_kv copied is so already. */
-static void make_contiguous(vr_pass *p, vr_heads *h, vr_block copies[3])
+static void make_contiguous(vr_pass *p, vr_heads *h, bool repeats, vr_block copies[3])
 {
+    uint64_t kv = p->rows * h->kv * h->size * p->width;
     copies[0] = copies[1] = copies[2] = VR_NONE;
-    if (!p->rules->contiguous || p->q == 1 || h->packed)
+    if (!p->rules->contiguous || p->q == 1)
         return;
-    copies[0] = score(p, q_elements(p, h) * p->width);
-    if (p->rules->appends && p->group->past == 0 && h->groups == 1) {
-        copies[1] = score(p, q_elements(p, h) * p->width);
-        copies[2] = score(p, q_elements(p, h) * p->width);
-    }
+    bool states = p->rules->appends && p->group->past == 0 && !repeats;
+    if (!h->packed)
+        copies[0] = score(p, q_elements(p, h) * p->width);
+    if (states && !h->packed)
+        copies[1] = score(p, kv);
+    if (states)
+        copies[2] = score(p, kv);
     h->packed = true;
 }
 
@@ -329,7 +332,7 @@ vr_block vr_kernel_sdpa(vr_pass *p, const vr_heads *h)
     vr_block copies[3];
     vr_block k = c.repeats ? repeated(p, h) : VR_NONE;
     vr_block v = c.repeats ? repeated(p, h) : VR_NONE;
-    make_contiguous(p, &own, copies);
+    make_contiguous(p, &own, c.repeats, copies);
     vr_block mask = h->mask != VR_NONE ? float_mask(p, h) : VR_NONE;
     vr_block out = run(p, &own, &c, &mask);
     vr_drop(p, mask);

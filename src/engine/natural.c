@@ -48,9 +48,23 @@ static int compare_parts(vr_str x, vr_str y)
     return compare_digits(a.digits, b.digits);
 }
 
+/* Tensor names of one model share most of their parts: how many bytes are parts that both have. */
+static size_t common_parts(vr_str a, vr_str b)
+{
+    size_t n = a.n < b.n ? a.n : b.n, begin = 0;
+    for (size_t i = 0; i < n && a.s[i] == b.s[i]; i++) {
+        if (a.s[i] == '.')
+            begin = i + 1;
+    }
+    return begin;
+}
+
 bool vr_natural_before(vr_str a, vr_str b)
 {
     vr_str x, y;
+    size_t common = common_parts(a, b);
+    a = (vr_str){ a.s + common, a.n - common };
+    b = (vr_str){ b.s + common, b.n - common };
     for (;;) {
         bool more_a = vr_str_split(&a, '.', &x), more_b = vr_str_split(&b, '.', &y);
         if (!more_a || !more_b)

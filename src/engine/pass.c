@@ -144,11 +144,11 @@ uint64_t vr_window(const vr_pass *p)
     return l->attention == VR_ATTENTION_SLIDING ? l->window : 0;
 }
 
-/* cache_utils.py, get_mask_sizes: a sliding layer holds the last window - 1 tokens. */
+/* cache_utils.py, get_mask_sizes: a sliding layer holds the last window - 1 tokens; early caches know no such layers. */
 uint64_t vr_kv_length(const vr_pass *p, uint64_t window)
 {
     uint64_t past = p->group->past;
-    if (window != 0 && past > window - 1)
+    if (window != 0 && !p->rules->appends && past > window - 1)
         past = window - 1;
     return past + p->q;
 }

@@ -12,7 +12,7 @@
 /* From this version of transformers on, until the next row. */
 typedef struct vr_rules {
     unsigned major, minor;
-    bool appends;          /* the cache keeps the first keys and values as they are, without a copy */
+    bool appends;          /* the cache keeps the first keys and values without a copy, and all of them: no window */
     bool contiguous;       /* sdpa copies queries, keys and values into contiguous storages */
     bool gqa;              /* sdpa can be told of grouped queries, instead of repeating keys and values */
     bool packs_gqa;        /* ... and folds the groups of a single token into its queries when there is a mask */

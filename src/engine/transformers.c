@@ -209,7 +209,7 @@ static void release_all(vr_pass *p, groups *g)
 
 static vram_status run(vr_pass *p, vr_facts *facts)
 {
-    groups g;
+    groups g = { 0 };
     VR_TRY(make_groups(&g, p));
     g.ids = vr_take_at(p, p->w->sequences * p->w->context * 8, VR_ITEM_INPUTS, VR_PLACE_IDS);
     pass_all(p, &g, p->w->context);

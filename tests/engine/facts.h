@@ -56,27 +56,44 @@ static inline void read_header(facts *f, const char *line)
     }
 }
 
-static inline void read_event(facts *f, const char *line, unsigned *n_storages)
+static inline fact_event *add_event(facts *f, char kind)
 {
-    fact_event *e = &f->events[f->n];
-    unsigned op;
-    unsigned long long bytes;
-    char name[160];
-    if (sscanf(line, "O %u %159s", &op, name) == 2) {
-        assert_true(op < MOST_OPS);
-        strcpy(f->ops[op], name);
-        return;
-    }
     assert_true(f->n < MOST_EVENTS);
-    *e = (fact_event){ .kind = line[0] };
-    if (sscanf(line, "A %llu %u", &bytes, &e->op) == 2) {
+    f->events[f->n] = (fact_event){ .kind = kind };
+    return &f->events[f->n++];
+}
+
+/* "1048576:12 -3 ..." */
+static inline void read_words(facts *f, char *line, unsigned *n_storages)
+{
+    for (char *word = strtok(line, " \n"); word != NULL; word = strtok(NULL, " \n")) {
+        unsigned long long bytes = 0;
+        fact_event *e = add_event(f, word[0] == '-' ? 'F' : 'A');
+        if (word[0] == '-') {
+            assert_int_equal(sscanf(word, "-%u", &e->storage), 1);
+            continue;
+        }
+        assert_int_equal(sscanf(word, "%llu:%u", &bytes, &e->op), 2);
         e->bytes = bytes;
         e->storage = (*n_storages)++;
-    } else if (sscanf(line, "F %u", &e->storage) != 1) {
-        assert_int_equal(line[0], '=');
-        snprintf(e->place, sizeof(e->place), "%.*s", (int)strcspn(line + 2, "\n"), line + 2);
     }
-    f->n++;
+}
+
+static inline void read_line(facts *f, char *line, unsigned *n_storages)
+{
+    unsigned op;
+    char name[160];
+    if (line[0] == '#') {
+        read_header(f, line);
+    } else if (sscanf(line, "O %u %159s", &op, name) == 2) {
+        assert_true(op < MOST_OPS);
+        strcpy(f->ops[op], name);
+    } else if (line[0] == '=') {
+        fact_event *e = add_event(f, '=');
+        snprintf(e->place, sizeof(e->place), "%.*s", (int)strcspn(line + 2, "\n"), line + 2);
+    } else if (line[0] != 'P' && line[0] != 'B') { /* those of order-*.tsv */
+        read_words(f, line, n_storages);
+    }
 }
 
 static inline facts *read_facts(const char *path)
@@ -89,12 +106,8 @@ static inline facts *read_facts(const char *path)
     if (in == NULL)
         fail_msg("%s is not there", path);
     snprintf(f->name, sizeof(f->name), "%.90s", strrchr(path, '/') != NULL ? strrchr(path, '/') + 1 : path);
-    while (in != NULL && fgets(line, sizeof(line), in) != NULL) {
-        if (line[0] == '#')
-            read_header(f, line);
-        else
-            read_event(f, line, &n_storages);
-    }
+    while (in != NULL && fgets(line, sizeof(line), in) != NULL)
+        read_line(f, line, &n_storages);
     if (in != NULL)
         fclose(in);
     return f;
