@@ -33,7 +33,8 @@ static vr_block rotate(vr_pass *p, uint64_t heads, vr_item item)
     return whole;
 }
 
-/* Early versions keep the first keys and values themselves: what becomes the cache belongs to it from the start. */
+/* Early versions keep the first keys and values themselves: what becomes the cache belongs to it from the
+ * start. */
 static bool keeps_states(const vr_pass *p)
 {
     return p->rules->appends && p->group->layers[p->layer].k == VR_NONE;
@@ -84,8 +85,8 @@ static vr_block grown(vr_pass *p, uint64_t tokens, vr_step step)
     return vr_take(p, bytes, VR_ITEM_KV, step);
 }
 
-/* torch.cat makes the new storage while the old one lives; a sliding layer makes both before it lets go of either, and then
- * keeps the last window - 1 tokens as a view of the whole. */
+/* torch.cat makes the new storage while the old one lives; a sliding layer makes both before it lets go of
+ * either, and then keeps the last window - 1 tokens as a view of the whole. */
 static void concatenate(vr_pass *p, vr_kv *kv, uint64_t window)
 {
     uint64_t tokens = vr_kv_length(p, window);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Normalisation and the MLP of the plain decoders (modeling_llama.py, modeling_gemma2.py, modeling_phi3.py). */
+ * Normalisation and the MLP of the plain decoders (modeling_llama.py, modeling_gemma2.py, modeling_phi3.py).
+ */
 #include "engine/pass.h"
 
 typedef struct norm_of {

@@ -15,21 +15,22 @@ typedef enum vr_attention_impl { VR_IMPL_SDPA, VR_IMPL_EAGER, VR_IMPL_FLASH } vr
 typedef enum vr_logits { VR_LOGITS_LAST, VR_LOGITS_ALL } vr_logits;
 typedef enum vr_device_map { VR_MAP_NONE, VR_MAP_AUTO, VR_MAP_BALANCED } vr_device_map;
 typedef enum vr_weight_quant { VR_QUANT_NONE, VR_QUANT_BNB_8BIT, VR_QUANT_BNB_4BIT } vr_weight_quant;
-typedef enum vr_kv_dtype { VR_KV_AS_MODEL, VR_KV_F32, VR_KV_F16 } vr_kv_dtype; /* transformers: the model's own only */
+/* transformers: the model's own only */
+typedef enum vr_kv_dtype { VR_KV_AS_MODEL, VR_KV_F32, VR_KV_F16 } vr_kv_dtype;
 
 /* Every setting: enumerator, key in JSON and on the command line's rows */
-#define VR_SETTINGS(X)                      \
-    X(ENGINE_VERSION, "engine_version")     \
-    X(CONTEXT, "context")                   \
-    X(SEQUENCES, "sequences")               \
-    X(PREFILL_BATCH, "prefill_batch")       \
-    X(DECODE, "decode")                     \
-    X(DTYPE, "dtype")                       \
-    X(KV_DTYPE, "kv_cache_dtype")           \
-    X(ATTENTION, "attention")               \
-    X(LOGITS, "logits")                     \
-    X(DEVICE_MAP, "device_map")             \
-    X(WEIGHT_QUANT, "quantization")         \
+#define VR_SETTINGS(X)                                                                                       \
+    X(ENGINE_VERSION, "engine_version")                                                                      \
+    X(CONTEXT, "context")                                                                                    \
+    X(SEQUENCES, "sequences")                                                                                \
+    X(PREFILL_BATCH, "prefill_batch")                                                                        \
+    X(DECODE, "decode")                                                                                      \
+    X(DTYPE, "dtype")                                                                                        \
+    X(KV_DTYPE, "kv_cache_dtype")                                                                            \
+    X(ATTENTION, "attention")                                                                                \
+    X(LOGITS, "logits")                                                                                      \
+    X(DEVICE_MAP, "device_map")                                                                              \
+    X(WEIGHT_QUANT, "quantization")                                                                          \
     X(ALLOC_CONF, "alloc_conf")
 
 typedef enum vr_setting {
@@ -48,6 +49,7 @@ struct vram_workload {
     const struct vr_engine *engine;
     unsigned version_major, version_minor; /* of the engine */
     unsigned torch_major, torch_minor;     /* below it, for engines that stand on PyTorch */
+    bool torch_given;                      /* by the user, with the engine's version */
     uint64_t context;       /* tokens of one sequence in the prefill; after vr_workload_resolve never 0 */
     uint64_t sequences;     /* resident in the cache at once */
     uint64_t prefill_batch; /* computed at once; 0 before resolve: all sequences */
@@ -60,9 +62,10 @@ struct vram_workload {
     uint8_t set_by[VR_SETTING_COUNT];
 };
 
-/* A copy of a workload with everything the user left open filled from the model and the engine's defaults of its
- * version. The copy lives in `a` and is not registered with the context. */
-vram_status vr_workload_resolve(vram_workload **out, const vram_workload *w, const vram_model *m, vr_arena *a);
+/* A copy of a workload with everything the user left open filled from the model and the engine's defaults of
+ * its version. The copy lives in `a` and is not registered with the context. */
+vram_status vr_workload_resolve(vram_workload **out, const vram_workload *w, const vram_model *m,
+                                vr_arena *a);
 /* A copy to change (levers). */
 vram_workload *vr_workload_copy(const vram_workload *w, vr_arena *a);
 /* The value of a setting in words, for reports: "4096", "bf16", "sdpa". */
@@ -70,9 +73,9 @@ const char *vr_workload_value(const vram_workload *w, vr_setting s, vr_arena *a)
 
 /* What an engine must know of a device. */
 typedef struct vr_device_facts {
-    unsigned cc_major, cc_minor; /* compute capability; 0, 0: unknown (then the default workspace is assumed) */
-    uint64_t usable, available;  /* for the loader's warm-up rule */
-    uint64_t context;            /* of this process; the loader sees available less this; 0: unknown */
+    unsigned cc_major, cc_minor; /* compute capability; 0, 0: unknown, then the default workspace is taken */
+    uint64_t usable, available; /* for the loader's warm-up rule */
+    uint64_t context;           /* of this process; the loader sees available less this; 0: unknown */
 } vr_device_facts;
 
 typedef struct vr_plan {
@@ -81,20 +84,21 @@ typedef struct vr_plan {
     const char *why_not[VR_CATEGORY_COUNT]; /* a sentence then */
     uint8_t basis[VR_CATEGORY_COUNT];       /* vr_basis of what the tape holds */
     const char *formula[VR_CATEGORY_COUNT]; /* in words, with the numbers put in */
-    bool verified;       /* this tape has been held against a real engine */
-    uint64_t weight_bytes; /* sum of parameters that are loaded, in the load dtype */
-    uint64_t n_parameters; /* elements loaded */
-    uint64_t uncertain_permille; /* band of activations of a tape that is not verified: low = 1000 - x, high = 1000 + x */
+    bool verified;                          /* this tape has been held against a real engine */
+    uint64_t weight_bytes;                  /* sum of parameters that are loaded, in the load dtype */
+    uint64_t n_parameters;                  /* elements loaded */
+    /* Band of the activations of a tape that is not verified: low = 1000 - x, high = 1000 + x. */
+    uint64_t uncertain_permille;
 } vr_plan;
 
 /* Figures' basis: enumerator, name in JSON */
-#define VR_BASES(X)               \
-    X(EXACT, "exact")             \
-    X(SIMULATED, "simulated")     \
-    X(FORMULA, "formula")         \
-    X(TABLE, "table")             \
-    X(MEASURED, "measured")       \
-    X(ASSUMED, "assumed")         \
+#define VR_BASES(X)                                                                                          \
+    X(EXACT, "exact")                                                                                        \
+    X(SIMULATED, "simulated")                                                                                \
+    X(FORMULA, "formula")                                                                                    \
+    X(TABLE, "table")                                                                                        \
+    X(MEASURED, "measured")                                                                                  \
+    X(ASSUMED, "assumed")                                                                                    \
     X(NOT_COUNTED, "not_counted")
 
 typedef enum vr_basis {
@@ -112,8 +116,8 @@ typedef struct vr_engine {
     /* "5.17" or "5.17+torch2.10" to the fields of w; VRAM_ESETTING otherwise. */
     vram_status (*version)(vram_workload *w, vr_str text);
     /* w is resolved. The plan and its tape live in `a`. */
-    vram_status (*plan)(vr_plan *out, const vram_model *m, const vram_workload *w, const vr_device_facts *device,
-                        vr_arena *a);
+    vram_status (*plan)(vr_plan *out, const vram_model *m, const vram_workload *w,
+                        const vr_device_facts *device, vr_arena *a);
     /* Fills what the user left open and the engine decides by version (called by vr_workload_resolve). */
     vram_status (*defaults)(vram_workload *w, const vram_model *m);
 } vr_engine;

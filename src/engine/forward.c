@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * One call of model(ids, use_cache=True): embedding, positions, masks, rotary tables, layers, head, in the order of
- * the forward functions of modeling_*.py and of masking_utils.py. A variable of the calling function holds what it names
- * until it is assigned anew or the function returns: the embeddings live as long as the model runs. */
+ * One call of model(ids, use_cache=True): embedding, positions, masks, rotary tables, layers, head, in the
+ * order of the forward functions of modeling_*.py and of masking_utils.py. A variable of the calling function
+ * holds what it names until it is assigned anew or the function returns: the embeddings live as long as the
+ * model runs. */
 #include "engine/pass.h"
-
 
 static vr_block input(vr_pass *p, uint64_t bytes, vr_place place)
 {
@@ -104,7 +104,8 @@ static vr_block added_mask(vr_pass *p, uint64_t kv, vr_block mask)
     return out;
 }
 
-/* _ignore_causal_mask_sdpa: without padding, a window that everything fits in needs no mask; flash needs none ever. */
+/* _ignore_causal_mask_sdpa: without padding, a window that everything fits in needs no mask; flash needs none
+ * ever. */
 static vr_block make_mask(vr_pass *p, uint64_t window)
 {
     uint64_t kv = vr_kv_length(p, window);
@@ -274,8 +275,8 @@ static vr_block run_model(vr_pass *p)
     }
     vr_block x = run_layers(p, first_hidden(p, embeddings), embeddings);
     vr_block normed = vr_norm_at(p, p->rows, p->m->hidden, VR_PLACE_FINAL_NORM);
-    vr_block rest[] = { x,       p->full_mask, p->sliding_mask, x != embeddings ? embeddings : VR_NONE,
-                        cos[0],  sin[0],       cos[1],          sin[1],
+    vr_block rest[] = { x,        p->full_mask, p->sliding_mask, x != embeddings ? embeddings : VR_NONE,
+                        cos[0],   sin[0],       cos[1],          sin[1],
                         positions };
     for (size_t i = 0; i < sizeof(rest) / sizeof(rest[0]); i++)
         vr_drop(p, rest[i]);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
  * What the ways to compute attention take.
  *
- * eager: eager_attention_forward of modeling_*.py. sdpa: sdpa_attention_forward, then one of PyTorch's kernels: flash on
- * Ampere and newer in 16 bits without a mask (aten flash_api.cpp, mha_fwd), memory-efficient with a mask or in 32 bits
- * (cutlass kernels, no logsumexp in inference), and where that one knows no grouped queries, plain matrix products
- * (aten attention.cpp, _scaled_dot_product_attention_math). Splits of short passes over the key length, some hundred KiB,
- * depend on the number of multiprocessors and are left out. */
+ * eager: eager_attention_forward of modeling_*.py. sdpa: sdpa_attention_forward, then one of PyTorch's
+ * kernels: flash on Ampere and newer in 16 bits without a mask (aten flash_api.cpp, mha_fwd),
+ * memory-efficient with a mask or in 32 bits (cutlass kernels, no logsumexp in inference), and where that one
+ * knows no grouped queries, plain matrix products (aten attention.cpp, _scaled_dot_product_attention_math).
+ * Splits of short passes over the key length, some hundred KiB, depend on the number of multiprocessors and
+ * are left out. */
 #include "engine/pass.h"
 
 typedef enum backend { FLASH, EFFICIENT, MATH } backend;
@@ -91,7 +92,8 @@ static vr_block eager_scores(vr_pass *p, const vr_heads *h)
     return scores;
 }
 
-/* softmax(dtype=float32).to(query.dtype): only fp16 on CUDA is widened inside the kernel (aten SoftMax.cpp) */
+/* softmax(dtype=float32).to(query.dtype): only fp16 on CUDA is widened inside the kernel (aten SoftMax.cpp)
+ */
 static vr_block eager_softmax(vr_pass *p, const vr_heads *h, vr_block scores)
 {
     uint64_t n = n_scores(p, h);
@@ -160,12 +162,12 @@ static vr_block efficient(vr_pass *p, const vr_heads *h, vr_block *mask)
 {
     *mask = aligned_mask(p, h, *mask);
     vr_block out = output(p, h);
-    /* more than 128 a head: sums do not stay in registers (kernel_forward.h, kNeedsOutputAccumulatorBuffer) */
+    /* more than 128 a head: sums do not stay in registers (kernel_forward.h, kNeedsOutputAccumulatorBuffer)
+     */
     bool sums = h->size > 128 && p->width != 4;
     vr_block seed = vr_take_at(p, 8, VR_ITEM_SCORES, VR_PLACE_RANDOM);
     vr_block offset = vr_take_at(p, 8, VR_ITEM_SCORES, VR_PLACE_RANDOM);
-    vr_block wide =
-        sums ? vr_take_at(p, q_elements(p, h) * 4, VR_ITEM_SCORES, VR_PLACE_KERNEL) : VR_NONE;
+    vr_block wide = sums ? vr_take_at(p, q_elements(p, h) * 4, VR_ITEM_SCORES, VR_PLACE_KERNEL) : VR_NONE;
     vr_drop(p, wide);
     vr_drop(p, offset);
     vr_drop(p, seed);
@@ -289,8 +291,7 @@ static vr_block float_mask(vr_pass *p, const vr_heads *h)
 {
     vr_block infinity = vr_take_at(p, p->width, VR_ITEM_SCORES, VR_PLACE_MASK);
     vr_block zero = vr_take_at(p, p->width, VR_ITEM_SCORES, VR_PLACE_MASK);
-    vr_block out =
-        vr_take_at(p, p->batch * p->q * h->kv_tokens * p->width, VR_ITEM_SCORES, VR_PLACE_MASK);
+    vr_block out = vr_take_at(p, p->batch * p->q * h->kv_tokens * p->width, VR_ITEM_SCORES, VR_PLACE_MASK);
     vr_drop(p, zero);
     vr_drop(p, infinity);
     return out;
@@ -308,7 +309,8 @@ static vr_block run(vr_pass *p, const vr_heads *h, const call *c, vr_block *mask
     }
 }
 
-/* query.contiguous(), key.contiguous(), value.contiguous(): what the cache or repeat_kv copied is so already. */
+/* query.contiguous(), key.contiguous(), value.contiguous(): what the cache or repeat_kv copied is so already.
+ */
 static void make_contiguous(vr_pass *p, vr_heads *h, bool repeats, vr_block copies[3])
 {
     uint64_t kv = p->rows * h->kv * h->size * p->width;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
  * Loading: from_pretrained(...).to("cuda"), or from_pretrained(device_map=...) onto one card.
  *
- * .to() moves one parameter after the other in module order (torch.nn.Module._apply). With a device map, transformers from
- * 4.50 on first allocates the whole model at once and frees it (modeling_utils.py, caching_allocator_warmup), then
- * loads: version 5 all files in natural order, with four threads whose race is not modelled; version 4 file by file, names
- * in byte order as safetensors lists them, each tensor read onto the card in its stored dtype and converted there. Buffers and
- * what the checkpoint lacks come last. */
+ * .to() moves one parameter after the other in module order (torch.nn.Module._apply). With a device map,
+ * transformers from 4.50 on first allocates the whole model at once and frees it (modeling_utils.py,
+ * caching_allocator_warmup), then loads: version 5 all files in natural order, with four threads whose race
+ * is not modelled; version 4 file by file, names in byte order as safetensors lists them, each tensor read
+ * onto the card in its stored dtype and converted there. Buffers and what the checkpoint lacks come last. */
 #include "engine/pass.h"
 
-#define BLOCK_4BIT 64        /* bitsandbytes functional.py, quantize_4bit: one fp32 scale for each 64 */
-#define CODE_4BIT (16 * 4)   /* and its table of 16 values */
+#define BLOCK_4BIT 64      /* bitsandbytes functional.py, quantize_4bit: one fp32 scale for each 64 */
+#define CODE_4BIT (16 * 4) /* and its table of 16 values */
 #define WARMUP_SPARE UINT64_C(1288490188) /* int(1.2 * 1024**3) */
 
 typedef struct loader {
@@ -48,7 +48,8 @@ static uint64_t scale_bytes(vr_weight_quant quant, uint64_t rows, uint64_t n)
 uint64_t vr_quantised_bytes(vr_weight_quant quant, uint64_t rows, uint64_t columns)
 {
     uint64_t n = rows * columns;
-    return packed_bytes(quant, n) + scale_bytes(quant, rows, n) + (quant == VR_QUANT_BNB_4BIT ? CODE_4BIT : 0);
+    return packed_bytes(quant, n) + scale_bytes(quant, rows, n) +
+           (quant == VR_QUANT_BNB_4BIT ? CODE_4BIT : 0);
 }
 
 /* The weight comes in 16 bits, is quantised on the card, and goes. */
@@ -124,12 +125,14 @@ static uint64_t warmup_bytes(const loader *l, const vr_params *params)
         bool head = vr_str_is(param->name, l->p->m->head_name);
         if (is_buffer(param) || (head && !r->warmup_with_head))
             continue;
-        sum += is_quantised(l, param) ? packed_bytes((vr_weight_quant)l->p->w->weight_quant, vr_param_elements(param))
-                                      : vr_param_elements(param) * param_width(l, param);
+        sum += is_quantised(l, param)
+                   ? packed_bytes((vr_weight_quant)l->p->w->weight_quant, vr_param_elements(param))
+                   : vr_param_elements(param) * param_width(l, param);
     }
     for (size_t i = 0; i < params->n_others; i++)
         sum += stored_as(l, params->others[i]);
-    limit = r->warmup_of_total ? l->p->device->usable : vr_sub_floor(l->p->device->available, l->p->device->context);
+    limit = r->warmup_of_total ? l->p->device->usable
+                               : vr_sub_floor(l->p->device->available, l->p->device->context);
     if (limit != 0 && sum > vr_sub_floor(limit, WARMUP_SPARE))
         sum = vr_sub_floor(limit, WARMUP_SPARE);
     return sum / 2 * 2; /* torch.empty(bytes // 2, dtype=float16) */
@@ -178,7 +181,8 @@ static vram_status load_mapped(const loader *l, const vr_params *params)
         if (params->list[i].tensor != NULL)
             there[n++] = &params->list[i];
     }
-    VR_TRY(vr_sort(l->p->m->ctx, there, n, sizeof(*there), l->p->rules->natural_order ? natural : by_file, NULL));
+    VR_TRY(vr_sort(l->p->m->ctx, there, n, sizeof(*there), l->p->rules->natural_order ? natural : by_file,
+                   NULL));
     warm_up(l, params);
     for (size_t i = 0; i < params->n_others; i++)
         load_tensor(l, params->others[i]);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * The order in which transformers 5 loads tensors (core_model_loading.py, dot_natural_key): names are compared by
- * their parts between dots; digits as numbers, before letters; of a part that ends in digits first the letters. */
+ * The order in which transformers 5 loads tensors (core_model_loading.py, dot_natural_key): names are
+ * compared by their parts between dots; digits as numbers, before letters; of a part that ends in digits
+ * first the letters. */
 #include "engine/pass.h"
 
 typedef struct part {

@@ -1,13 +1,24 @@
 /* SPDX-License-Identifier: MIT
- * The parameters and buffers that a class declares, in the order in which torch.nn.Module._apply walks them: children
- * in the order of their assignment in __init__, then a module's own (tests/oracle/facts/order-*.tsv). The order of
- * names in a checkpoint's header plays no part. */
+ * The parameters and buffers that a class declares, in the order in which torch.nn.Module._apply walks them:
+ * children in the order of their assignment in __init__, then a module's own
+ * (tests/oracle/facts/order-*.tsv). The order of names in a checkpoint's header plays no part. */
 #include <string.h>
 
 #include "engine/pass.h"
 
 typedef enum quantity { NOTHING, ONE, HIDDEN, QUERY, KEY, QKV, FFN, FFN_TWICE, HEAD } quantity;
-typedef enum condition { ALWAYS, SPLIT, FUSED, QKV_BIAS, O_BIAS, MLP_BIAS, QK_NORM, GATED, GATED_FUSED, SANDWICH } condition;
+typedef enum condition {
+    ALWAYS,
+    SPLIT,
+    FUSED,
+    QKV_BIAS,
+    O_BIAS,
+    MLP_BIAS,
+    QK_NORM,
+    GATED,
+    GATED_FUSED,
+    SANDWICH
+} condition;
 
 static const struct row {
     const char *name;
@@ -60,9 +71,10 @@ static bool holds(const vram_model *m, condition when)
 static uint64_t number(const vram_model *m, uint8_t q)
 {
     uint64_t query = m->heads * m->head_dim, key = m->kv_heads * m->head_dim;
-    const uint64_t values[] = { [NOTHING] = 0,    [ONE] = 1,          [HIDDEN] = m->hidden,
-                                [QUERY] = query,  [KEY] = key,        [QKV] = query + 2 * key,
-                                [FFN] = m->ffn,   [FFN_TWICE] = 2 * m->ffn, [HEAD] = m->head_dim };
+    const uint64_t values[] = {
+        [NOTHING] = 0,           [ONE] = 1,      [HIDDEN] = m->hidden,     [QUERY] = query,     [KEY] = key,
+        [QKV] = query + 2 * key, [FFN] = m->ffn, [FFN_TWICE] = 2 * m->ffn, [HEAD] = m->head_dim
+    };
     return values[q];
 }
 
@@ -79,9 +91,9 @@ typedef struct builder {
     const vr_rules *rules;
     vr_arena *a;
     vr_params *out;
-    const char *prefix; /* of the class; "model." for a checkpoint of the bare decoder */
+    const char *prefix;   /* of the class; "model." for a checkpoint of the bare decoder */
     size_t hidden_prefix; /* bytes of it that the checkpoint's names lack */
-    bool *known;        /* of the checkpoint's tensors: declared */
+    bool *known;          /* of the checkpoint's tensors: declared */
     size_t n_missing;
     vr_str first_missing;
     bool failed;
@@ -149,7 +161,8 @@ unsigned vr_rotary_tables(const vram_model *m, const vr_rules *rules)
     return rules->two_inv_freq ? kinds : 3; /* version 4 has both modules whatever the layers are */
 }
 
-/* Buffers that a checkpoint does not hold: one module a model, for gemma3 one table for each kind of layer. */
+/* Buffers that a checkpoint does not hold: one module a model, for gemma3 one table for each kind of layer.
+ */
 static void add_rotary(builder *b)
 {
     static const char *const names[3][2] = {
@@ -232,20 +245,22 @@ static vram_status sort_out_others(builder *b)
                        T(" of the checkpoint are not part of "), T(b->m->family->class_name),
                        T(" and are not loaded: "), S(first), T(n_dropped == 1 ? "" : " and others")));
     return b->out->n_others == 0 ? VRAM_OK
-                                 : vr_sort(b->m->ctx, b->out->others, b->out->n_others, sizeof(*b->out->others),
-                                           name_before, NULL);
+                                 : vr_sort(b->m->ctx, b->out->others, b->out->n_others,
+                                           sizeof(*b->out->others), name_before, NULL);
 }
 
 static vram_status report_missing(const builder *b)
 {
     if (b->n_missing == 0 || b->ck->incomplete || b->ck->n_tensors == 0)
         return VRAM_OK;
-    return vr_warn(b->m->ctx, NULL, GROUPED(b->n_missing), T(b->n_missing == 1 ? " tensor" : " tensors"), T(" of "),
-                   T(b->m->family->class_name), T(" are not in the checkpoint and are made anew: "),
-                   S(b->first_missing), T(b->n_missing == 1 ? "" : " and others"));
+    return vr_warn(b->m->ctx, NULL, GROUPED(b->n_missing), T(b->n_missing == 1 ? " tensor" : " tensors"),
+                   T(" of "), T(b->m->family->class_name),
+                   T(" are not in the checkpoint and are made anew: "), S(b->first_missing),
+                   T(b->n_missing == 1 ? "" : " and others"));
 }
 
-vram_status vr_params_of(vr_params *out, const vram_model *m, const vram_workload *w, const vr_rules *rules, vr_arena *a)
+vram_status vr_params_of(vr_params *out, const vram_model *m, const vram_workload *w, const vr_rules *rules,
+                         vr_arena *a)
 {
     builder b = { .m = m, .ck = m->checkpoint, .rules = rules, .a = a, .out = out, .prefix = m->prefix };
     (void)w;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  * The parts that every module of a pass uses: storages with their labels, and what a matrix product takes.
  *
- * cuBLAS inside PyTorch works in a workspace from the caching allocator, taken at the first matrix product and kept: twice
- * 4 MiB and eight times 16 KiB (":4096:2:16:8"), 32 MiB on Hopper; cublasLt, which runs products with a bias, in 1 MiB of
- * its own (ATen/cuda/CublasHandlePool.cpp; ATen/native/cuda/Blas.cpp: the result is allocated first). */
+ * cuBLAS inside PyTorch works in a workspace from the caching allocator, taken at the first matrix product
+ * and kept: twice 4 MiB and eight times 16 KiB (":4096:2:16:8"), 32 MiB on Hopper; cublasLt, which runs
+ * products with a bias, in 1 MiB of its own (ATen/cuda/CublasHandlePool.cpp; ATen/native/cuda/Blas.cpp: the
+ * result is allocated first). */
 #include <string.h>
 
 #include "engine/pass.h"
@@ -109,8 +110,8 @@ void vr_gemm(vr_pass *p, bool biased)
         lt_workspace(p);
 }
 
-/* bitsandbytes (memory figures of its functional.py and autograd/_functions.py): 4 bits and more than one token: the whole
- * weight in 16 bits for the time of the product; 8 bits: the input in 8 bits, sums in 32. */
+/* bitsandbytes (memory figures of its functional.py and autograd/_functions.py): 4 bits and more than one
+ * token: the whole weight in 16 bits for the time of the product; 8 bits: the input in 8 bits, sums in 32. */
 static vr_block quantised_linear(vr_pass *p, uint64_t in, uint64_t out, vr_item item, vr_step step)
 {
     vr_block extra = VR_NONE, sums = VR_NONE;
@@ -144,7 +145,8 @@ uint64_t vr_window(const vr_pass *p)
     return l->attention == VR_ATTENTION_SLIDING ? l->window : 0;
 }
 
-/* cache_utils.py, get_mask_sizes: a sliding layer holds the last window - 1 tokens; early caches know no such layers. */
+/* cache_utils.py, get_mask_sizes: a sliding layer holds the last window - 1 tokens; early caches know no such
+ * layers. */
 uint64_t vr_kv_length(const vr_pass *p, uint64_t window)
 {
     uint64_t past = p->group->past;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  * Private to the transformers engine: the rules of a version, and one forward pass being written on a tape.
  *
- * Every function below writes the storages of one module in the order in which that module allocates and frees them.
- * Source of truth: modeling_*.py, cache_utils.py, masking_utils.py and integrations/sdpa_attention.py of transformers, and
- * recorded runs of it (tests/oracle/facts), which tests/engine/test_oracle.c holds against these tapes event by event. */
+ * Every function below writes the storages of one module in the order in which that module allocates and
+ * frees them. Source of truth: modeling_*.py, cache_utils.py, masking_utils.py and
+ * integrations/sdpa_attention.py of transformers, and recorded runs of it (tests/oracle/facts), which
+ * tests/engine/test_oracle.c holds against these tapes event by event. */
 #ifndef VR_PASS_H
 #define VR_PASS_H
 
@@ -12,32 +13,32 @@
 /* From this version of transformers on, until the next row. */
 typedef struct vr_rules {
     unsigned major, minor;
-    bool appends;          /* the cache keeps the first keys and values without a copy, and all of them: no window */
-    bool contiguous;       /* sdpa copies queries, keys and values into contiguous storages */
-    bool gqa;              /* sdpa can be told of grouped queries, instead of repeating keys and values */
-    bool packs_gqa;        /* ... and folds the groups of a single token into its queries when there is a mask */
-    bool warms_up;         /* loading with a device map allocates the whole model once (caching_allocator_warmup) */
+    bool appends; /* the cache keeps the first keys and values without a copy, and all of them: no window */
+    bool contiguous; /* sdpa copies queries, keys and values into contiguous storages */
+    bool gqa;        /* sdpa can be told of grouped queries, instead of repeating keys and values */
+    bool packs_gqa;  /* ... and folds the groups of a single token into its queries when there is a mask */
+    bool warms_up;   /* loading with a device map allocates the whole model once (caching_allocator_warmup) */
     bool warmup_of_total;  /* ... at most the card's total less 1.2 GiB; false: what is free less 1.2 GiB */
     bool warmup_with_head; /* ... and counts the head of an untied model */
     bool dtype_auto;       /* loads in the checkpoint's dtype unless told otherwise; false: fp32 */
-    bool natural_order;    /* a device map loads all files in natural order; false: file by file in byte order */
-    bool two_inv_freq;     /* a rotary module has a second buffer, original_inv_freq */
-    bool window_tensor;    /* a sliding layer of the cache keeps its window in a tensor on the card */
-    bool plain_masks;      /* masks are built by broadcasting, not by vmap */
-    bool positions_added;  /* position ids are an arange plus the past length */
-    bool gemma2_scales;    /* gemma2 scales inside its embedding module */
-    bool rotary_product;   /* rotary angles are an elementwise product; false: a matrix product in fp32 */
-    bool gemma2_eager;     /* gemma2 refuses sdpa, for it cannot cap scores */
+    bool natural_order; /* a device map loads all files in natural order; false: file by file in byte order */
+    bool two_inv_freq;  /* a rotary module has a second buffer, original_inv_freq */
+    bool window_tensor; /* a sliding layer of the cache keeps its window in a tensor on the card */
+    bool plain_masks;   /* masks are built by broadcasting, not by vmap */
+    bool positions_added; /* position ids are an arange plus the past length */
+    bool gemma2_scales;   /* gemma2 scales inside its embedding module */
+    bool rotary_product;  /* rotary angles are an elementwise product; false: a matrix product in fp32 */
+    bool gemma2_eager;    /* gemma2 refuses sdpa, for it cannot cap scores */
 } vr_rules;
 
 /* From this version of PyTorch on, until the next row (ATen/cuda/CublasHandlePool.cpp). */
 typedef struct vr_torch_rules {
     unsigned major, minor;
-    bool gqa;              /* scaled_dot_product_attention has enable_gqa */
-    bool lt_stays;         /* cublasLt keeps its workspace; false: one for each call */
-    bool blackwell_large;  /* 32 MiB for compute capability 10 and 12 as well */
-    bool unified;          /* cublasLt works in cuBLAS's workspace */
-    bool by_call;          /* no workspace is kept at all: each call has its own */
+    bool gqa;             /* scaled_dot_product_attention has enable_gqa */
+    bool lt_stays;        /* cublasLt keeps its workspace; false: one for each call */
+    bool blackwell_large; /* 32 MiB for compute capability 10 and 12 as well */
+    bool unified;         /* cublasLt works in cuBLAS's workspace */
+    bool by_call;         /* no workspace is kept at all: each call has its own */
 } vr_torch_rules;
 
 const vr_rules *vr_rules_of(const vram_workload *w);
@@ -51,30 +52,30 @@ typedef uint32_t vr_block;
 #define VR_NONE UINT32_MAX
 
 /* What happens in a layer, for labels: enumerator, name after "model.layers.N." */
-#define VR_STEPS(X)                                       \
-    X(NORM_IN, "input_layernorm output")                  \
-    X(Q, "self_attn.q_proj output")                       \
-    X(K, "self_attn.k_proj output")                       \
-    X(V, "self_attn.v_proj output")                       \
-    X(QKV, "self_attn.qkv_proj output")                   \
-    X(QK_NORM, "self_attn query and key norm")            \
-    X(ROPE, "self_attn rotary embedding")                 \
-    X(KEYS, "key cache")                                  \
-    X(VALUES, "value cache")                              \
-    X(REPEATED, "self_attn repeated keys and values")     \
-    X(SCORES, "self_attn scores")                         \
-    X(ATTENTION, "self_attn attention output")            \
-    X(O, "self_attn.o_proj output")                       \
-    X(NORM_ATTENTION, "post_attention_layernorm output")  \
-    X(MIDDLE, "residual after attention")                 \
-    X(NORM_BEFORE, "pre_feedforward_layernorm output")    \
-    X(NORM_AFTER, "post_feedforward_layernorm output")    \
-    X(GATE, "mlp.gate_proj output")                       \
-    X(ACT, "mlp activation")                              \
-    X(UP, "mlp.up_proj output")                           \
-    X(GATE_UP, "mlp.gate_up_proj output")                 \
-    X(PRODUCT, "mlp.down_proj input")                     \
-    X(DOWN, "mlp.down_proj output")                       \
+#define VR_STEPS(X)                                                                                          \
+    X(NORM_IN, "input_layernorm output")                                                                     \
+    X(Q, "self_attn.q_proj output")                                                                          \
+    X(K, "self_attn.k_proj output")                                                                          \
+    X(V, "self_attn.v_proj output")                                                                          \
+    X(QKV, "self_attn.qkv_proj output")                                                                      \
+    X(QK_NORM, "self_attn query and key norm")                                                               \
+    X(ROPE, "self_attn rotary embedding")                                                                    \
+    X(KEYS, "key cache")                                                                                     \
+    X(VALUES, "value cache")                                                                                 \
+    X(REPEATED, "self_attn repeated keys and values")                                                        \
+    X(SCORES, "self_attn scores")                                                                            \
+    X(ATTENTION, "self_attn attention output")                                                               \
+    X(O, "self_attn.o_proj output")                                                                          \
+    X(NORM_ATTENTION, "post_attention_layernorm output")                                                     \
+    X(MIDDLE, "residual after attention")                                                                    \
+    X(NORM_BEFORE, "pre_feedforward_layernorm output")                                                       \
+    X(NORM_AFTER, "post_feedforward_layernorm output")                                                       \
+    X(GATE, "mlp.gate_proj output")                                                                          \
+    X(ACT, "mlp activation")                                                                                 \
+    X(UP, "mlp.up_proj output")                                                                              \
+    X(GATE_UP, "mlp.gate_up_proj output")                                                                    \
+    X(PRODUCT, "mlp.down_proj input")                                                                        \
+    X(DOWN, "mlp.down_proj output")                                                                          \
     X(OUTPUT, "output")
 
 typedef enum vr_step {
@@ -85,19 +86,19 @@ typedef enum vr_step {
 } vr_step;
 
 /* And outside the layers */
-#define VR_PLACES(X)                                       \
-    X(IDS, "input ids")                                    \
-    X(EMBEDDING, "model.embed_tokens output")              \
-    X(POSITIONS, "position ids")                           \
-    X(MASK, "attention mask")                              \
-    X(ROTARY, "model.rotary_emb output")                   \
-    X(WINDOW, "sliding window of the cache")               \
-    X(FINAL_NORM, "model.norm output")                     \
-    X(LOGITS, "lm_head output")                            \
-    X(WORKSPACE, "cuBLAS workspace")                       \
-    X(LT_WORKSPACE, "cublasLt workspace")                  \
-    X(RANDOM, "random state of the attention kernel")      \
-    X(KERNEL, "sums of the attention kernel")              \
+#define VR_PLACES(X)                                                                                         \
+    X(IDS, "input ids")                                                                                      \
+    X(EMBEDDING, "model.embed_tokens output")                                                                \
+    X(POSITIONS, "position ids")                                                                             \
+    X(MASK, "attention mask")                                                                                \
+    X(ROTARY, "model.rotary_emb output")                                                                     \
+    X(WINDOW, "sliding window of the cache")                                                                 \
+    X(FINAL_NORM, "model.norm output")                                                                       \
+    X(LOGITS, "lm_head output")                                                                              \
+    X(WORKSPACE, "cuBLAS workspace")                                                                         \
+    X(LT_WORKSPACE, "cublasLt workspace")                                                                    \
+    X(RANDOM, "random state of the attention kernel")                                                        \
+    X(KERNEL, "sums of the attention kernel")                                                                \
     X(DEQUANTISED, "weight in 16 bits")
 
 typedef enum vr_place {
@@ -129,8 +130,8 @@ typedef struct vr_pass {
     const vr_device_facts *device;
     const vr_rules *rules;
     const vr_torch_rules *torch;
-    unsigned width; /* bytes of an activation */
-    uint32_t *labels;              /* [layer * VR_STEP_COUNT + step]; 0: not made yet */
+    unsigned width;   /* bytes of an activation */
+    uint32_t *labels; /* [layer * VR_STEP_COUNT + step]; 0: not made yet */
     uint32_t places[VR_PLACE_COUNT];
     vr_block workspace, lt_workspace;
     bool has_kernels;
@@ -150,11 +151,12 @@ uint32_t vr_place_label(vr_pass *p, vr_place place);
 vr_block vr_take(vr_pass *p, uint64_t bytes, vr_item item, vr_step step);
 vr_block vr_take_at(vr_pass *p, uint64_t bytes, vr_item item, vr_place place);
 void vr_drop(vr_pass *p, vr_block block); /* VR_NONE: nothing */
-/* What a matrix product takes beside its result, before and after the kernel; `biased` ones run in cublasLt. */
+/* What a matrix product takes beside its result, before and after the kernel; `biased` ones run in cublasLt.
+ */
 void vr_gemm(vr_pass *p, bool biased);
 /* A linear layer in -> out over p->rows; its result. */
 vr_block vr_linear(vr_pass *p, uint64_t in, uint64_t out, bool biased, vr_item item, vr_step step);
-uint64_t vr_window(const vr_pass *p);  /* tokens, of p->layer; 0: full attention */
+uint64_t vr_window(const vr_pass *p);                     /* tokens, of p->layer; 0: full attention */
 uint64_t vr_kv_length(const vr_pass *p, uint64_t window); /* keys that this pass attends to */
 
 /* ---- blocks.c ---- */
@@ -174,7 +176,7 @@ vr_block vr_attention(vr_pass *p, vr_block normed, vr_block *probabilities);
 typedef struct vr_heads {
     uint64_t q, kv, groups; /* numbers of heads; query heads that share one key head */
     uint64_t size, kv_tokens;
-    bool packed;            /* queries lie head by head, not token by token */
+    bool packed; /* queries lie head by head, not token by token */
     vr_block mask;
 } vr_heads;
 
@@ -191,11 +193,16 @@ void vr_forward(vr_pass *p, vr_group *g, uint64_t q);
 
 /* ---- parameters.c ---- */
 
-typedef enum vr_param_kind { VR_PARAM_WEIGHT, VR_PARAM_LINEAR, VR_PARAM_BUFFER_F32, VR_PARAM_BUFFER } vr_param_kind;
+typedef enum vr_param_kind {
+    VR_PARAM_WEIGHT,
+    VR_PARAM_LINEAR,
+    VR_PARAM_BUFFER_F32,
+    VR_PARAM_BUFFER
+} vr_param_kind;
 
 /* A parameter or buffer that the class declares, in the order in which module.to() walks them. */
 typedef struct vr_param {
-    vr_str name; /* as the class spells it */
+    vr_str name;            /* as the class spells it */
     uint64_t rows, columns; /* columns 0: one dimension; 0 and 0: a scalar */
     uint8_t kind;
     const vr_tensor *tensor; /* in the checkpoint; NULL: not there, or a buffer */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * What changed when, in transformers and in the PyTorch below it, as far as memory goes. Read in the sources of the
- * releases named (4.48, 4.50, 4.53 to 4.57, 5.0, 5.2, 5.5, 5.12, 5.17 to 5.24); recorded runs exist of 4.57, 5.17, 5.24. */
+ * What changed when, in transformers and in the PyTorch below it, as far as memory goes. Read in the sources
+ * of the releases named (4.48, 4.50, 4.53 to 4.57, 5.0, 5.2, 5.5, 5.12, 5.17 to 5.24); recorded runs exist
+ * of 4.57, 5.17, 5.24. */
 #include "engine/pass.h"
 
 static const vr_rules rules[] = {
@@ -10,29 +11,92 @@ static const vr_rules rules[] = {
     /* layers of a cache, which concatenate from the start; use_gqa_in_sdpa */
     { .major = 4, .minor = 54, .appends = true, .contiguous = true, .gqa = true, .warms_up = true },
     { .major = 4, .minor = 56, .gqa = true, .warms_up = true },
-    { .major = 5, .minor = 0, .gqa = true, .warms_up = true, .warmup_with_head = true, .dtype_auto = true,
-      .natural_order = true, .two_inv_freq = true, .window_tensor = true, .plain_masks = true },
-    { .major = 5, .minor = 2, .gqa = true, .warms_up = true, .warmup_of_total = true, .warmup_with_head = true,
-      .dtype_auto = true, .natural_order = true, .two_inv_freq = true, .window_tensor = true, .plain_masks = true },
-    { .major = 5, .minor = 5, .gqa = true, .warms_up = true, .warmup_of_total = true, .warmup_with_head = true,
-      .dtype_auto = true, .natural_order = true, .two_inv_freq = true, .window_tensor = true, .plain_masks = true,
-      .positions_added = true, .gemma2_scales = true },
-    { .major = 5, .minor = 19, .gqa = true, .warms_up = true, .warmup_of_total = true, .warmup_with_head = true,
-      .dtype_auto = true, .natural_order = true, .two_inv_freq = true, .window_tensor = true, .plain_masks = true,
-      .positions_added = true, .gemma2_scales = true, .rotary_product = true },
-    { .major = 5, .minor = 21, .gqa = true, .warms_up = true, .warmup_of_total = true, .warmup_with_head = true,
-      .dtype_auto = true, .natural_order = true, .two_inv_freq = true, .window_tensor = true, .plain_masks = true,
-      .positions_added = true, .gemma2_scales = true, .rotary_product = true, .gemma2_eager = true },
-    { .major = 5, .minor = 23, .gqa = true, .packs_gqa = true, .warms_up = true, .warmup_of_total = true,
-      .warmup_with_head = true, .dtype_auto = true, .natural_order = true, .two_inv_freq = true,
-      .window_tensor = true, .plain_masks = true, .positions_added = true, .gemma2_scales = true,
-      .rotary_product = true, .gemma2_eager = true },
+    { .major = 5,
+      .minor = 0,
+      .gqa = true,
+      .warms_up = true,
+      .warmup_with_head = true,
+      .dtype_auto = true,
+      .natural_order = true,
+      .two_inv_freq = true,
+      .window_tensor = true,
+      .plain_masks = true },
+    { .major = 5,
+      .minor = 2,
+      .gqa = true,
+      .warms_up = true,
+      .warmup_of_total = true,
+      .warmup_with_head = true,
+      .dtype_auto = true,
+      .natural_order = true,
+      .two_inv_freq = true,
+      .window_tensor = true,
+      .plain_masks = true },
+    { .major = 5,
+      .minor = 5,
+      .gqa = true,
+      .warms_up = true,
+      .warmup_of_total = true,
+      .warmup_with_head = true,
+      .dtype_auto = true,
+      .natural_order = true,
+      .two_inv_freq = true,
+      .window_tensor = true,
+      .plain_masks = true,
+      .positions_added = true,
+      .gemma2_scales = true },
+    { .major = 5,
+      .minor = 19,
+      .gqa = true,
+      .warms_up = true,
+      .warmup_of_total = true,
+      .warmup_with_head = true,
+      .dtype_auto = true,
+      .natural_order = true,
+      .two_inv_freq = true,
+      .window_tensor = true,
+      .plain_masks = true,
+      .positions_added = true,
+      .gemma2_scales = true,
+      .rotary_product = true },
+    { .major = 5,
+      .minor = 21,
+      .gqa = true,
+      .warms_up = true,
+      .warmup_of_total = true,
+      .warmup_with_head = true,
+      .dtype_auto = true,
+      .natural_order = true,
+      .two_inv_freq = true,
+      .window_tensor = true,
+      .plain_masks = true,
+      .positions_added = true,
+      .gemma2_scales = true,
+      .rotary_product = true,
+      .gemma2_eager = true },
+    { .major = 5,
+      .minor = 23,
+      .gqa = true,
+      .packs_gqa = true,
+      .warms_up = true,
+      .warmup_of_total = true,
+      .warmup_with_head = true,
+      .dtype_auto = true,
+      .natural_order = true,
+      .two_inv_freq = true,
+      .window_tensor = true,
+      .plain_masks = true,
+      .positions_added = true,
+      .gemma2_scales = true,
+      .rotary_product = true,
+      .gemma2_eager = true },
 };
 
 #define NEWEST_MAJOR 5
 #define NEWEST_MINOR 24
 
-/* 2.9: pull request 156495; 2.11: 175344; 2.12: 175879; 2.15: TORCH_CUBLAS_WORKSPACE_CACHE, off by default. */
+/* 2.9: pull request 156495; 2.11: 175344; 2.12: 175879; 2.15: TORCH_CUBLAS_WORKSPACE_CACHE, off by default.
+ */
 static const vr_torch_rules torch_rules[] = {
     { .major = 2, .minor = 1 },
     { .major = 2, .minor = 5, .gqa = true },
@@ -110,6 +174,7 @@ static vram_status set_torch(vram_workload *w, vr_str text)
                        U(torch_rules[0].minor));
     w->torch_major = major;
     w->torch_minor = minor;
+    w->torch_given = true;
     return VRAM_OK;
 }
 
@@ -121,16 +186,20 @@ vram_status vr_transformers_version(vram_workload *w, vr_str text)
         return vr_fail(w->ctx, VRAM_ESETTING, T("--engine-version '"), S(text),
                        T("': must be a version, such as 5.17, or with PyTorch's, 5.17+torch2.10"));
     if (!at_least(major, minor, rules[0].major, rules[0].minor))
-        return vr_fail(w->ctx, VRAM_ESETTING, T("transformers "), S(own), T(" is not known; the oldest known is "),
-                       U(rules[0].major), T("."), U(rules[0].minor));
+        return vr_fail(w->ctx, VRAM_ESETTING, T("transformers "), S(own),
+                       T(" is not known; the oldest known is "), U(rules[0].major), T("."),
+                       U(rules[0].minor));
     w->version_major = major;
     w->version_minor = minor;
     w->torch_major = DEFAULT_TORCH_MAJOR;
     w->torch_minor = DEFAULT_TORCH_MINOR;
+    w->torch_given = false;
     if (own.n != text.n)
         VR_TRY(set_torch(w, (vr_str){ text.s + own.n + 1, text.n - own.n - 1 }));
-    if (!at_least(major, minor, NEWEST_MAJOR, NEWEST_MINOR) || (major == NEWEST_MAJOR && minor == NEWEST_MINOR))
+    if (!at_least(major, minor, NEWEST_MAJOR, NEWEST_MINOR) ||
+        (major == NEWEST_MAJOR && minor == NEWEST_MINOR))
         return VRAM_OK;
-    return vr_warn(w->ctx, NULL, T("transformers "), S(own), T(" is newer than what is known here; taken as "),
-                   U(NEWEST_MAJOR), T("."), U(NEWEST_MINOR));
+    return vr_warn(w->ctx, NULL, T("transformers "), S(own),
+                   T(" is newer than what is known here; taken as "), U(NEWEST_MAJOR), T("."),
+                   U(NEWEST_MINOR));
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Engine transformers: what from_pretrained, a forward pass over the prompt and further single tokens take on one card.
+ * Engine transformers: what from_pretrained, a forward pass over the prompt and further single tokens take on
+ * one card.
  *
  * The calls rehearsed:  model = AutoModelForCausalLM.from_pretrained(...).to("cuda")
  *                       out = model(ids, use_cache=True[, logits_to_keep=1])      for each batch of sequences
@@ -12,19 +13,22 @@
 
 #define MOST_BYTES (UINT64_C(1) << 58) /* of any one product below */
 #define MOST_LAYERS 4096
-#define MOST_EVENTS 400000             /* of generated tokens; more are taken in larger steps */
-#define MOST_PASS_EVENTS 4000000       /* of the prompts */
-#define EVENTS_A_LAYER 100             /* about */
-#define UNCERTAIN_DENSE 100   /* permille of activations: same modules, other kernels; these differ by single storages */
+#define MOST_EVENTS 400000       /* of generated tokens; more are taken in larger steps */
+#define MOST_PASS_EVENTS 4000000 /* of the prompts */
+#define EVENTS_A_LAYER 100       /* about */
+#define UNCERTAIN_DENSE                                                                                      \
+    100 /* permille of activations: same modules, other kernels; these differ by single storages */
 #define UNCERTAIN_QUANTISED 300 /* what bitsandbytes takes while it runs is by formula */
 
-/* Recorded runs (tests/oracle/facts) cover these, in bfloat16, several sequences and single tokens included. */
+/* Recorded runs (tests/oracle/facts) cover these, in bfloat16, several sequences and single tokens included.
+ */
 static const struct {
     const char *model_type;
     bool sdpa, eager;
 } held[] = {
-    { "llama", true, true },  { "mistral", true, true }, { "qwen2", true, true },      { "qwen3", true, true },
-    { "phi3", true, true },   { "gemma2", true, true },  { "gemma3_text", true, true },
+    { "llama", true, true },       { "mistral", true, true }, { "qwen2", true, true },
+    { "qwen3", true, true },       { "phi3", true, true },    { "gemma2", true, true },
+    { "gemma3_text", true, true },
 };
 
 /* ---- settings that the version decides ---- */
@@ -66,8 +70,9 @@ static vram_status default_attention(vram_workload *w, const vram_model *m)
         w->attention = VR_IMPL_EAGER;
         return VRAM_OK;
     }
-    vram_status s = vr_fail(w->ctx, VRAM_ESETTING, T("--attention sdpa: transformers "), U(w->version_major), T("."),
-                            U(w->version_minor), T(" refuses it for gemma2, whose scores are capped"));
+    vram_status s =
+        vr_fail(w->ctx, VRAM_ESETTING, T("--attention sdpa: transformers "), U(w->version_major), T("."),
+                U(w->version_minor), T(" refuses it for gemma2, whose scores are capped"));
     vr_hint(w->ctx, "take --attention eager or flash");
     return s;
 }
@@ -82,9 +87,9 @@ static vram_status defaults(vram_workload *w, const vram_model *m)
 
 static vram_status too_large(const vr_pass *p, const char *what)
 {
-    return vr_fail(p->m->ctx, VRAM_ELIMIT, T("context "), GROUPED(p->w->context), T(" x "), GROUPED(p->w->sequences),
-                   T(p->w->sequences == 1 ? " sequence: " : " sequences: "), T(what),
-                   T(" would be over the limit of 256 PiB"));
+    return vr_fail(p->m->ctx, VRAM_ELIMIT, T("context "), GROUPED(p->w->context), T(" x "),
+                   GROUPED(p->w->sequences), T(p->w->sequences == 1 ? " sequence: " : " sequences: "),
+                   T(what), T(" would be over the limit of 256 PiB"));
 }
 
 static bool product(const uint64_t *factors, size_t n)
@@ -100,7 +105,8 @@ static bool product(const uint64_t *factors, size_t n)
 static uint64_t widest(const vram_model *m)
 {
     const uint64_t widths[] = { m->hidden, vr_mul_sat(m->heads, m->head_dim),
-                                vr_mul_sat(vr_mul_sat(2, m->kv_heads), m->head_dim), vr_mul_sat(2, m->ffn), m->vocab };
+                                vr_mul_sat(vr_mul_sat(2, m->kv_heads), m->head_dim), vr_mul_sat(2, m->ffn),
+                                m->vocab };
     uint64_t most = 1;
     for (size_t i = 0; i < sizeof(widths) / sizeof(widths[0]); i++)
         most = widths[i] > most ? widths[i] : most;
@@ -240,7 +246,8 @@ static bool family_held(const vram_model *m, const vram_workload *w)
 {
     for (size_t i = 0; i < sizeof(held) / sizeof(held[0]); i++) {
         if (is_family(m, held[i].model_type))
-            return w->attention == VR_IMPL_EAGER ? held[i].eager : w->attention == VR_IMPL_SDPA && held[i].sdpa;
+            return w->attention == VR_IMPL_EAGER ? held[i].eager
+                                                 : w->attention == VR_IMPL_SDPA && held[i].sdpa;
     }
     return false;
 }
@@ -255,24 +262,28 @@ static bool rotary_is_static(const vram_model *m)
         !vr_json_get(m->checkpoint->config, "rope_scaling.type", &type) &&
         !vr_json_get(m->checkpoint->config, "rope_parameters.rope_type", &type))
         return true;
-    return !vr_json_str_is(type, "longrope") && !vr_json_str_is(type, "dynamic") && !vr_json_str_is(type, "su");
+    return !vr_json_str_is(type, "longrope") && !vr_json_str_is(type, "dynamic") &&
+           !vr_json_str_is(type, "su");
 }
 
 static bool is_verified(const vr_pass *p, const vr_facts *f)
 {
     const vram_workload *w = p->w;
     const vr_torch_rules *t = p->torch;
-    bool kernels = w->attention == VR_IMPL_EAGER ? p->device->cc_major == 8 : vr_sdpa_traced(w, p->m, p->device);
-    return f->has_activations && kernels && family_held(p->m, w) && vr_version_traced(w) && rotary_is_static(p->m) &&
-           w->dtype == VR_BF16 && w->weight_quant == VR_QUANT_NONE && w->device_map == VR_MAP_NONE &&
-           !f->steps_skipped && t->lt_stays && !t->unified && p->m->uncounted_part == NULL;
+    bool kernels =
+        w->attention == VR_IMPL_EAGER ? p->device->cc_major == 8 : vr_sdpa_traced(w, p->m, p->device);
+    return f->has_activations && kernels && family_held(p->m, w) && vr_version_traced(w) &&
+           rotary_is_static(p->m) && w->dtype == VR_BF16 && w->weight_quant == VR_QUANT_NONE &&
+           w->device_map == VR_MAP_NONE && !f->steps_skipped && t->lt_stays && !t->unified &&
+           p->m->uncounted_part == NULL;
 }
 
 static const char *why_no_activations(const vr_pass *p)
 {
     if (p->m->quantised)
         return "what the quantised linear layers of this checkpoint take while they run is not known yet";
-    return vr_text(p->arena, T("the "), T(p->m->uncounted_part), T(" beside the decoder is not computed yet"));
+    return vr_text(p->arena, T("the "), T(p->m->uncounted_part),
+                   T(" beside the decoder is not computed yet"));
 }
 
 static vram_status describe(vr_plan *plan, const vr_pass *p, vr_facts *f)
@@ -321,8 +332,8 @@ static vram_status write_tape(vr_pass *p, vr_facts *f)
     return f->has_kv ? keep_kv(p) : VRAM_OK;
 }
 
-static vram_status plan(vr_plan *out, const vram_model *m, const vram_workload *w, const vr_device_facts *device,
-                        vr_arena *a)
+static vram_status plan(vr_plan *out, const vram_model *m, const vram_workload *w,
+                        const vr_device_facts *device, vr_arena *a)
 {
     static const vr_device_facts none = { 0 };
     vr_facts facts = { 0 };

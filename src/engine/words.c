@@ -19,9 +19,10 @@ static const char *weights(const vr_pass *p, const vr_facts *f)
     const vram_workload *w = p->w;
     bool quantised = w->weight_quant != VR_QUANT_NONE;
     if (f->as_stored && p->m->quantised)
-        return vr_text(p->arena, GROUPED(p->m->checkpoint->n_tensors), T(" tensors at the bytes that the checkpoint has"));
-    return vr_text(p->arena, GROUPED(f->n_parameters), T(" parameters"), T(quantised ? quant_words(w) : " x "),
-                   T(dtype_words(w->dtype)),
+        return vr_text(p->arena, GROUPED(p->m->checkpoint->n_tensors),
+                       T(" tensors at the bytes that the checkpoint has"));
+    return vr_text(p->arena, GROUPED(f->n_parameters), T(" parameters"),
+                   T(quantised ? quant_words(w) : " x "), T(dtype_words(w->dtype)),
                    T(!f->as_stored && p->m->tied ? ", the head shares the embeddings" : ""));
 }
 
@@ -37,14 +38,16 @@ static const char *kv(const vr_pass *p)
             window = m->layers[i].window;
         }
     }
-    const char *text = vr_text(p->arena, GROUPED(m->n_layers), T(" layers x 2 (K,V) x "), GROUPED(m->kv_heads),
-                               T(m->kv_heads == 1 ? " head x " : " heads x "), GROUPED(m->head_dim), T(" x "),
-                               U(p->width), T(" B x "), GROUPED(tokens), T(" tokens"));
+    const char *text =
+        vr_text(p->arena, GROUPED(m->n_layers), T(" layers x 2 (K,V) x "), GROUPED(m->kv_heads),
+                T(m->kv_heads == 1 ? " head x " : " heads x "), GROUPED(m->head_dim), T(" x "), U(p->width),
+                T(" B x "), GROUPED(tokens), T(" tokens"));
     if (text != NULL && w->sequences > 1)
         text = vr_text(p->arena, T(text), T(" x "), GROUPED(w->sequences), T(" sequences"));
     if (text != NULL && n_sliding != 0 && tokens > window)
         text = vr_text(p->arena, T(text), T("; "), GROUPED(n_sliding),
-                       T(" sliding layers keep the prompt until the next token and "), GROUPED(window), T(" tokens from then on"));
+                       T(" sliding layers keep the prompt until the next token and "), GROUPED(window),
+                       T(" tokens from then on"));
     return text;
 }
 
@@ -62,7 +65,8 @@ static const char *activations(const vr_pass *p, const vr_facts *f)
                 T(" tokens, every storage in its order ("), T(attention_words(w)), T(" attention); logits "),
                 GROUPED(rows), T(" x "), GROUPED(p->m->vocab), T(" x "), U(p->width), T(" B"));
     if (text != NULL && f->steps_skipped)
-        text = vr_text(p->arena, T(text), T("; "), GROUPED(w->decode), T(" generated tokens in larger steps"));
+        text =
+            vr_text(p->arena, T(text), T("; "), GROUPED(w->decode), T(" generated tokens in larger steps"));
     return text;
 }
 
@@ -72,7 +76,8 @@ vram_status vr_formulas(vr_plan *plan, const vr_pass *p, const vr_facts *f)
     plan->formula[VR_GRADIENTS] = plan->formula[VR_OPTIMIZER] = "none in inference";
     plan->formula[VR_KV_CACHE] = f->has_kv ? kv(p) : "";
     plan->formula[VR_ACTIVATIONS] = f->has_activations ? activations(p, f) : "";
-    plan->formula[VR_OVERHEAD] = "CUDA context and kernels, cuBLAS workspaces, rounding and idle blocks of the allocator";
+    plan->formula[VR_OVERHEAD] =
+        "CUDA context and kernels, cuBLAS workspaces, rounding and idle blocks of the allocator";
     for (int c = 0; c < VR_CATEGORY_COUNT; c++) {
         if (plan->formula[c] == NULL)
             return VRAM_ENOMEM;

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT
- * What the user wants to run: one table of settings drives command line, JSON, completion and the manual. Known words of
- * other tools are aliases. What is left open is filled from the model and from the engine's defaults of its version. */
+ * What the user wants to run: one table of settings drives command line, JSON, completion and the manual.
+ * Known words of other tools are aliases. What is left open is filled from the model and from the engine's
+ * defaults of its version. */
 #include "engine/engine.h"
 
 #define DEFAULT_CONTEXT 4096
-#define MOST_TOKENS (UINT64_C(1) << 40) /* beyond: surely a slip; products are checked where they are made */
-#define NOT_A_SETTING VR_SETTING_COUNT  /* the engine itself */
+#define MOST_TOKENS                                                                                          \
+    (UINT64_C(1) << 40)                /* beyond: surely a slip; products are checked where they are made    \
+                                        */
+#define NOT_A_SETTING VR_SETTING_COUNT /* the engine itself */
 
 /* ---- words and what they stand for ---- */
 
@@ -64,7 +67,8 @@ static vram_status refuse(vram_workload *w, const vram_option *o, vr_str value, 
     size_t n = 0;
     while (o->flags[n] != '\0' && o->flags[n] != ' ')
         n++;
-    return vr_fail(w->ctx, VRAM_ESETTING, S(((vr_str){ o->flags, n })), T(" '"), S(value), T("': "), T(expected));
+    return vr_fail(w->ctx, VRAM_ESETTING, S(((vr_str){ o->flags, n })), T(" '"), S(value), T("': "),
+                   T(expected));
 }
 
 static vram_status refuse_choice(vram_workload *w, const vram_option *o, vr_str value)
@@ -73,7 +77,8 @@ static vram_status refuse_choice(vram_workload *w, const vram_option *o, vr_str 
     return expected == NULL ? VRAM_ENOMEM : refuse(w, o, value, expected);
 }
 
-static vram_status set_word(vram_workload *w, const vram_option *o, vr_str value, const word *words, uint8_t *field)
+static vram_status set_word(vram_workload *w, const vram_option *o, vr_str value, const word *words,
+                            uint8_t *field)
 {
     return word_value(words, value, field) ? VRAM_OK : refuse_choice(w, o, value);
 }
@@ -134,7 +139,8 @@ static vram_status set_dtype(vram_workload *w, const vram_option *o, vr_str valu
     vr_dtype t = VR_DTYPE_NONE;
     w->dtype_auto = vr_str_is(value, "auto");
     if (!w->dtype_auto && (!vr_dtype_from_word(value, &t) || (t != VR_BF16 && t != VR_F16 && t != VR_F32)))
-        return refuse(w, o, value, "must be one of auto, bfloat16 (bf16), float16 (fp16, half), float32 (fp32)");
+        return refuse(w, o, value,
+                      "must be one of auto, bfloat16 (bf16), float16 (fp16, half), float32 (fp32)");
     w->dtype = t;
     return VRAM_OK;
 }
@@ -142,7 +148,8 @@ static vram_status set_dtype(vram_workload *w, const vram_option *o, vr_str valu
 static vram_status set_kv_dtype(vram_workload *w, const vram_option *o, vr_str value)
 {
     if (!word_value(kv_words, value, &w->kv_dtype))
-        return refuse(w, o, value, "transformers keeps keys and values in the model's own dtype: only auto is known");
+        return refuse(w, o, value,
+                      "transformers keeps keys and values in the model's own dtype: only auto is known");
     return VRAM_OK;
 }
 
@@ -182,41 +189,44 @@ static vram_status set_alloc_conf(vram_workload *w, const vram_option *o, vr_str
 /* ---- the table ---- */
 
 /* key, flags, type, placeholder, choices, default, help, least, most, setting, setter */
-#define ROWS(X)                                                                                                       \
-    X("engine", "--engine", CHOICE, "NAME", "transformers", "transformers",                                           \
-      "What will run the model.", 0, 0, NOT_A_SETTING, set_engine)                                                    \
-    X("engine_version", "--engine-version", STRING, "VERSION", NULL, "5.17",                                          \
-      "Version of the engine, if it matters with PyTorch's: 5.17 or 5.17+torch2.10.", 0, 0, VR_SET_ENGINE_VERSION,    \
-      set_version)                                                                                                    \
-    X("context", "--context -c --max-model-len --ctx-size --num-ctx", COUNT, "TOKENS", NULL,                          \
-      "4096, or the model's maximum where that is less", "Tokens of one sequence's prompt.", 1, MOST_TOKENS,          \
-      VR_SET_CONTEXT, set_context)                                                                                    \
-    X("sequences", "--sequences --max-num-seqs -np", COUNT, "N", NULL, "1",                                           \
-      "Sequences whose keys and values are resident at once.", 1, MOST_TOKENS, VR_SET_SEQUENCES, set_sequences)       \
-    X("prefill_batch", "--prefill-batch", COUNT, "N", NULL, "all sequences",                                          \
-      "Sequences whose prompts are computed at once.", 1, MOST_TOKENS, VR_SET_PREFILL_BATCH, set_prefill_batch)       \
-    X("decode", "--decode", COUNT, "TOKENS", NULL, "0", "Tokens that every sequence generates after its prompt.", 0,  \
-      MOST_TOKENS, VR_SET_DECODE, set_decode)                                                                         \
-    X("dtype", "--dtype --torch-dtype", STRING, "DTYPE", NULL, "auto from transformers 5 on, float32 before",         \
-      "What the weights are loaded as: auto (as stored), bfloat16, float16 or float32.", 0, 0, VR_SET_DTYPE,          \
-      set_dtype)                                                                                                      \
-    X("kv_cache_dtype", "--kv-cache-dtype", CHOICE, "DTYPE", "auto", "auto", "What keys and values are kept as.", 0,  \
-      0, VR_SET_KV_DTYPE, set_kv_dtype)                                                                               \
-    X("attention", "--attention --attn-implementation", CHOICE, "KIND",                                               \
-      "sdpa|eager|flash|flash_attention_2|flash_attention_3", "what the engine takes for the model",                  \
-      "How attention is computed.", 0, 0, VR_SET_ATTENTION, set_attention)                                            \
-    X("logits", "--logits", CHOICE, "WHICH", "all|last", "last",                                                      \
-      "Positions whose logits are computed: generate() needs the last, a plain forward pass computes all.", 0, 0,     \
-      VR_SET_LOGITS, set_logits)                                                                                      \
-    X("device_map", "--device-map", CHOICE, "MAP", "none|auto|balanced", "none",                                      \
-      "How the weights reach the card: none is .to(\"cuda\").", 0, 0, VR_SET_DEVICE_MAP, set_device_map)              \
-    X("quantization", "--quantization", CHOICE, "KIND", "none|bnb-8bit|bnb-4bit", "none",                             \
-      "Quantise the weights while loading.", 0, 0, VR_SET_WEIGHT_QUANT, set_quantization)                             \
-    X("alloc_conf", "--alloc-conf", STRING, "SETTINGS", NULL, NULL,                                                   \
+#define ROWS(X)                                                                                              \
+    X("engine", "--engine", CHOICE, "NAME", "transformers", "transformers", "What will run the model.", 0,   \
+      0, NOT_A_SETTING, set_engine)                                                                          \
+    X("engine_version", "--engine-version", STRING, "VERSION", NULL, "5.17",                                 \
+      "Version of the engine; PyTorch's can follow it: 5.17 or 5.17+torch2.10.", 0, 0,                       \
+      VR_SET_ENGINE_VERSION, set_version)                                                                    \
+    X("context", "--context -c --max-model-len --ctx-size --num-ctx", COUNT, "TOKENS", NULL,                 \
+      "4096, or the model's maximum where that is less", "Tokens of one sequence's prompt.", 1, MOST_TOKENS, \
+      VR_SET_CONTEXT, set_context)                                                                           \
+    X("sequences", "--sequences --max-num-seqs -np", COUNT, "N", NULL, "1",                                  \
+      "Sequences whose keys and values are resident at once.", 1, MOST_TOKENS, VR_SET_SEQUENCES,             \
+      set_sequences)                                                                                         \
+    X("prefill_batch", "--prefill-batch", COUNT, "N", NULL, "all sequences",                                 \
+      "Sequences whose prompts are computed at once.", 1, MOST_TOKENS, VR_SET_PREFILL_BATCH,                 \
+      set_prefill_batch)                                                                                     \
+    X("decode", "--decode", COUNT, "TOKENS", NULL, "0",                                                      \
+      "Tokens that every sequence generates after its prompt.", 0, MOST_TOKENS, VR_SET_DECODE, set_decode)   \
+    X("dtype", "--dtype --torch-dtype", STRING, "DTYPE", NULL,                                               \
+      "auto from transformers 5 on, float32 before",                                                         \
+      "What the weights are loaded as: auto (as stored), bfloat16, float16 or float32.", 0, 0, VR_SET_DTYPE, \
+      set_dtype)                                                                                             \
+    X("kv_cache_dtype", "--kv-cache-dtype", CHOICE, "DTYPE", "auto", "auto",                                 \
+      "What keys and values are kept as.", 0, 0, VR_SET_KV_DTYPE, set_kv_dtype)                              \
+    X("attention", "--attention --attn-implementation", CHOICE, "KIND",                                      \
+      "sdpa|eager|flash|flash_attention_2|flash_attention_3", "what the engine takes for the model",         \
+      "How attention is computed.", 0, 0, VR_SET_ATTENTION, set_attention)                                   \
+    X("logits", "--logits", CHOICE, "WHICH", "all|last", "last",                                             \
+      "Positions whose logits are computed: generate() needs the last, a plain forward pass computes all.",  \
+      0, 0, VR_SET_LOGITS, set_logits)                                                                       \
+    X("device_map", "--device-map", CHOICE, "MAP", "none|auto|balanced", "none",                             \
+      "How the weights reach the card: none is .to(\"cuda\").", 0, 0, VR_SET_DEVICE_MAP, set_device_map)     \
+    X("quantization", "--quantization", CHOICE, "KIND", "none|bnb-8bit|bnb-4bit", "none",                    \
+      "Quantise the weights while loading.", 0, 0, VR_SET_WEIGHT_QUANT, set_quantization)                    \
+    X("alloc_conf", "--alloc-conf", STRING, "SETTINGS", NULL, NULL,                                          \
       "PyTorch's allocator settings, as in PYTORCH_ALLOC_CONF.", 0, 0, VR_SET_ALLOC_CONF, set_alloc_conf)
 
 static const vram_option options[] = {
-#define X(key, flags, type, argument, choices, fallback, help, min, max, setting, function) \
+#define X(key, flags, type, argument, choices, fallback, help, min, max, setting, function)                  \
     { key, flags, VRAM_OPT_##type, argument, choices, fallback, help, "fit", min, max },
     ROWS(X)
 #undef X
@@ -226,7 +236,7 @@ static const struct {
     vr_setting setting;
     setter *set;
 } setters[] = {
-#define X(key, flags, type, argument, choices, fallback, help, min, max, setting, function) \
+#define X(key, flags, type, argument, choices, fallback, help, min, max, setting, function)                  \
     { (vr_setting)(setting), function },
     ROWS(X)
 #undef X
@@ -251,7 +261,8 @@ vram_status vram_workload_new(vram_workload **out, vram_ctx *ctx, const char *en
     size_t n;
     const vr_engine *e = engine == NULL ? vr_engines(&n)[0] : vr_engine_find(vr_str_of(engine));
     if (e == NULL)
-        return vr_fail(ctx, VRAM_ESETTING, T("--engine '"), T(engine), T("': must be one of "), T(options[0].choices));
+        return vr_fail(ctx, VRAM_ESETTING, T("--engine '"), T(engine), T("': must be one of "),
+                       T(options[0].choices));
     vr_arena a;
     vr_arena_init(&a, ctx);
     vram_workload *w = VR_NEW(&a, vram_workload);
@@ -307,8 +318,8 @@ static vram_status fill_sequences(vram_workload *w)
     if (w->prefill_batch == 0)
         w->prefill_batch = w->sequences;
     if (w->prefill_batch > w->sequences)
-        return vr_fail(w->ctx, VRAM_ESETTING, T("--prefill-batch "), U(w->prefill_batch), T(" is more than --sequences "),
-                       U(w->sequences));
+        return vr_fail(w->ctx, VRAM_ESETTING, T("--prefill-batch "), U(w->prefill_batch),
+                       T(" is more than --sequences "), U(w->sequences));
     return VRAM_OK;
 }
 
@@ -353,7 +364,7 @@ static const char *dtype_word(const vram_workload *w)
 static const char *version_word(const vram_workload *w, vr_arena *a)
 {
     const char *own = vr_text(a, U(w->version_major), T("."), U(w->version_minor));
-    if (own == NULL || w->torch_major == 0 || w->set_by[VR_SET_ENGINE_VERSION] != VR_BY_USER)
+    if (own == NULL || !w->torch_given)
         return own;
     return vr_text(a, T(own), T("+torch"), U(w->torch_major), T("."), U(w->torch_minor));
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Recorded runs of real transformers (tests/oracle/facts, written by tests/oracle/trace_transformers.py), and the plan
- * of this library for the same model and workload. */
+ * Recorded runs of real transformers (tests/oracle/facts, written by tests/oracle/trace_transformers.py), and
+ * the plan of this library for the same model and workload. */
 #ifndef VR_TEST_FACTS_H
 #define VR_TEST_FACTS_H
 
@@ -23,7 +23,8 @@ typedef struct facts {
     fact_event events[MOST_EVENTS];
     size_t n;
     char model_type[32], version[32], implementation[16], dtype[16], logits[8], kinds[8];
-    unsigned long long hidden, heads, kv_heads, head_dim, ffn, vocab, tied, layers, batch, tokens, decode, window;
+    unsigned long long hidden, heads, kv_heads, head_dim, ffn, vocab, tied, layers, batch, tokens, decode,
+        window;
 } facts;
 
 static inline void read_header(facts *f, const char *line)
@@ -117,9 +118,16 @@ static inline facts *read_facts(const char *path)
 
 static inline shape shape_of(const facts *f)
 {
-    return (shape){ .model_type = f->model_type, .layers = f->layers, .hidden = f->hidden, .heads = f->heads,
-                    .kv_heads = f->kv_heads, .head_dim = f->head_dim, .ffn = f->ffn, .vocab = f->vocab,
-                    .tied = f->tied != 0, .window = f->window,
+    return (shape){ .model_type = f->model_type,
+                    .layers = f->layers,
+                    .hidden = f->hidden,
+                    .heads = f->heads,
+                    .kv_heads = f->kv_heads,
+                    .head_dim = f->head_dim,
+                    .ffn = f->ffn,
+                    .vocab = f->vocab,
+                    .tied = f->tied != 0,
+                    .window = f->window,
                     .kinds = strncmp(f->model_type, "gemma", 5) == 0 ? f->kinds : NULL };
 }
 

@@ -19,11 +19,11 @@ typedef struct shape {
     unsigned long long layers, hidden, heads, kv_heads, head_dim, ffn, vocab;
     bool tied;
     unsigned long long window;
-    const char *kinds;  /* of layers, "sf..." repeated; NULL: by the class */
-    const char *dtype;  /* of the tensors; NULL: BF16 */
-    const char *skip;   /* a tensor that is left out */
-    const char *extra;  /* a tensor that no class knows */
-    bool by_name;       /* the header in the order of names */
+    const char *kinds; /* of layers, "sf..." repeated; NULL: by the class */
+    const char *dtype; /* of the tensors; NULL: BF16 */
+    const char *skip;  /* a tensor that is left out */
+    const char *extra; /* a tensor that no class knows */
+    bool by_name;      /* the header in the order of names */
     bool no_config;
 } shape;
 
@@ -48,7 +48,8 @@ typedef struct world {
     size_t n;
 } world;
 
-static inline void put(world *w, unsigned long long rows, unsigned long long columns, const char *format, int layer)
+static inline void put(world *w, unsigned long long rows, unsigned long long columns, const char *format,
+                       int layer)
 {
     assert_true(w->n < MOST_TENSORS);
     named_tensor *t = &w->list[w->n++];
@@ -113,8 +114,9 @@ static inline void seal(world *w, const shape *s)
         char columns[32] = "";
         if (t->columns != 0)
             snprintf(columns, sizeof(columns), ",%llu", t->columns);
-        n += (size_t)sprintf(w->header + n, "%s\"%s\":{\"dtype\":\"%s\",\"shape\":[%llu%s],\"data_offsets\":[%llu,%llu]}",
-                             i != 0 ? "," : "", t->name, dtype, t->rows, columns, w->n_data, w->n_data + bytes);
+        n += (size_t)sprintf(
+            w->header + n, "%s\"%s\":{\"dtype\":\"%s\",\"shape\":[%llu%s],\"data_offsets\":[%llu,%llu]}",
+            i != 0 ? "," : "", t->name, dtype, t->rows, columns, w->n_data, w->n_data + bytes);
         w->n_data += bytes;
     }
     n += (size_t)sprintf(w->header + n, "}");
@@ -166,8 +168,9 @@ static inline void make_config(world *w, const shape *s)
                      " \"vocab_size\": %llu, \"num_hidden_layers\": %llu, \"tie_word_embeddings\": %s,"
                      " \"torch_dtype\": \"bfloat16\", \"max_position_embeddings\": 32768,"
                      " \"sliding_window\": %s%s%s%s}",
-                     s->model_type, s->hidden, s->heads, s->kv_heads, s->head_dim, s->ffn, s->vocab, s->layers,
-                     s->tied ? "true" : "false", window, n != 0 ? ", \"layer_types\": [" : "", kinds, n != 0 ? "]" : "");
+                     s->model_type, s->hidden, s->heads, s->kv_heads, s->head_dim, s->ffn, s->vocab,
+                     s->layers, s->tied ? "true" : "false", window, n != 0 ? ", \"layer_types\": [" : "",
+                     kinds, n != 0 ? "]" : "");
     assert_true(k > 0 && (size_t)k < sizeof(w->config));
 }
 
@@ -282,6 +285,8 @@ static inline bool warned(const world *w, const char *part)
 }
 
 /* A card of the Ampere generation with no limit. */
-static const vr_device_facts ampere = { .cc_major = 8, .cc_minor = 6, .usable = UINT64_MAX, .available = UINT64_MAX };
+static const vr_device_facts ampere = {
+    .cc_major = 8, .cc_minor = 6, .usable = UINT64_MAX, .available = UINT64_MAX
+};
 
 #endif

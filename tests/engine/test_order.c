@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * What .to("cuda") moves: names, order and sizes against what real classes declare (tests/oracle/facts/order-*.tsv). */
+ * What .to("cuda") moves: names, order and sizes against what real classes declare
+ * (tests/oracle/facts/order-*.tsv). */
 #include "facts.h"
 
 #include <dirent.h>

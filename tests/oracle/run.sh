@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Records the facts in tests/oracle/facts anew from real transformers (PyPI; several GB with PyTorch). Not part of the
-# normal tests.
+# Records the facts in tests/oracle/facts anew from real transformers (PyPI; several GB with PyTorch).
+# No part of the normal tests.
 #
 #   tests/oracle/run.sh [VERSION ...]      default: the versions whose tapes are called verified
 #

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Record which storages real transformers allocates and frees in a forward pass, in which order and how large.
+"""Record which storages real transformers allocates and frees in a forward pass, in which order, how large.
 
-    trace_transformers.py OUTDIR            every case below that this version of transformers can run
+    trace_transformers.py OUTDIR        every case below that this version of transformers can run
 
-The pass runs on CPU torch under the profiler, whose memory events come from the allocator itself: nothing that a kernel
-takes and gives back is missed. Models have real widths, two layers, random weights and a small vocabulary. One file
-per case; tests/engine/test_oracle.c plays our own tape against it. Format:
+The pass runs on CPU torch under the profiler, whose memory events come from the allocator itself: nothing
+that a kernel takes and gives back is missed. Models have real widths, two layers, constant weights and a
+small vocabulary. One file per case; tests/engine/test_oracle.c plays our own tape against it. Format:
 
     # key value        facts about the run
     O number path      an operator: the path of ATen calls that took the storage, "-" for Python itself
@@ -14,8 +14,8 @@ per case; tests/engine/test_oracle.c plays our own tape against it. Format:
     bytes:number ...   a storage is allocated (by operator `number`); storages count from 0
     -storage ...       a storage is freed
 
-and, in order-*.tsv, what module.to() walks: "P name elements dtype" for parameters, "B ..." for buffers, tied ones once.
-Run by tests/oracle/run.sh; no part of the normal tests.
+and, in order-*.tsv, what module.to() walks: "P name elements dtype" for parameters, "B ..." for buffers, tied
+ones once. Run by tests/oracle/run.sh; no part of the normal tests.
 """
 import contextlib
 import os
@@ -33,6 +33,8 @@ VERSION = transformers.__version__
 MAJOR_MINOR = tuple(int(x) for x in VERSION.split(".")[:2])
 VOCAB = 2048
 
+PHI3 = {"pad_token_id": 0, "sliding_window": None}
+
 # Widths of published models (their config.json): hidden, heads, KV heads, head size, MLP width, tied, more.
 # A name with a hyphen is a second shape of a class.
 SHAPES = {
@@ -42,8 +44,8 @@ SHAPES = {
     "mistral": ("mistral", 4096, 32, 8, 128, 14336, False, {"sliding_window": 4096}),  # Mistral-7B-v0.1
     "mistral-full": ("mistral", 4096, 32, 8, 128, 14336, False, {"sliding_window": None}),  # Mistral-7B-v0.3
     "qwen3": ("qwen3", 1024, 16, 8, 128, 3072, True, {}),  # Qwen3-0.6B
-    "phi3": ("phi3", 3072, 32, 32, 96, 8192, False, {"pad_token_id": 0, "sliding_window": None}),  # Phi-3-mini-4k
-    "phi3-gqa": ("phi3", 5120, 40, 10, 128, 17920, False, {"pad_token_id": 0, "sliding_window": None}),  # phi-4
+    "phi3": ("phi3", 3072, 32, 32, 96, 8192, False, PHI3),  # Phi-3-mini-4k
+    "phi3-gqa": ("phi3", 5120, 40, 10, 128, 17920, False, PHI3),  # phi-4
     "gemma2": ("gemma2", 2304, 8, 4, 256, 9216, True, {"sliding_window": 4096}),  # gemma-2-2b
     "gemma3_text": ("gemma3_text", 1152, 4, 1, 256, 6912, True, {"sliding_window": 512}),  # gemma-3-1b
 }
@@ -77,8 +79,9 @@ def cases():
 
 def make_config(shape, window=None):
     kind, hidden, heads, kv_heads, head_dim, ffn, tied, more = SHAPES[shape]
-    facts = dict(hidden_size=hidden, num_attention_heads=heads, num_key_value_heads=kv_heads, head_dim=head_dim,
-                 intermediate_size=ffn, tie_word_embeddings=tied, num_hidden_layers=2, vocab_size=VOCAB, **more)
+    facts = dict(hidden_size=hidden, num_attention_heads=heads, num_key_value_heads=kv_heads,
+                 head_dim=head_dim, intermediate_size=ffn, tie_word_embeddings=tied, num_hidden_layers=2,
+                 vocab_size=VOCAB, **more)
     if kind.startswith("gemma"):
         facts["layer_types"] = list(LAYER_TYPES)
     if window is not None:
@@ -90,7 +93,8 @@ def make_model(config, impl, dtype):
     """On meta first: random initialisation of real widths takes minutes on a CPU and changes nothing here."""
     torch.set_default_dtype(dtype)
     with torch.device("meta"):
-        model = AutoModelForCausalLM.from_config(config, attn_implementation="sdpa" if impl == "math" else impl)
+        asked = "sdpa" if impl == "math" else impl
+        model = AutoModelForCausalLM.from_config(config, attn_implementation=asked)
     torch.set_default_dtype(torch.float32)
     wide = {name for name, _ in model.named_buffers() if name.endswith("inv_freq")}
     model = model.to_empty(device="cpu").eval()
@@ -185,7 +189,7 @@ def write(path, header, walk):
 def write_order(path, header, model):
     """What module.to() visits, in its order; a tied parameter is moved at its first visit."""
     names, seen, lines = {}, set(), []
-    for name, tensor in list(model.named_parameters(remove_duplicate=False)) + list(model.named_buffers()):
+    for name, tensor in [*model.named_parameters(remove_duplicate=False), *model.named_buffers()]:
         names.setdefault(id(tensor), name)
     parameters = {id(p) for p in model.parameters()}
 
@@ -193,7 +197,8 @@ def write_order(path, header, model):
         if id(tensor) not in seen:
             seen.add(id(tensor))
             kind = "P" if id(tensor) in parameters else "B"
-            lines.append(f"{kind} {names[id(tensor)]} {tensor.numel()} {str(tensor.dtype).removeprefix('torch.')}")
+            dtype = str(tensor.dtype).removeprefix("torch.")
+            lines.append(f"{kind} {names[id(tensor)]} {tensor.numel()} {dtype}")
         return tensor
 
     def walk(module):  # as torch.nn.Module._apply does
@@ -214,9 +219,10 @@ def write_order(path, header, model):
 
 def describe(shape, **more):
     kind, hidden, heads, kv_heads, head_dim, ffn, tied, _ = SHAPES[shape]
-    return dict(model_type=kind, hidden=hidden, heads=heads, kv_heads=kv_heads, head_dim=head_dim, ffn=ffn, vocab=VOCAB,
-                tied=int(tied), layers=2, transformers=VERSION, torch=torch.__version__.split("+")[0],
-                python=".".join(map(str, sys.version_info[:3])), **more)
+    return dict(model_type=kind, hidden=hidden, heads=heads, kv_heads=kv_heads, head_dim=head_dim, ffn=ffn,
+                vocab=VOCAB, tied=int(tied), layers=2, transformers=VERSION,
+                torch=torch.__version__.split("+")[0], python=".".join(map(str, sys.version_info[:3])),
+                **more)
 
 
 def main():
@@ -240,10 +246,12 @@ def main():
         window = getattr(config, "sliding_window", None) or 0
         kinds = getattr(config, "layer_types", None)
         if kinds is None:
-            kinds = ["sliding_attention" if window and shape.startswith(("mistral", "phi3")) else "full_attention"] * 2
+            one = window and shape.startswith(("mistral", "phi3"))
+            kinds = ["sliding_attention" if one else "full_attention"] * 2
+        letters = "".join("s" if k.startswith("sliding") else "f" for k in kinds)
         header = describe(shape, implementation=impl, batch=batch, tokens=tokens, decode=decode,
-                          logits="last" if last else "all", dtype=str(dtype).removeprefix("torch."), window=window,
-                          layer_kinds="".join("s" if k.startswith("sliding") else "f" for k in kinds))
+                          logits="last" if last else "all", dtype=str(dtype).removeprefix("torch."),
+                          window=window, layer_kinds=letters)
         name = f"{shape}-{impl}-{variant}-{VERSION}.tsv"
         write(os.path.join(out, name), header, walk)
         print(f"{name}: {len(walk.events)} events")
