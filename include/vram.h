@@ -2,13 +2,14 @@
  *
  * libvram: will a model fit a GPU, where does every byte go, how will a load die, what to change.
  *
- * The library is pure: it reads no file, no clock, no environment and prints nothing. Where it needs bytes of a
- * checkpoint it says which (vram_checkpoint_wants), and the caller fetches them from wherever they lie.
+ * The library is pure: it reads no file, no clock, no environment and prints nothing. Where it needs bytes of
+ * a checkpoint it says which (vram_checkpoint_wants), and the caller fetches them from wherever they lie.
  *
- * Conventions. Functions return VRAM_OK (0), a positive VRAM_MORE, or a negative error; the sentence, the file and the
- * byte offset of an error are in vram_last_error(ctx). Out parameters come first. An object borrows the objects
- * it was made from; vram_close frees everything made from a context, last made first. One context belongs to one
- * thread at a time. Byte counts are uint64_t. Strings are UTF-8. The API may change before 1.0.
+ * Conventions. Functions return VRAM_OK (0), a positive VRAM_MORE, or a negative error; the sentence, the
+ * file and the byte offset of an error are in vram_last_error(ctx). Out parameters come first. An object
+ * borrows the objects it was made from; vram_close frees everything made from a context, last made first. One
+ * context belongs to one thread at a time. Byte counts are uint64_t. Strings are UTF-8. The API may change
+ * before 1.0.
  */
 #ifndef VRAM_H
 #define VRAM_H
@@ -30,16 +31,16 @@ extern "C" {
 #endif
 
 /* name, value, text, exit status of the command */
-#define VRAM_STATUSES(X)                                                      \
-    X(OK, 0, "done", 0)                                                       \
-    X(MORE, 1, "more bytes are wanted", 5)                                    \
-    X(ENOMEM, -1, "out of host memory", 5)                                    \
-    X(EFORMAT, -2, "the input is damaged", 3)                                 \
-    X(ELIMIT, -3, "the input is over a limit", 3)                             \
-    X(EUNSUPPORTED, -4, "the input is not supported", 3)                      \
-    X(ESETTING, -5, "wrong usage", 2)                                         \
-    X(ENOTFOUND, -6, "not found", 4)                                          \
-    X(EIO, -7, "not readable", 4)                                             \
+#define VRAM_STATUSES(X)                                                                                     \
+    X(OK, 0, "done", 0)                                                                                      \
+    X(MORE, 1, "more bytes are wanted", 5)                                                                   \
+    X(ENOMEM, -1, "out of host memory", 5)                                                                   \
+    X(EFORMAT, -2, "the input is damaged", 3)                                                                \
+    X(ELIMIT, -3, "the input is over a limit", 3)                                                            \
+    X(EUNSUPPORTED, -4, "the input is not supported", 3)                                                     \
+    X(ESETTING, -5, "wrong usage", 2)                                                                        \
+    X(ENOTFOUND, -6, "not found", 4)                                                                         \
+    X(EIO, -7, "not readable", 4)                                                                            \
     X(EINTERNAL, -8, "internal error", 5)
 
 typedef enum vram_status {
@@ -56,7 +57,8 @@ typedef struct vram_device vram_device;
 typedef struct vram_fit vram_fit;
 typedef struct vram_scenario vram_scenario;
 
-/* Allocates (ptr NULL), resizes, or frees (new_size 0) a block; old_size is what was asked for before. NULL = failure. */
+/* Allocates (ptr NULL), resizes, or frees (new_size 0) a block; old_size is what was asked for before. NULL =
+ * failure. */
 typedef void *(*vram_alloc_fn)(void *ud, void *ptr, size_t old_size, size_t new_size);
 /* Takes n bytes of output; non-zero stops the writer, which then returns VRAM_EIO. */
 typedef int (*vram_write_fn)(void *ud, const void *bytes, size_t n);
@@ -66,7 +68,7 @@ typedef struct vram_error {
     const char *text; /* one sentence, no full stop; never NULL */
     const char *file; /* the file it is about, or NULL */
     bool has_offset;
-    uint64_t offset; /* byte offset in that file */
+    uint64_t offset;  /* byte offset in that file */
     const char *hint; /* what to do next, or NULL */
 } vram_error;
 
@@ -82,7 +84,8 @@ VRAM_API vram_status vram_open(vram_ctx **out, vram_alloc_fn alloc, void *ud);
 VRAM_API void vram_close(vram_ctx *ctx);
 VRAM_API const vram_error *vram_last_error(const vram_ctx *ctx);
 VRAM_API int vram_exit_status(vram_status code);
-/* Makes e the last error and returns its code: for the side that fetches bytes and could not. Texts are copied. */
+/* Makes e the last error and returns its code: for the side that fetches bytes and could not. Texts are
+ * copied. */
 VRAM_API vram_status vram_fail(vram_ctx *ctx, const vram_error *e);
 /* Warnings of everything made so far, oldest first. */
 VRAM_API size_t vram_warnings(const vram_ctx *ctx, const vram_warning **out);
@@ -94,8 +97,8 @@ typedef enum vram_want_kind {
     VRAM_WANT_RANGE    /* bytes of one file */
 } vram_want_kind;
 
-/* Wants of one step can be answered in any order and in parallel. Supply at least `least` bytes from `offset` (unless
- * the file ends before), at most `most` make sense. */
+/* Wants of one step can be answered in any order and in parallel. Supply at least `least` bytes from `offset`
+ * (unless the file ends before), at most `most` make sense. */
 typedef struct vram_want {
     vram_want_kind kind;
     const char *file; /* relative name; NULL for a listing */
@@ -104,7 +107,8 @@ typedef struct vram_want {
 
 /* name: what errors and reports call the whole, e.g. the directory's path; copied. */
 VRAM_API vram_status vram_checkpoint_new(vram_checkpoint **out, vram_ctx *ctx, const char *name);
-/* Advances as far as the supplied bytes allow: VRAM_OK complete, VRAM_MORE see vram_checkpoint_wants, or an error. */
+/* Advances as far as the supplied bytes allow: VRAM_OK complete, VRAM_MORE see vram_checkpoint_wants, or an
+ * error. */
 VRAM_API vram_status vram_checkpoint_step(vram_checkpoint *ck);
 VRAM_API size_t vram_checkpoint_wants(const vram_checkpoint *ck, const vram_want **out);
 /* Names are copied. Called once per file, before vram_checkpoint_listed. */
@@ -123,7 +127,7 @@ VRAM_API vram_status vram_model_new(vram_model **out, const vram_checkpoint *ck)
 
 /* One row drives the command line, JSON, completion and the manual. */
 typedef enum vram_option_type {
-    VRAM_OPT_FLAG,   /* no value */
+    VRAM_OPT_FLAG, /* no value */
     VRAM_OPT_STRING,
     VRAM_OPT_COUNT,  /* 4096, 16K = 16384, 16k = 16000 */
     VRAM_OPT_BYTES,  /* 24GiB, 512MiB, 12GB, plain bytes */
@@ -132,15 +136,15 @@ typedef enum vram_option_type {
 } vram_option_type;
 
 typedef struct vram_option {
-    const char *key;     /* as in JSON, e.g. "prefill_batch" */
-    const char *flags;   /* own name first, then aliases: "--context -c --max-model-len" */
+    const char *key;   /* as in JSON, e.g. "prefill_batch" */
+    const char *flags; /* own name first, then aliases: "--context -c --max-model-len" */
     vram_option_type type;
     const char *argument; /* placeholder in help, e.g. "TOKENS"; NULL for a flag */
-    const char *choices; /* "all|last", or NULL */
+    const char *choices;  /* "all|last", or NULL */
     const char *fallback; /* default in words, or NULL */
-    const char *help;    /* one sentence */
+    const char *help;     /* one sentence */
     const char *commands; /* "fit inspect"; NULL: not on any command line */
-    uint64_t min, max;   /* of COUNT and BYTES; max 0 = none */
+    uint64_t min, max;    /* of COUNT and BYTES; max 0 = none */
 } vram_option;
 
 /* Options of the workload (not of a command). */
@@ -154,15 +158,17 @@ VRAM_API vram_status vram_workload_set(vram_workload *w, const char *key, const 
 /* "24GiB", "512 MiB", "12GB", plain bytes; G and M alone are binary. False when it does not parse. */
 VRAM_API bool vram_parse_bytes(const char *text, uint64_t *out);
 
-/* query: a table id ("rtx-3060-12gb"), a name or an unambiguous part of it, a bare size ("24GiB"), each with an
- * optional count in front ("2xh100-sxm-80gb"). free_bytes: 0 = not given. */
-VRAM_API vram_status vram_device_new(vram_device **out, vram_ctx *ctx, const char *query, uint64_t free_bytes);
+/* query: a table id ("rtx-3060-12gb"), a name or an unambiguous part of it, a bare size ("24GiB"), each with
+ * an optional count in front ("2xh100-sxm-80gb"). free_bytes: 0 = not given. */
+VRAM_API vram_status vram_device_new(vram_device **out, vram_ctx *ctx, const char *query,
+                                     uint64_t free_bytes);
 
 /* ---- answers ---- */
 
 typedef enum vram_verdict { VRAM_FITS, VRAM_TIGHT, VRAM_DOES_NOT_FIT, VRAM_UNKNOWN } vram_verdict;
 
-/* devices: one or more alternatives are not meant here, but the cards of one run; n 0: which cards of the table fit. */
+/* devices: one or more alternatives are not meant here, but the cards of one run; n 0: which cards of the
+ * table fit. */
 VRAM_API vram_status vram_fit_new(vram_fit **out, const vram_model *m, const vram_workload *w,
                                   const vram_device *const *devices, size_t n);
 VRAM_API vram_verdict vram_fit_verdict(const vram_fit *f);
@@ -185,17 +191,20 @@ typedef struct vram_style {
     vram_format format;
     unsigned columns; /* width of the terminal; 0: plain, not a terminal: no bars */
     bool colour;
-    int verbose;      /* 0, 1 (-v) */
-    bool tensors;     /* inspect: list every tensor */
+    int verbose;  /* 0, 1 (-v) */
+    bool tensors; /* inspect: list every tensor */
 } vram_style;
 
-VRAM_API vram_status vram_fit_render(const vram_fit *f, const vram_style *style, vram_write_fn write, void *ud);
-VRAM_API vram_status vram_inspect_render(const vram_model *m, const vram_style *style, vram_write_fn write, void *ud);
-VRAM_API vram_status vram_scenario_render(const vram_scenario *s, const vram_style *style, vram_write_fn write,
-                                          void *ud);
-/* search NULL: all cards of the table; otherwise those whose id or name contains every word of it. VRAM_ENOTFOUND: none. */
-VRAM_API vram_status vram_gpus_render(vram_ctx *ctx, const char *search, const vram_style *style, vram_write_fn write,
-                                      void *ud);
+VRAM_API vram_status vram_fit_render(const vram_fit *f, const vram_style *style, vram_write_fn write,
+                                     void *ud);
+VRAM_API vram_status vram_inspect_render(const vram_model *m, const vram_style *style, vram_write_fn write,
+                                         void *ud);
+VRAM_API vram_status vram_scenario_render(const vram_scenario *s, const vram_style *style,
+                                          vram_write_fn write, void *ud);
+/* search NULL: all cards of the table; otherwise those whose id or name contains every word of it.
+ * VRAM_ENOTFOUND: none. */
+VRAM_API vram_status vram_gpus_render(vram_ctx *ctx, const char *search, const vram_style *style,
+                                      vram_write_fn write, void *ud);
 
 #ifdef __cplusplus
 }

@@ -32,7 +32,8 @@ static void settle(vram_device *d, bool nvidia, uint64_t free_bytes)
     d->facts = (vr_device_facts){ .cc_major = d->gpu != NULL ? d->gpu->cc_major : 0,
                                   .cc_minor = d->gpu != NULL ? d->gpu->cc_minor : 0,
                                   .usable = d->usable.bytes,
-                                  .available = d->available.bytes };
+                                  .available = d->available.bytes,
+                                  .context = d->context.bytes };
 }
 
 vram_status vr_device_of_gpu(vram_device *out, const vr_gpu *gpu, uint64_t count, uint64_t free_bytes)

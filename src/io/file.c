@@ -84,7 +84,8 @@ void *vram_io_alloc(void *ud, void *ptr, size_t old_size, size_t new_size)
     return realloc(ptr, new_size);
 }
 
-/* Headers and index of a large model are 20 MB. Pages of 2 MiB spare 5,000 page faults, a fifth of all time. */
+/* Headers and index of a large model are 20 MB. Pages of 2 MiB spare 5,000 page faults, a fifth of all time.
+ */
 static char *bytes_new(size_t n)
 {
     void *p = NULL;

@@ -185,8 +185,8 @@ static vram_status play(vr_player *p, const vr_event *e)
     return contradicts(p, "there is no such kind of event");
 }
 
-/* The driver's figure stays up once memory is taken, so among equals the fullest event tells most: it is the one
- * that needs the memory. */
+/* The driver's figure stays up once memory is taken, so among equals the fullest event tells most: it is the
+ * one that needs the memory. */
 static bool is_peak(const vr_player *p, const vr_live *peak)
 {
     uint64_t driver = p->outside + p->stats->reserved;
