@@ -3,15 +3,14 @@
 # Builds vram and runs its main job on a built-in example: a 7B model on a 12 GB card. Needs no network once the
 # compiler is installed. Arguments, if any, are given to vram instead: ./try.sh fit DIR --gpu rtx-4090
 set -eu
-cd "$(dirname "$0")"
+here=$(cd "$(dirname "$0")" && pwd)
 
-sh tools/setup.sh gcc libc6-dev meson ninja-build pkg-config
-[ -f build/build.ninja ] || meson setup build --buildtype=release -Dtests=false >build-setup.log 2>&1 ||
-    { cat build-setup.log >&2; exit 1; }
-rm -f build-setup.log
-ninja -C build -v >build/build.log 2>&1 || { tail -n 40 build/build.log >&2; exit 1; }
+sh "$here/tools/setup.sh" gcc libc6-dev meson ninja-build pkg-config
+build=$here/build
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+{ [ -f "$build/build.ninja" ] || meson setup "$build" "$here" --buildtype=release -Dtests=false; } >"$log" 2>&1 &&
+    ninja -C "$build" >>"$log" 2>&1 || { tail -n 40 "$log" >&2; exit 1; }
 
-if [ $# -gt 0 ]; then
-    exec build/src/cli/vram "$@"
-fi
-exec build/src/cli/vram example
+[ $# -gt 0 ] || set -- example
+"$build/src/cli/vram" "$@"

@@ -90,6 +90,11 @@ VRAM_API vram_status vram_fail(vram_ctx *ctx, const vram_error *e);
 /* Warnings of everything made so far, oldest first. */
 VRAM_API size_t vram_warnings(const vram_ctx *ctx, const vram_warning **out);
 
+/* Makes a text from an argument, a file or a name fit for a terminal, in place: control characters, line
+ * separators, invisible characters, those that change the direction, and bytes that are no UTF-8 become one
+ * '?' each. The texts of errors and warnings and all reports are clean already. */
+VRAM_API void vram_clean(char *text);
+
 /* ---- checkpoint: the core asks, the caller fetches ---- */
 
 typedef enum vram_want_kind {
@@ -107,6 +112,8 @@ typedef struct vram_want {
 
 /* name: what errors and reports call the whole, e.g. the directory's path; copied. */
 VRAM_API vram_status vram_checkpoint_new(vram_checkpoint **out, vram_ctx *ctx, const char *name);
+/* Where its files lie: errors about one of them name it with this in front. Copied. */
+VRAM_API vram_status vram_checkpoint_place(vram_checkpoint *ck, const char *directory);
 /* Advances as far as the supplied bytes allow: VRAM_OK complete, VRAM_MORE see vram_checkpoint_wants, or an
  * error. */
 VRAM_API vram_status vram_checkpoint_step(vram_checkpoint *ck);
@@ -118,7 +125,8 @@ VRAM_API vram_status vram_checkpoint_listed(vram_checkpoint *ck);
 VRAM_API vram_status vram_checkpoint_supply(vram_checkpoint *ck, const char *file, uint64_t offset,
                                             const void *bytes, size_t n);
 
-/* False: files that the index names are not there; what is there is counted, and reports say so. */
+/* False: files that the index or the numbers of the others name are not there; what is there is counted, and
+ * reports say so. */
 VRAM_API bool vram_checkpoint_complete(const vram_checkpoint *ck);
 
 /* ---- model, workload, devices ---- */
@@ -159,7 +167,8 @@ VRAM_API vram_status vram_workload_set(vram_workload *w, const char *key, const 
 VRAM_API bool vram_parse_bytes(const char *text, uint64_t *out);
 
 /* query: a table id ("rtx-3060-12gb"), a name or an unambiguous part of it, a bare size ("24GiB"), each with
- * an optional count in front ("2xh100-sxm-80gb"). free_bytes: 0 = not given. */
+ * an optional count in front ("2xh100-sxm-80gb"). free_bytes: 0 = not given. VRAM_EUNSUPPORTED: a card of
+ * another maker than NVIDIA, whose memory is not modelled yet. */
 VRAM_API vram_status vram_device_new(vram_device **out, vram_ctx *ctx, const char *query,
                                      uint64_t free_bytes);
 
@@ -202,7 +211,7 @@ VRAM_API vram_status vram_inspect_render(const vram_model *m, const vram_style *
 VRAM_API vram_status vram_scenario_render(const vram_scenario *s, const vram_style *style,
                                           vram_write_fn write, void *ud);
 /* search NULL: all cards of the table; otherwise those whose id or name contains every word of it.
- * VRAM_ENOTFOUND: none. */
+ * VRAM_ENOTFOUND: none, or no word. */
 VRAM_API vram_status vram_gpus_render(vram_ctx *ctx, const char *search, const vram_style *style,
                                       vram_write_fn write, void *ud);
 

@@ -34,6 +34,11 @@ VRAM_API void *vram_io_alloc(void *ud, void *ptr, size_t old_size, size_t new_si
  * VRAM_ENOTFOUND: nothing is there; VRAM_EIO: not readable; otherwise as vram_checkpoint_step. */
 VRAM_API vram_status vram_io_open_path(vram_checkpoint **out, vram_io *io, vram_ctx *ctx, const char *path);
 
+/* The bytes of a whole regular file, borrowed from io. VRAM_ENOTFOUND, VRAM_EIO as above; VRAM_EUNSUPPORTED:
+ * a pipe, a device, a directory (none of them is read or waited for); VRAM_ELIMIT: over `most` bytes. */
+VRAM_API vram_status vram_io_read_file(const void **out, size_t *n, vram_io *io, vram_ctx *ctx,
+                                       const char *path, uint64_t most);
+
 #ifdef __cplusplus
 }
 #endif

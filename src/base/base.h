@@ -100,7 +100,17 @@ void vr_put_pieces(vr_buf *b, const vr_piece *p, size_t n);
 #define vr_put(b, ...)                                                                                       \
     vr_put_pieces((b), (const vr_piece[]){ __VA_ARGS__ },                                                    \
                   sizeof((const vr_piece[]){ __VA_ARGS__ }) / sizeof(vr_piece))
-size_t vr_utf8_width(vr_str s); /* columns, one per code point */
+size_t vr_utf8_width(vr_str s); /* columns, one per code point or ill-formed byte */
+
+/* What may reach a terminal: every text from a file, an argument or a name goes through here. Takes the
+ * character at the start of s (n not 0) and returns its bytes. *hidden (may be NULL): VR_SHOWN, or what must
+ * not be shown: the code point of a control character, a line separator, or one that is invisible or changes
+ * the direction; VR_ILL_FORMED for a byte that is no UTF-8. */
+#define VR_SHOWN UINT32_MAX
+#define VR_ILL_FORMED (UINT32_MAX - 1)
+size_t vr_utf8_shown(vr_str s, uint32_t *hidden);
+/* Each character that must not be shown becomes one '?'; returns the new length. */
+size_t vr_utf8_clean(char *text, size_t n);
 
 /* The text of some pieces as a NUL-terminated string in an arena; NULL on failure. */
 const char *vr_text_pieces(vr_arena *a, const vr_piece *p, size_t n);

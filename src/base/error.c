@@ -33,19 +33,6 @@ static size_t shorten(char *out, size_t n)
     return n + 3;
 }
 
-static void clean(char *out, size_t n)
-{
-    for (size_t i = 0; i < n;) {
-        size_t length = vr_utf8_length(out + i, out + n);
-        unsigned char c = (unsigned char)out[i];
-        bool control =
-            c < 0x20 || c == 0x7F || (length == 2 && c == 0xC2 && (unsigned char)out[i + 1] < 0xA0);
-        if (length == 0 || control)
-            memset(out + i, '?', length == 0 ? 1 : length);
-        i += length == 0 ? 1 : length;
-    }
-}
-
 /* The pieces as clean text in a fixed room. */
 static void render(char *out, size_t room, const vr_piece *p, size_t n)
 {
@@ -57,8 +44,7 @@ static void render(char *out, size_t room, const vr_piece *p, size_t n)
     }
     if (!whole)
         at = shorten(out, at);
-    clean(out, at);
-    out[at] = '\0';
+    out[vr_utf8_clean(out, at)] = '\0';
 }
 
 static void render_name(char *out, size_t room, const char *name)

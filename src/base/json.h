@@ -74,7 +74,8 @@ void vr_json_begin(vr_json_out *o, vr_buf *buf);
 void vr_json_open(vr_json_out *o, char bracket);  /* '{' or '[' */
 void vr_json_close(vr_json_out *o, char bracket); /* '}' or ']' */
 void vr_json_key(vr_json_out *o, const char *key);
-void vr_json_put_str(vr_json_out *o, vr_str s); /* escaped; ill-formed bytes become U+FFFD */
+/* Escaped, also what a terminal must not get (vr_utf8_shown); ill-formed bytes become U+FFFD. */
+void vr_json_put_str(vr_json_out *o, vr_str s);
 void vr_json_put_text(vr_json_out *o, const char *zero_terminated); /* NULL writes null */
 void vr_json_put_u64(vr_json_out *o, uint64_t v);
 void vr_json_put_i64(vr_json_out *o, int64_t v);

@@ -57,38 +57,53 @@ void vr_json_key(vr_json_out *o, const char *key)
     o->after_key = true;
 }
 
-static void put_escaped(vr_buf *b, unsigned char c)
+static void put_unit(vr_buf *b, uint32_t unit)
 {
-    static const char named[] = "\"\\\b\f\n\r\t", letters[] = "\"\\bfnrt", hex[] = "0123456789abcdef";
-    const char *at = memchr(named, c, sizeof named - 1);
+    static const char hex[] = "0123456789abcdef";
+    char six[6] = { '\\', 'u', hex[unit >> 12], hex[unit >> 8 & 15], hex[unit >> 4 & 15], hex[unit & 15] };
+    vr_put_bytes(b, six, 6);
+}
+
+/* Above U+FFFF two surrogates (RFC 8259, 7). */
+static void put_escaped(vr_buf *b, uint32_t code)
+{
+    static const char named[] = "\"\\\b\f\n\r\t", letters[] = "\"\\bfnrt";
+    const char *at = code < 0x80 ? memchr(named, (int)code, sizeof named - 1) : NULL;
     if (at != NULL) {
         char two[2] = { '\\', letters[at - named] };
         vr_put_bytes(b, two, 2);
-        return;
+    } else if (code > 0xFFFF) {
+        put_unit(b, 0xD800 + ((code - 0x10000) >> 10));
+        put_unit(b, 0xDC00 + (code & 0x3FF));
+    } else {
+        put_unit(b, code);
     }
-    char six[6] = { '\\', 'u', '0', '0', hex[c >> 4], hex[c & 15] };
-    vr_put_bytes(b, six, 6);
+}
+
+/* What must stand escaped at the start of s, or VR_SHOWN: what the format asks for, and what a terminal must
+ * not get. *n: its bytes. */
+static uint32_t to_escape(vr_str s, size_t *n)
+{
+    uint32_t hidden;
+    *n = vr_utf8_shown(s, &hidden);
+    return *s.s == '"' || *s.s == '\\' ? (unsigned char)*s.s : hidden;
 }
 
 void vr_json_put_str(vr_json_out *o, vr_str s)
 {
     separate(o);
     vr_put_bytes(o->buf, "\"", 1);
-    size_t done = 0, i = 0; /* bytes before `done` are written; from there to i they need no change */
-    while (i < s.n) {
-        unsigned char c = (unsigned char)s.s[i];
-        size_t n = vr_utf8_length(s.s + i, s.s + s.n);
-        bool escape = c < 0x20 || c == 0x7F || c == '"' || c == '\\';
-        if (n != 0 && !escape) {
-            i += n;
+    size_t done = 0, n; /* bytes before `done` are written; from there to i they need no change */
+    for (size_t i = 0; i < s.n; i += n) {
+        uint32_t code = to_escape((vr_str){ s.s + i, s.n - i }, &n);
+        if (code == VR_SHOWN)
             continue;
-        }
         vr_put_bytes(o->buf, s.s + done, i - done);
-        if (escape)
-            put_escaped(o->buf, c);
-        else
+        if (code == VR_ILL_FORMED)
             vr_put_bytes(o->buf, "\xEF\xBF\xBD", 3);
-        done = ++i;
+        else
+            put_escaped(o->buf, code);
+        done = i + n;
     }
     if (done < s.n)
         vr_put_bytes(o->buf, s.s + done, s.n - done);

@@ -4,6 +4,8 @@
 #include "base/internal.h"
 #include "base/json.h"
 
+#include <string.h>
+
 static unsigned char byte_at(const char *p)
 {
     return (unsigned char)*p;
@@ -57,9 +59,70 @@ bool vr_utf8_check(vr_str s, size_t *bad)
 size_t vr_utf8_width(vr_str s)
 {
     size_t width = 0;
-    for (size_t i = 0; i < s.n; i++)
-        width += (byte_at(s.s + i) & 0xC0) != 0x80;
+    for (size_t i = 0; i < s.n; width++)
+        i += vr_utf8_shown((vr_str){ s.s + i, s.n - i }, NULL);
     return width;
+}
+
+/* The code point of a well-formed character of n bytes. */
+static uint32_t code_at(const char *p, size_t n)
+{
+    uint32_t code = n == 1 ? byte_at(p) : byte_at(p) & (0x7Fu >> n);
+    for (size_t i = 1; i < n; i++)
+        code = code << 6 | (byte_at(p + i) & 0x3Fu);
+    return code;
+}
+
+/* Of general category Cc, Zl, Zp and Cf, and the fillers that are letters without a shape (UnicodeData.txt of
+ * Unicode 15; DerivedCoreProperties.txt, Default_Ignorable_Code_Point): they would steer a terminal, end a
+ * line, turn the direction, or make two names look like one. */
+static bool is_hidden(uint32_t code)
+{
+    static const struct {
+        uint32_t from, to;
+    } rows[] = {
+        { 0x0000, 0x001F },   { 0x007F, 0x009F },   { 0x00AD, 0x00AD },   { 0x034F, 0x034F },
+        { 0x0600, 0x0605 },   { 0x061C, 0x061C },   { 0x06DD, 0x06DD },   { 0x070F, 0x070F },
+        { 0x0890, 0x0891 },   { 0x08E2, 0x08E2 },   { 0x115F, 0x1160 },   { 0x17B4, 0x17B5 },
+        { 0x180B, 0x180F },   { 0x200B, 0x200F },   { 0x2028, 0x202E },   { 0x2060, 0x206F },
+        { 0x3164, 0x3164 },   { 0xFE00, 0xFE0F },   { 0xFEFF, 0xFEFF },   { 0xFFA0, 0xFFA0 },
+        { 0xFFF0, 0xFFFB },   { 0xFFFE, 0xFFFF },   { 0x110BD, 0x110BD }, { 0x110CD, 0x110CD },
+        { 0x13430, 0x1343F }, { 0x1BCA0, 0x1BCA3 }, { 0x1D173, 0x1D17A }, { 0xE0000, 0xE0FFF },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows && code >= rows[i].from; i++)
+        if (code <= rows[i].to)
+            return true;
+    return false;
+}
+
+size_t vr_utf8_shown(vr_str s, uint32_t *hidden)
+{
+    size_t n = vr_utf8_length(s.s, s.s + s.n);
+    uint32_t code = n != 0 ? code_at(s.s, n) : VR_ILL_FORMED;
+    if (hidden != NULL)
+        *hidden = n != 0 && !is_hidden(code) ? VR_SHOWN : code;
+    return n != 0 ? n : 1;
+}
+
+size_t vr_utf8_clean(char *text, size_t n)
+{
+    size_t at = 0;
+    for (size_t i = 0, length; i < n; i += length) {
+        uint32_t hidden;
+        length = vr_utf8_shown((vr_str){ text + i, n - i }, &hidden);
+        if (hidden == VR_SHOWN) {
+            memmove(text + at, text + i, length);
+            at += length;
+        } else {
+            text[at++] = '?';
+        }
+    }
+    return at;
+}
+
+void vram_clean(char *text)
+{
+    text[vr_utf8_clean(text, strlen(text))] = '\0';
 }
 
 size_t vr_utf8_put(uint32_t code, char out[4])

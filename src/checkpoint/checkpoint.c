@@ -128,8 +128,9 @@ vram_status vram_checkpoint_supply(vram_checkpoint *ck, const char *file, uint64
         return misuse(ck, "bytes came of a file that was not listed");
     uint64_t end = 0;
     if (!vr_add(offset, n, &end) || end > in->size)
-        return vr_fail_at(ck->ctx, VRAM_EIO, in->name, in->size,
-                          T("the file is longer than the listing said; was it changed meanwhile?"));
+        return vr_checkpoint_placed(
+            ck, vr_fail_at(ck->ctx, VRAM_EIO, in->name, in->size,
+                           T("the file is longer than the listing said; was it changed meanwhile?")));
     return n == 0 ? VRAM_OK : vr_view_add(&in->view, &ck->arena, offset, bytes, n);
 }
 
@@ -195,14 +196,8 @@ static vram_status read_config(vram_checkpoint *ck)
     vr_loading *l = ck->loading;
     if (l->config == NULL || l->config_read)
         return VRAM_OK;
-    const char *file = l->config->name;
-    VR_TRY(vr_whole_text(ck, l->config, &ck->config_text));
-    vr_json_error e;
-    if (!vr_json_parse(ck->config_text, &ck->config, &e))
-        return vr_fail_at(ck->ctx, VRAM_EFORMAT, file, e.offset, T("not valid JSON: "), T(e.reason));
-    if (ck->config.type != VR_JSON_OBJECT)
-        return vr_fail_at(ck->ctx, VRAM_EFORMAT, file, (uint64_t)(ck->config.text.s - ck->config_text.s),
-                          T("a configuration must be a JSON object"));
+    VR_TRY(vr_whole_text(ck, l->config, &ck->config_raw));
+    VR_TRY(vr_config_read(ck));
     ck->has_config = l->config_read = true;
     return VRAM_OK;
 }
@@ -273,7 +268,9 @@ static vram_status add_up(vram_checkpoint *ck)
             return vr_fail(ck->ctx, VRAM_ELIMIT, T("the tensors have over 2^64 elements together"));
     }
     if (ck->n_tensors == 0 && !ck->incomplete)
-        return vr_fail_file(ck->ctx, VRAM_EUNSUPPORTED, ck->name, T("the weight files hold no tensor"));
+        return vr_fail_at(ck->ctx, VRAM_EUNSUPPORTED, ck->files[0].name, 8,
+                          T(ck->n_files == 1 ? "the header names no tensor"
+                                             : "the header names no tensor, nor does that of any other file"));
     return VRAM_OK;
 }
 
@@ -316,7 +313,7 @@ vram_status vram_checkpoint_step(vram_checkpoint *ck)
     vr_loading *l = ck->loading;
     if (l->done || l->failed < 0)
         return l->failed;
-    vram_status s = step(ck);
+    vram_status s = vr_checkpoint_placed(ck, step(ck));
     if (s < 0) {
         l->failed = s;
         l->n_wants = 0;

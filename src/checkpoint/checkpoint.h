@@ -34,6 +34,7 @@ struct vram_checkpoint {
     vram_ctx *ctx;
     vr_arena arena;
     const char *name;
+    const char *place; /* directory for the file of an error, or NULL */
     /* complete after vram_checkpoint_step returned VRAM_OK: */
     vr_tensor *tensors; /* in order of files (sorted by name), then of offset */
     size_t n_tensors;
@@ -46,11 +47,18 @@ struct vram_checkpoint {
     size_t n_missing_tensors; /* named by the index, their file is missing */
     bool incomplete;          /* files are missing: tensor_bytes is not the whole */
     bool has_config;
-    vr_str config_text;
-    vr_json config;             /* valid when has_config */
+    vr_str config_raw;          /* as it came */
+    vr_str config_text;         /* strict JSON of the same length, see config.c */
+    vr_json config;             /* valid when has_config; in config_text */
     vr_names names;             /* see vr_checkpoint_find */
     struct vr_loading *loading; /* state of the steps; private to this folder */
 };
+
+/* "NaN", "Infinity" or "-Infinity" where config.json has one of these at that offset, otherwise empty. */
+vr_str vr_config_word(const vram_checkpoint *ck, uint64_t offset);
+
+/* Puts the place before the file of the error that s is the status of, and returns s. */
+vram_status vr_checkpoint_placed(const vram_checkpoint *ck, vram_status s);
 
 /* NULL when there is none of that name. */
 const vr_tensor *vr_checkpoint_find(const vram_checkpoint *ck, vr_str name);

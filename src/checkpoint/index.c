@@ -149,16 +149,38 @@ static vram_status read_weight_map(vram_checkpoint *ck, vr_walk *w)
     return l->file_of_shard == NULL ? VRAM_ENOMEM : vr_files_set(ck, sh.names, sh.n, l->file_of_shard);
 }
 
-static vram_status read_metadata(vram_checkpoint *ck, vr_str text)
+/* A wrong total is common in published indexes, a total that cannot be one is damage. */
+static vram_status read_total(vram_checkpoint *ck, vr_str text)
 {
-    vr_json total, metadata = { VR_JSON_OBJECT, text };
-    if (text.n == 0 || text.s[0] != '{' || !vr_json_get(metadata, "total_size", &total))
+    bool number = text.s[0] == '-' || (text.s[0] >= '0' && text.s[0] <= '9');
+    vr_json total = { VR_JSON_NUMBER, text };
+    if (vr_str_is(text, "null") || (number && vr_json_u64(total, &ck->promised_bytes)))
         return VRAM_OK;
-    if (vr_json_u64(total, &ck->promised_bytes))
+    return BAD(ck, VRAM_EFORMAT, text.s, T("total_size is not a whole number of bytes below 2^64: "),
+               S(vr_shown(text)));
+}
+
+static vram_status read_metadata(vram_checkpoint *ck, vr_walk *w, bool *read)
+{
+    bool first = true, found = false;
+    vr_str key;
+    if (*read)
+        return BAD(ck, VRAM_EFORMAT, w->p, T("the index has metadata twice"));
+    *read = true;
+    if (vr_walk_peek(w) != '{') {
+        (void)vr_walk_value(w);
         return VRAM_OK;
-    ck->promised_bytes = 0;
-    return vr_warn(ck->ctx, ck->loading->index->name, T("total_size is not a whole number of bytes: "),
-                   S(vr_shown(total.text)));
+    }
+    while (vr_walk_member(w, &first, &key)) {
+        vr_str value = vr_walk_value(w);
+        if (!vr_str_is(key, "total_size"))
+            continue;
+        if (found)
+            return BAD(ck, VRAM_EFORMAT, key.s - 1, T("the index has two total_sizes"));
+        found = true;
+        VR_TRY(read_total(ck, value));
+    }
+    return VRAM_OK;
 }
 
 vram_status vr_index_read(vram_checkpoint *ck, vr_str text)
@@ -171,13 +193,13 @@ vram_status vr_index_read(vram_checkpoint *ck, vr_str text)
     if (root.type != VR_JSON_OBJECT)
         return BAD(ck, VRAM_EFORMAT, root.text.s, T("an index must be a JSON object"));
     vr_walk w = { root.text.s, root.text.s + root.text.n };
-    bool first = true;
+    bool first = true, metadata = false;
     vr_str key;
     while (vr_walk_member(&w, &first, &key)) {
         if (vr_str_is(key, "weight_map"))
             VR_TRY(read_weight_map(ck, &w));
         else if (vr_str_is(key, "metadata"))
-            VR_TRY(read_metadata(ck, vr_walk_value(&w)));
+            VR_TRY(read_metadata(ck, &w, &metadata));
         else
             (void)vr_walk_value(&w);
     }
@@ -281,16 +303,11 @@ static vram_status warn_unnamed(const check *c)
                    S(vr_shown(ck->tensors[i].name)));
 }
 
-/* transformers looks for model.safetensors before it looks for an index (modeling_utils.py). */
 static vram_status warn_unused_files(vram_checkpoint *ck)
 {
     const vr_loading *l = ck->loading;
-    const vr_input *single = vr_input_find(l, "model.safetensors"), *other = NULL;
+    const vr_input *other = NULL;
     size_t n = 0;
-    if (single != NULL && !single->counts)
-        return vr_warn(ck->ctx, single->name,
-                       T("left out, the index does not name it; transformers loads it instead of the files "
-                         "of the index"));
     for (size_t i = 0; i < l->n_inputs; i++) {
         if (l->inputs[i].weights && !l->inputs[i].counts && n++ == 0)
             other = &l->inputs[i];

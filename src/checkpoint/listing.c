@@ -167,8 +167,8 @@ static vram_status check_size(vram_checkpoint *ck, const vr_input *in, uint64_t 
     if (in->size == 0)
         return vr_fail_at(ck->ctx, VRAM_EFORMAT, in->name, 0, T("the file is empty"));
     if (in->size > limit)
-        return vr_fail_file(ck->ctx, VRAM_ELIMIT, in->name, T("the file has "), GROUPED(in->size),
-                            T(" bytes, over the limit of "), GROUPED(limit), T(" for such a file"));
+        return vr_fail_at(ck->ctx, VRAM_ELIMIT, in->name, limit, T("the file has "), GROUPED(in->size),
+                          T(" bytes, over the limit of "), GROUPED(limit), T(" for such a file"));
     return VRAM_OK;
 }
 
@@ -242,16 +242,43 @@ static vram_status files_of_listing(vram_checkpoint *ck)
     return VRAM_OK;
 }
 
+/* transformers takes model.safetensors where there is one, before it looks for an index, and then nothing else
+ * (modeling_utils.py: 4.57 and 5.24, _get_resolved_checkpoint_files). */
+static vram_status prefer_single(vram_checkpoint *ck, size_t *n_weights)
+{
+    vr_loading *l = ck->loading;
+    const vr_input *single = vr_input_find(l, "model.safetensors");
+    bool index = l->index != NULL;
+    size_t others = 0;
+    if (single == NULL)
+        return VRAM_OK;
+    for (size_t i = 0; i < l->n_inputs; i++) {
+        vr_input *in = &l->inputs[i];
+        others += in != single && in->weights && !in->left_out;
+        in->left_out = in->left_out || in != single;
+    }
+    l->index = NULL;
+    *n_weights = 1;
+    if (others == 0 && !index)
+        return VRAM_OK;
+    return vr_warn(ck->ctx, single->name,
+                   T("transformers loads this file where there is one, and nothing else; left out: "),
+                   T(index ? "the index" : ""), T(index && others != 0 ? " and " : ""),
+                   others != 0 ? U(others) : T(""),
+                   T(others == 0 ? "" : " other *.safetensors"));
+}
+
 vram_status vr_listing_arrange(vram_checkpoint *ck)
 {
     vr_loading *l = ck->loading;
     size_t n_weights = 0;
     l->config = vr_input_find(l, "config.json");
     l->index = vr_input_find(l, "model.safetensors.index.json");
-    ck->has_index = l->index != NULL;
     VR_TRY(check_size(ck, l->config, VR_MAX_CONFIG_BYTES));
     VR_TRY(check_size(ck, l->index, VR_MAX_INDEX_BYTES));
     VR_TRY(leave_out_copies(ck, &n_weights));
+    VR_TRY(prefer_single(ck, &n_weights));
+    ck->has_index = l->index != NULL;
     if (n_weights == 0 && l->index == NULL)
         return no_weights(ck);
     l->guess = first_guess(l, n_weights);

@@ -78,6 +78,11 @@ vram_status vr_want_bytes(vram_checkpoint *ck, vr_input *in, uint64_t begin, uin
 /* The whole of a small text file, VRAM_MORE when it has to be fetched. */
 vram_status vr_whole_text(vram_checkpoint *ck, vr_input *in, vr_str *text);
 
+/* ---- config.c ---- */
+
+/* Reads config.json as Python's json module does; fills config_text and config. */
+vram_status vr_config_read(vram_checkpoint *ck);
+
 /* ---- listing.c ---- */
 
 /* Decides by names and sizes; without an index also fills ck->files. */

@@ -327,6 +327,15 @@ static vram_status read_entries(reader *r, size_t *n)
 
 /* ---- the data section ---- */
 
+static vram_status name_twice(const reader *r, vr_str raw, const vr_tensor *other)
+{
+    if (other->file == r->file)
+        return BAD(r, VRAM_EFORMAT, raw.s - 1, T("tensor "), S(vr_shown(raw)), T(" is there twice"));
+    return BAD(r, VRAM_EFORMAT, raw.s - 1, T("tensor "), S(vr_shown(raw)), T(" is also in "),
+               T(r->ck->files[other->file].name));
+}
+
+
 static bool lies_before(void *ud, const void *x, const void *y)
 {
     const vr_tensor *a = x, *b = y;
@@ -358,6 +367,17 @@ static const char *offsets_place(const reader *r, const vr_tensor *t)
     return w.p;
 }
 
+/* Of two entries of one name the later one in the header; NULL: there is one. */
+static const vr_tensor *twin_of(const vr_tensor *t, const vr_tensor *all, size_t n)
+{
+    const vr_tensor *later = NULL;
+    for (size_t i = 0; i < n; i++) {
+        if (&all[i] != t && vr_str_eq(all[i].name, t->name))
+            later = all[i].name.s > t->name.s ? &all[i] : t;
+    }
+    return later;
+}
+
 static vram_status bad_layout(const reader *r, const vr_tensor *before, const vr_tensor *t, uint64_t end)
 {
     vr_str name = vr_shown(t->name);
@@ -374,6 +394,9 @@ static vram_status check_layout(const reader *r, const vr_tensor *t, size_t n, u
 {
     uint64_t end = 0, data = r->in->size - LENGTH_BYTES - r->n;
     for (size_t i = 0; i < n; i++) {
+        const vr_tensor *twin = t[i].begin != end ? twin_of(&t[i], t, n) : NULL;
+        if (twin != NULL)
+            return name_twice(r, twin->name, twin);
         if (t[i].begin != end)
             return bad_layout(r, i > 0 ? &t[i - 1] : NULL, &t[i], end);
         end = t[i].end;
@@ -390,14 +413,6 @@ static vram_status check_layout(const reader *r, const vr_tensor *t, size_t n, u
 }
 
 /* ---- names ---- */
-
-static vram_status name_twice(const reader *r, vr_str raw, const vr_tensor *other)
-{
-    if (other->file == r->file)
-        return BAD(r, VRAM_EFORMAT, raw.s - 1, T("tensor "), S(vr_shown(raw)), T(" is there twice"));
-    return BAD(r, VRAM_EFORMAT, raw.s - 1, T("tensor "), S(vr_shown(raw)), T(" is also in "),
-               T(r->ck->files[other->file].name));
-}
 
 /* The tensors from `number` on, n <= VR_NAMES_MANY. */
 static vram_status add_names(const reader *r, uint32_t number, size_t n)

@@ -179,9 +179,10 @@ static vram_status feed(vram_checkpoint *ck, const char *config, size_t n_config
 
 static vram_status no_such_example(vram_ctx *ctx, const char *name)
 {
-    char message[160];
+    char called[84], message[160];
 
-    snprintf(message, sizeof message, "there is no built-in example '%.80s'", name);
+    snprintf(message, sizeof message, "there is no built-in example '%s'",
+             cli_short(called, sizeof called, name));
     return vram_fail(ctx, &(vram_error){ .code = VRAM_ENOTFOUND,
                                          .text = message,
                                          .hint = "there are example:qwen2.5-7b and example:qwen2.5-1.5b" });

@@ -84,11 +84,14 @@ size_t cli_count(const cli *c, const char *key);
 void cli_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void cli_warning(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void cli_hint(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* `text` for the inside of a message: cut between two characters and ended in "..." when it does not fit.
+ * Returns out. */
+const char *cli_short(char *out, size_t room, const char *text);
 /* The context's last error with its file, offset and hint; returns the exit status that belongs to it. */
 int cli_fail(cli *c);
 /* Those that were not shown yet. */
 void cli_show_warnings(cli *c);
-/* Of `names` the one most like `word`, or NULL when none is near. */
+/* Of `names` the one within two changes of `word`, or with the same beginning; NULL: none is near. */
 const char *cli_nearest(const char *word, const char *const *names, size_t n);
 
 /* ---- output ---- */

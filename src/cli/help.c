@@ -92,8 +92,8 @@ void cli_print_overview(FILE *to)
     }
     fprintf(to, "\nStart with  vram example\n"
                 "Options of a command:  vram help COMMAND\n"
-                "Exit status: 0 it fits, or done; 1 it does not; 2 wrong usage; 3 damaged input or\n"
-                "             unknown; 4 not reachable; 5 out of memory or a bug\n");
+                "Exit status: 0 it fits, or done; 1 it does not; 2 wrong usage; 3 damaged input,\n"
+                "             or unknown; 4 not reachable; 5 out of memory or a bug\n");
 }
 
 static int run(cli *c)

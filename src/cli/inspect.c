@@ -19,7 +19,8 @@ static int run(cli *c)
     if (vram_checkpoint_complete(checkpoint))
         return CLI_YES;
     cli_show_warnings(c);
-    cli_error("%s: incomplete: files that its index names are not there", c->operands[0]);
+    cli_error("%s: incomplete: files of this checkpoint are missing, and what is in them is not counted",
+              c->operands[0]);
     return CLI_UNKNOWN;
 }
 

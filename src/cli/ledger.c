@@ -5,62 +5,64 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli.h"
 
 #define FILE_MOST ((size_t)16 << 20) /* a file of scenarios is small */
+#define STDIN_NAME "standard input"
 
-static vram_status fail_file(cli *c, const char *file, vram_status code, const char *text)
+static vram_status fail_stdin(cli *c, vram_status code, const char *text)
 {
-    return vram_fail(c->ctx, &(vram_error){ .code = code, .file = file, .text = text });
+    return vram_fail(c->ctx, &(vram_error){ .code = code, .file = STDIN_NAME, .text = text });
 }
 
-/* The whole of a file, or of stdin for "-"; NULL and the context's error otherwise. */
-static char *read_all(cli *c, const char *name, FILE *from, size_t *n)
+/* Standard input may be a pipe: whatever comes, up to the limit. *n may be one over it. */
+static vram_status read_stdin(cli *c, size_t *n)
 {
-    size_t room = 1 << 16, got;
-    char *bytes = malloc(room), *more;
+    size_t room = 0;
+    ssize_t got = 1;
 
-    *n = 0;
-    while (bytes != NULL && (got = fread(bytes + *n, 1, room - *n, from)) != 0) {
-        *n += got;
-        if (*n < room)
-            continue;
-        more = room < FILE_MOST ? realloc(bytes, room * 2) : NULL;
-        if (more == NULL) {
-            free(bytes);
-            fail_file(c, name, room < FILE_MOST ? VRAM_ENOMEM : VRAM_ELIMIT,
-                      room < FILE_MOST ? "out of host memory"
-                                       : "is over 16 MiB, more than a file of scenarios needs");
-            return NULL;
+    for (*n = 0; got != 0 && *n <= FILE_MOST; *n += (size_t)got) {
+        if (*n == room) {
+            room = room != 0 ? room * 2 : (size_t)1 << 16;
+            char *more = realloc(c->keep, room);
+            if (more == NULL)
+                return fail_stdin(c, VRAM_ENOMEM, "out of host memory");
+            c->keep = more;
         }
-        bytes = more;
-        room *= 2;
+        do
+            got = read(STDIN_FILENO, c->keep + *n, room - *n);
+        while (got < 0 && errno == EINTR);
+        if (got < 0)
+            return fail_stdin(c, VRAM_EIO, strerror(errno));
     }
-    if (bytes == NULL)
-        fail_file(c, name, VRAM_ENOMEM, "out of host memory");
-    if (bytes != NULL && ferror(from)) {
-        fail_file(c, name, VRAM_EIO, strerror(errno));
-        free(bytes);
-        return NULL;
-    }
-    return bytes;
+    return *n <= FILE_MOST ? VRAM_OK : fail_stdin(c, VRAM_ELIMIT, "this is over the limit of 16 MiB");
+}
+
+/* A pipe is only read where it is asked for: opening one could wait for ever. */
+static vram_status pipe_hint(cli *c, vram_status s)
+{
+    vram_error e = *vram_last_error(c->ctx);
+
+    if (s != VRAM_EUNSUPPORTED)
+        return s;
+    e.hint = "standard input is read with --scenario -";
+    return vram_fail(c->ctx, &e);
 }
 
 static vram_status read_scenarios(cli *c, vram_scenario *s, const char *name)
 {
-    bool from_stdin = strcmp(name, "-") == 0;
-    FILE *from = from_stdin ? stdin : fopen(name, "rb");
-    size_t n;
+    const void *bytes = NULL;
+    size_t n = 0;
+    vram_status status;
 
-    if (from == NULL)
-        return fail_file(c, name, errno == ENOENT ? VRAM_ENOTFOUND : VRAM_EIO, strerror(errno));
-    c->keep = read_all(c, from_stdin ? "standard input" : name, from, &n);
-    if (!from_stdin)
-        fclose(from);
-    if (c->keep == NULL)
-        return vram_last_error(c->ctx)->code;
-    return vram_scenario_read(s, from_stdin ? "standard input" : name, c->keep, n);
+    if (strcmp(name, "-") == 0) {
+        status = read_stdin(c, &n);
+        return status == VRAM_OK ? vram_scenario_read(s, STDIN_NAME, c->keep, n) : status;
+    }
+    status = vram_io_read_file(&bytes, &n, c->io, c->ctx, name, FILE_MOST);
+    return status == VRAM_OK ? vram_scenario_read(s, name, bytes, n) : pipe_hint(c, status);
 }
 
 static vram_status solve(cli *c, vram_scenario **out)
@@ -102,7 +104,7 @@ const cli_command cli_ledger_command = {
         "Six categories from the numbers that are given; what they do not tell is not counted and is called "
         "so. "
         "The verdict is over what is counted. Flags win over the file of scenarios (- is standard input).",
-    .examples = "vram ledger --params 7B --context 4K --kv-bytes-per-token 512KiB --gpu-memory-gib 24\n"
+    .examples = "vram ledger --params 7B -c 4K --kv-bytes-per-token 512KiB --gpu-memory-gib 24\n"
                 "vram ledger --params 7B --mode train --gpu-memory-gib 24,80\n"
                 "vram ledger --scenario plans.json --gpu-memory-gib 24,80 --json",
     .least = 0,

@@ -7,15 +7,33 @@
 
 #include "cli.h"
 
-/* Names come from files and the command line: what would steer a terminal becomes "?". */
+#define TEXT_MOST 2048
+
+/* Ends what was cut at `room` bytes in "...", between two characters. */
+static void end_cut(char *text, size_t room)
+{
+    size_t n = room - 4;
+
+    while (n > 0 && ((unsigned char)text[n] & 0xc0) == 0x80)
+        n--;
+    memcpy(text + n, "...", 4);
+}
+
+const char *cli_short(char *out, size_t room, const char *text)
+{
+    if ((size_t)snprintf(out, room, "%s", text) >= room)
+        end_cut(out, room);
+    return out;
+}
+
+/* Names come from files and the command line. */
 static void say(const char *kind, const char *format, va_list args)
 {
-    char text[2048];
+    char text[TEXT_MOST];
 
-    vsnprintf(text, sizeof text, format, args);
-    for (char *c = text; *c != '\0'; c++)
-        if ((unsigned char)*c < 0x20 || *c == 0x7f)
-            *c = '?';
+    if (vsnprintf(text, sizeof text, format, args) >= TEXT_MOST)
+        end_cut(text, sizeof text);
+    vram_clean(text);
     fprintf(stderr, "vram: %s: %s\n", kind, text);
 }
 
@@ -78,46 +96,60 @@ void cli_show_warnings(cli *c)
 }
 
 #define GUESS_MOST 47 /* longer words are not guessed */
+#define CHANGES_MOST 2
 
 static size_t smaller(size_t a, size_t b)
 {
     return a < b ? a : b;
 }
 
-/* Edit distance (Levenshtein) with a row of the table at a time. */
+/* Letters to insert, drop, change or swap with the next (optimal string alignment), with the last three rows
+ * of the table. */
 static size_t distance(const char *a, const char *b)
 {
-    size_t row[GUESS_MOST + 1], n = strlen(b);
+    size_t rows[3][GUESS_MOST + 1], n = strlen(b);
+    size_t *before = rows[0], *last = rows[1], *row = rows[2], *oldest;
 
     for (size_t k = 0; k <= n; k++)
-        row[k] = k;
-    for (size_t i = 0; a[i] != '\0'; i++) {
-        size_t diagonal = row[0];
-        row[0] = i + 1;
-        for (size_t k = 0; k < n; k++) {
-            size_t change = diagonal + (a[i] != b[k]);
-            diagonal = row[k + 1];
-            row[k + 1] = smaller(change, smaller(row[k], row[k + 1]) + 1);
+        last[k] = k;
+    for (size_t i = 1; a[i - 1] != '\0'; i++) {
+        row[0] = i;
+        for (size_t k = 1; k <= n; k++) {
+            row[k] = smaller(last[k - 1] + (a[i - 1] != b[k - 1]), smaller(last[k], row[k - 1]) + 1);
+            if (i > 1 && k > 1 && a[i - 1] == b[k - 2] && a[i - 2] == b[k - 1])
+                row[k] = smaller(row[k], before[k - 2] + 1);
         }
+        oldest = before;
+        before = last;
+        last = row;
+        row = oldest;
     }
-    return row[n];
+    return last[n];
+}
+
+/* "--contextlength" and "comp" begin like a name or go on after one. */
+static bool begins_alike(const char *word, const char *name)
+{
+    size_t n = smaller(strlen(word), strlen(name));
+
+    return n - smaller(n, strspn(name, "-")) >= 3 && strncmp(word, name, n) == 0;
 }
 
 const char *cli_nearest(const char *word, const char *const *names, size_t n)
 {
     const char *best = NULL;
-    size_t length = strlen(word), least = length / 3 + 2;
+    size_t letters = strlen(word) - strspn(word, "-"), least = smaller(CHANGES_MOST, letters / 2) + 1;
 
-    if (length > GUESS_MOST)
+    if (strlen(word) > GUESS_MOST)
         return NULL;
     for (size_t i = 0; i < n; i++) {
-        if (strlen(names[i]) > GUESS_MOST)
+        size_t d = strlen(names[i]) <= GUESS_MOST ? distance(word, names[i]) : least;
+        if (d >= least)
             continue;
-        size_t d = distance(word, names[i]);
-        if (d < least && d < length) {
-            least = d;
-            best = names[i];
-        }
+        least = d;
+        best = names[i];
     }
+    for (size_t i = 0; i < n && best == NULL; i++)
+        best = begins_alike(word, names[i]) ? names[i] : NULL;
     return best;
 }

@@ -15,7 +15,9 @@ static const struct {
     const char *group;
 } own[] = {
     { { "gpu", "--gpu", VRAM_OPT_STRING, "CARD", NULL, "every card of the table",
-        "The card: an id or a part of its name (see vram gpus), or a bare size such as 24GiB.", "fit", 0, 0 },
+        "The card: the id of an NVIDIA card or a part of its name (see vram gpus), or a bare size such as "
+        "24GiB.",
+        "fit", 0, 0 },
       "the card" },
     { { "free", "--free", VRAM_OPT_BYTES, "BYTES", NULL, "all that CUDA gives",
         "Bytes free on the card before this program starts, as nvidia-smi shows them: 11.5GiB.", "fit", 0,
@@ -164,12 +166,10 @@ static void collect(names *g, const cli_table *t)
 static int unknown(const cli *c, const names *g, const char *typed)
 {
     char word[64];
-    size_t n = strcspn(typed, "=");
     const char *near;
 
-    n = n < sizeof word ? n : sizeof word - 1;
-    memcpy(word, typed, n);
-    word[n] = '\0';
+    cli_short(word, sizeof word, typed);
+    word[strcspn(word, "=")] = '\0';
     near = cli_nearest(word, g->known, g->n);
     cli_error("vram %s has no option %s", c->command->name, word);
     if (near != NULL)
@@ -224,8 +224,16 @@ static int check(const cli_row *row, const char *value)
         cli_error("%s '%s': must be one of %s", called.long_name, value, row->option->choices);
         return CLI_USAGE;
     }
-    if (row->option->type == VRAM_OPT_BYTES && (!vram_parse_bytes(value, &bytes) || bytes == 0)) {
+    if (row->option->type != VRAM_OPT_BYTES)
+        return CLI_YES;
+    if (!vram_parse_bytes(value, &bytes)) {
         cli_error("%s '%s': must be a size, like 11.5GiB or 12348030976", called.long_name, value);
+        return CLI_USAGE;
+    }
+    if (bytes == 0) {
+        cli_error("%s '%s': where nothing is free nothing fits, there is nothing to rehearse",
+                  called.long_name, value);
+        cli_hint("%s is what is free before this program starts", called.long_name);
         return CLI_USAGE;
     }
     return CLI_YES;

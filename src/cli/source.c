@@ -22,24 +22,25 @@ static bool starts(const char *s, const char *with)
 /* Nothing of that name lies on this disk: what was probably meant, and what works today. */
 static vram_status not_here(cli *c, const char *name)
 {
-    char text[400], hint[600];
+    char called[208], text[400], hint[600];
     const char *slash = strchr(name, '/');
 
+    cli_short(called, sizeof called, name);
     if (starts(name, "https://") || starts(name, "http://")) {
-        snprintf(text, sizeof text, "'%.200s': addresses are not read yet, only files and directories", name);
+        snprintf(text, sizeof text, "'%s': addresses are not read yet, only files and directories", called);
         return refuse(c, text, "download config.json and the *.safetensors files and name their directory");
     }
     if (starts(name, "ollama:") || starts(name, "hf:")) {
-        snprintf(text, sizeof text, "'%.200s': such stores are not read yet, only files and directories",
-                 name);
+        snprintf(text, sizeof text, "'%s': such stores are not read yet, only files and directories", called);
         return refuse(c, text, "a built-in example works at once: vram fit example:qwen2.5-7b");
     }
-    snprintf(text, sizeof text, "'%.200s': there is no such file or directory", name);
-    if (slash == NULL || slash == name || *name == '.' || strchr(slash + 1, '/') != NULL)
+    snprintf(text, sizeof text, "'%s': there is no such file or directory", called);
+    if (slash == NULL || slash == name || *name == '.' || strchr(slash + 1, '/') != NULL ||
+        strlen(name) > 100)
         return refuse(c, text, "a built-in example works at once: vram fit example:qwen2.5-7b");
     snprintf(hint, sizeof hint,
-             "names of the hub are not read yet: hf download %.100s --local-dir %.100s, then vram %s %.100s",
-             name, slash + 1, c->command->name, slash + 1);
+             "names of the hub are not read yet: hf download %s --local-dir %s, then vram %s %s", name,
+             slash + 1, c->command->name, slash + 1);
     return refuse(c, text, hint);
 }
 

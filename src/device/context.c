@@ -91,8 +91,8 @@ vr_range vr_context_of_size(uint64_t usable_bytes)
 vr_range vr_gpu_context(const vr_gpu *gpu)
 {
     uint64_t c = known_context(gpu);
-    if (!vr_gpu_is_nvidia(gpu)) /* a HIP process on an RX 7900 XTX: 0.4 GiB; XLA sets up to 1 GiB aside */
-        return (vr_range){ 400 * VR_MIB, 0, VR_GIB, VR_BASIS_ASSUMED };
+    if (!vr_gpu_is_nvidia(gpu))
+        return (vr_range){ 0 };
     if (c == 0)
         return vr_context_of_size(gpu->marketed_gb != 0 ? vr_mul_sat(gpu->marketed_gb, VR_GIB)
                                                         : vr_gpu_usable(gpu).bytes);
@@ -100,12 +100,9 @@ vr_range vr_gpu_context(const vr_gpu *gpu)
 }
 
 /* Kernels loaded lazily by one dense pass in 16 bits: 32 MiB measured on an RTX 3060, 24 to 40 with other
- * kernels. Where nothing is known, up to what loading all of them takes (eager less lazy of torch 2.1.1 on an
- * A100: 460 MiB). */
+ * kernels. */
 vr_range vr_kernels(const vr_gpu *gpu)
 {
-    if (gpu == NULL || vr_gpu_is_nvidia(gpu))
-        return (vr_range){ 32 * VR_MIB, 24 * VR_MIB, 40 * VR_MIB,
-                           gpu != NULL ? VR_BASIS_TABLE : VR_BASIS_ASSUMED };
-    return (vr_range){ 32 * VR_MIB, 0, 460 * VR_MIB, VR_BASIS_ASSUMED };
+    return (vr_range){ 32 * VR_MIB, 24 * VR_MIB, 40 * VR_MIB,
+                       gpu != NULL ? VR_BASIS_TABLE : VR_BASIS_ASSUMED };
 }

@@ -14,19 +14,17 @@
 #define LEAST_SIZE (256 * VR_MIB)
 #define MOST_SIZE (UINT64_C(64) << 40)
 
-static vr_range available_of(const vr_range *usable, bool nvidia, uint64_t free_bytes)
+static vr_range available_of(const vr_range *usable, uint64_t free_bytes)
 {
     if (free_bytes != 0)
         return (vr_range){ free_bytes, free_bytes, free_bytes, VR_BASIS_MEASURED };
-    if (!nvidia) /* nothing is known of what they hold back */
-        return *usable;
     return (vr_range){ vr_sub_floor(usable->bytes, IDLE_NOMINAL), vr_sub_floor(usable->low, IDLE_HIGH),
                        vr_sub_floor(usable->high, IDLE_LOW), usable->basis };
 }
 
-static void settle(vram_device *d, bool nvidia, uint64_t free_bytes)
+static void settle(vram_device *d, uint64_t free_bytes)
 {
-    d->available = available_of(&d->usable, nvidia, free_bytes);
+    d->available = available_of(&d->usable, free_bytes);
     d->free_given = free_bytes != 0;
     d->kernels = vr_kernels(d->gpu);
     d->facts = (vr_device_facts){ .cc_major = d->gpu != NULL ? d->gpu->cc_major : 0,
@@ -40,12 +38,12 @@ vram_status vr_device_of_gpu(vram_device *out, const vr_gpu *gpu, uint64_t count
 {
     *out = (vram_device){ .gpu = gpu, .id = gpu->id, .name = gpu->name, .count = count };
     out->usable = vr_gpu_usable(gpu);
-    if (out->usable.bytes == 0)
+    if (!vr_gpu_is_nvidia(gpu) || out->usable.bytes == 0)
         return VRAM_EUNSUPPORTED;
     if (free_bytes > out->usable.high)
         return VRAM_ESETTING;
     out->context = vr_gpu_context(gpu);
-    settle(out, vr_gpu_is_nvidia(gpu), free_bytes);
+    settle(out, free_bytes);
     return VRAM_OK;
 }
 
@@ -137,7 +135,7 @@ static vram_status device_of_size(vram_device *d, vr_str query, size_kind kind, 
     d->usable = (vr_range){ bytes, kind == ON_THE_BOX ? vr_mul_div(bytes, 965, 1000) : bytes, bytes,
                             VR_BASIS_ASSUMED };
     d->context = vr_context_of_size(bytes);
-    settle(d, true, free_bytes);
+    settle(d, free_bytes);
     return VRAM_OK;
 }
 
@@ -170,6 +168,23 @@ static vram_status not_found(vram_ctx *ctx, vr_arena *a, vr_str query, const vr_
     return VRAM_ESETTING;
 }
 
+/* Every engine of today rehearses PyTorch on CUDA: its context, its driver, its kernels. An answer for
+ * another maker's card would be CUDA's figures under a wrong name. */
+static vram_status not_modelled(vram_ctx *ctx, const vr_gpu *g)
+{
+    vr_fail(ctx, VRAM_EUNSUPPORTED, T("the memory of "), T(g->vendor), T(" GPUs is not modelled yet ("),
+            T(g->id), T("): only PyTorch on CUDA is, and that runs on NVIDIA cards"));
+    vr_hint(ctx, "\"vram gpus\" lists this card and its sizes, but no verdict can be given for it");
+    return VRAM_EUNSUPPORTED;
+}
+
+static vram_status no_total(vram_ctx *ctx, const vr_gpu *g)
+{
+    vr_fail(ctx, VRAM_ESETTING, T("no log tells how much memory "), T(g->id), T(" gives to programs"));
+    vr_hint(ctx, "give the size that programs see, e.g. --gpu 15.5GiB");
+    return VRAM_ESETTING;
+}
+
 static vram_status device_of_name(vram_device *d, vr_str query, uint64_t free_bytes)
 {
     vr_found f;
@@ -179,11 +194,8 @@ static vram_status device_of_name(vram_device *d, vr_str query, uint64_t free_by
     vram_device found;
     const vr_gpu *g = f.gpu[0];
     vram_status s = vr_device_of_gpu(&found, g, d->count, free_bytes);
-    if (s == VRAM_EUNSUPPORTED) {
-        vr_fail(d->ctx, VRAM_ESETTING, T("no log tells how much memory "), T(g->id), T(" gives to programs"));
-        vr_hint(d->ctx, "give the size that programs see, e.g. --gpu 15.5GiB");
-        return VRAM_ESETTING;
-    }
+    if (s == VRAM_EUNSUPPORTED)
+        return vr_gpu_is_nvidia(g) ? no_total(d->ctx, g) : not_modelled(d->ctx, g);
     if (s != VRAM_OK)
         return vr_fail(d->ctx, VRAM_ESETTING, T("the free memory, "), GROUPED(free_bytes),
                        T(" bytes, is more than "), T(g->id), T(" has, "), GROUPED(found.usable.high));
@@ -191,9 +203,6 @@ static vram_status device_of_name(vram_device *d, vr_str query, uint64_t free_by
     found.ctx = d->ctx;
     found.arena = d->arena;
     *d = found;
-    if (!vr_gpu_is_nvidia(g))
-        return vr_warn(d->ctx, NULL, T("no measurement tells what a process takes for itself on "),
-                       T(g->vendor), T(" GPUs: assumed 400 MiB, up to 1 GiB"));
     return VRAM_OK;
 }
 

@@ -42,10 +42,10 @@ const vr_gpu *vr_gpus(size_t *n);
 /* What CUDA (or the platform's like) reports as the total of one device: read, or by the rules of
  * data/README.md. bytes 0: nothing is known. */
 vr_range vr_gpu_usable(const vr_gpu *gpu);
-/* Memory of a process that has a context and nothing in it. */
+/* Memory of a process that has a CUDA context and nothing in it; bytes 0: not an NVIDIA card. */
 vr_range vr_gpu_context(const vr_gpu *gpu);
-/* The cards of the table whose id or name contains every word of `search`, in table order; NULL or no word:
- * all. The array lives in the arena. */
+/* The cards of the table whose id or name contains every word of `search`, in table order; NULL: all, a text
+ * without a letter or a digit: none. The array lives in the arena. */
 vram_status vr_gpu_search(const char *search, vr_arena *a, const vr_gpu *const **out, size_t *n);
 
 struct vram_device {
@@ -63,7 +63,8 @@ struct vram_device {
 };
 
 /* As vram_device_new, but in the caller's place and not registered; for trying many cards. Sets no error
- * text: VRAM_EUNSUPPORTED when nothing is known of the card's size, VRAM_ESETTING when free_bytes is over. */
+ * text: VRAM_EUNSUPPORTED when nothing is known of the card's size or it is not NVIDIA's, VRAM_ESETTING when
+ * free_bytes is over. */
 vram_status vr_device_of_gpu(vram_device *out, const vr_gpu *gpu, uint64_t count, uint64_t free_bytes);
 
 #endif

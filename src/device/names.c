@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Which card is meant: ids and names compared without case, blanks and punctuation, the strictest way that
- * matches anything winning, so that "RTX 4090" is not the laptop and "3060 12gb" needs no hyphen. */
+ * matches anything winning, so that "RTX 4090" is not the laptop and "3060 12gb" needs no hyphen. Only a
+ * model number earns that: "rtx" or "x 12gb" mean every card they could begin. */
 #include "device/gpus.h"
 
 #define ROOM 128
@@ -97,25 +98,84 @@ static bool equals(const squeezed *a, const squeezed *b)
     return a->n == b->n && memcmp(a->s, b->s, a->n) == 0;
 }
 
-#define WAYS 6
-
-static bool matches(const card *c, vr_str query, const squeezed *q, unsigned way)
+/* "24gb", "24g", "24gib", "24" of "24 gb", or "hbm3": tells of the memory and not which card */
+static bool is_memory(vr_str word, vr_str rest)
 {
-    switch (way) {
-    case 0:
+    static const char *const units[] = { "gb", "gib", "g" };
+    vr_str unit;
+    size_t digits = 0;
+    while (digits < word.n && word.s[digits] >= '0' && word.s[digits] <= '9')
+        digits++;
+    if (word.n >= 3 && same("hbm", word.s, 3))
+        return true;
+    unit = (vr_str){ word.s + digits, word.n - digits };
+    if (digits == word.n && !next_word(&rest, &unit))
+        return false;
+    for (size_t i = 0; i < sizeof units / sizeof *units && digits != 0; i++)
+        if (unit.n == strlen(units[i]) && same(units[i], unit.s, unit.n))
+            return true;
+    return false;
+}
+
+/* A word with a digit in it that is not about memory: "4090", "h100". */
+static bool has_model_number(vr_str query)
+{
+    vr_str word;
+    while (next_word(&query, &word)) {
+        bool digit = false;
+        for (size_t i = 0; i < word.n; i++)
+            digit = digit || (word.s[i] >= '0' && word.s[i] <= '9');
+        if (digit && !is_memory(word, query))
+            return true;
+    }
+    return false;
+}
+
+/* Where a name ends without the words that tell its generation: an "RTX 6000" is a Quadro of 2018, an Ada of
+ * 2022 or a Blackwell of 2025, and whoever leaves the generation out may mean any. */
+static size_t end_of_model(const squeezed *name)
+{
+    static const char *const words[] = { "ada",         "generation", "blackwell", "edition",
+                                         "workstation", "server",     "sff" };
+    size_t end = name->n, i = 0;
+    while (i < sizeof words / sizeof *words) {
+        size_t n = strlen(words[i]);
+        bool last = end > n && name->start[end - n] && same(name->s + (end - n), words[i], n);
+        end -= last ? n : 0;
+        i = last ? 0 : i + 1;
+    }
+    return end;
+}
+
+/* The ways to match, the strictest first. */
+enum { IS_ID, IS_NAME, ENDS_NAME, ENDS_MODEL, WHOLE_WORDS, STARTS_OF_WORDS, PARTS_OF_WORDS, WAYS };
+
+static bool matches(const card *c, vr_str query, const squeezed *q, unsigned how)
+{
+    switch (how) {
+    case IS_ID:
         return equals(&c->id, q);
-    case 1:
+    case IS_NAME:
         return equals(&c->name, q);
-    case 2: /* the end of the name, or of the id with or without its size */
+    case ENDS_NAME: /* or the id, with or without its size */
         return ends_with(&c->name, c->name.n, q) || ends_with(&c->id, c->id.n, q) ||
                ends_with(&c->id, c->id.last_word, q);
-    case 3:
+    case ENDS_MODEL:
+        return matches(c, query, q, ENDS_NAME) || ends_with(&c->name, end_of_model(&c->name), q);
+    case WHOLE_WORDS:
         return holds_all(c, query, AT_BOTH);
-    case 4:
+    case STARTS_OF_WORDS:
         return holds_all(c, query, AT_START);
     default:
         return holds_all(c, query, ANYWHERE);
     }
+}
+
+/* Without a model number the end of a name or a whole word is no reason to prefer a card. The end of a model
+ * only adds to what the end of a name has found. */
+static bool is_way(unsigned how, bool model_number)
+{
+    return how != ENDS_MODEL && (model_number || (how != ENDS_NAME && how != WHOLE_WORDS));
 }
 
 static void squeeze_card(card *c, const vr_gpu *gpu)
@@ -179,23 +239,33 @@ static void nearest(vr_found *out, const squeezed *q)
     }
 }
 
-void vr_gpu_find(vr_found *out, vr_str query)
+static void find_by(vr_found *out, vr_str query, const squeezed *q, unsigned how)
 {
     size_t n;
-    squeezed q;
     const vr_gpu *all = vr_gpus(&n);
+    out->n = out->total = 0;
+    for (size_t i = 0; i < n; i++) {
+        card c;
+        squeeze_card(&c, &all[i]);
+        if (!matches(&c, query, q, how))
+            continue;
+        if (out->n < VR_CANDIDATES)
+            out->gpu[out->n++] = &all[i];
+        out->total++;
+    }
+}
+
+void vr_gpu_find(vr_found *out, vr_str query)
+{
+    squeezed q;
     *out = (vr_found){ .match = VR_MATCH_NONE };
     squeeze(&q, query);
-    for (unsigned way = 0; way < WAYS && out->total == 0 && q.n != 0; way++) {
-        for (size_t i = 0; i < n; i++) {
-            card c;
-            squeeze_card(&c, &all[i]);
-            if (!matches(&c, query, &q, way))
-                continue;
-            if (out->n < VR_CANDIDATES)
-                out->gpu[out->n++] = &all[i];
-            out->total++;
-        }
+    bool model_number = has_model_number(query);
+    for (unsigned how = 0; how < WAYS && out->total == 0 && q.n != 0; how++) {
+        if (is_way(how, model_number))
+            find_by(out, query, &q, how);
+        if (how == ENDS_NAME && out->total != 0)
+            find_by(out, query, &q, ENDS_MODEL);
     }
     if (out->total != 0)
         out->match = out->total == 1 ? VR_MATCH_ONE : VR_MATCH_SEVERAL;
@@ -210,7 +280,9 @@ vram_status vr_gpu_search(const char *search, vr_arena *a, const vr_gpu *const *
     const vr_gpu **found = VR_ARRAY(a, const vr_gpu *, n_all);
     if (found == NULL)
         return VRAM_ENOMEM;
-    for (size_t i = 0; i < n_all; i++)
+    vr_str rest = vr_str_of(search), word;
+    bool asked = search == NULL || next_word(&rest, &word);
+    for (size_t i = 0; i < n_all && asked; i++)
         if (vr_gpu_has_words(&all[i], vr_str_of(search)))
             found[n_found++] = &all[i];
     *out = found;

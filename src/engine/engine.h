@@ -60,6 +60,9 @@ struct vram_workload {
     vr_alloc_conf alloc;
     const char *alloc_text; /* as given, or NULL */
     uint8_t set_by[VR_SETTING_COUNT];
+    /* The engine's own, made by resolve and shared by all copies: a fit plans a model thirty times. NULL: the
+     * plan makes it for itself. */
+    const struct vr_prepared *prepared;
 };
 
 /* A copy of a workload with everything the user left open filled from the model and the engine's defaults of
@@ -82,6 +85,9 @@ typedef struct vr_plan {
     vr_tape tape;
     bool counted[VR_CATEGORY_COUNT];        /* false: this category could not be computed */
     const char *why_not[VR_CATEGORY_COUNT]; /* a sentence then */
+    /* Checkpoint and class contradict each other (the sentence is also in why_not): the tape holds what is
+     * stored, which the engine may not load at all. No verdict can follow from it. Otherwise NULL. */
+    const char *refused;
     uint8_t basis[VR_CATEGORY_COUNT];       /* vr_basis of what the tape holds */
     const char *formula[VR_CATEGORY_COUNT]; /* in words, with the numbers put in */
     bool verified;                          /* this tape has been held against a real engine */
@@ -120,6 +126,8 @@ typedef struct vr_engine {
                         const vr_device_facts *device, vr_arena *a);
     /* Fills what the user left open and the engine decides by version (called by vr_workload_resolve). */
     vram_status (*defaults)(vram_workload *w, const vram_model *m);
+    /* Fills w->prepared; what it points to lives in `a`. */
+    vram_status (*prepare)(vram_workload *w, const vram_model *m, vr_arena *a);
 } vr_engine;
 
 extern const vr_engine vr_engine_transformers;

@@ -10,6 +10,7 @@
 
 #define BLOCK_4BIT 64      /* bitsandbytes functional.py, quantize_4bit: one fp32 scale for each 64 */
 #define CODE_4BIT (16 * 4) /* and its table of 16 values */
+#define FEW 16 /* events and labels of a plan without a pass, beside its tensors */
 #define WARMUP_SPARE UINT64_C(1288490188) /* int(1.2 * 1024**3) */
 
 typedef struct loader {
@@ -197,34 +198,24 @@ static vram_status load_mapped(const loader *l, const vr_params *params)
 
 /* ---- without ---- */
 
-static bool tensor_before(void *ud, const void *x, const void *y)
-{
-    const vr_tensor *const *a = x, *const *b = y;
-    (void)ud;
-    return vr_natural_before((*a)->name, (*b)->name);
-}
-
 /* An unknown class: layer by layer, which is how most are built. */
-static vram_status load_as_stored(const loader *l)
+static void load_as_stored(const loader *l, const vr_tensor *const *list)
 {
-    const vram_checkpoint *ck = l->p->m->checkpoint;
-    const vr_tensor **list = VR_ARRAY(l->p->arena, const vr_tensor *, ck->n_tensors);
-    if (list == NULL)
-        return VRAM_ENOMEM;
-    for (size_t i = 0; i < ck->n_tensors; i++)
-        list[i] = &ck->tensors[i];
-    VR_TRY(vr_sort(ck->ctx, list, ck->n_tensors, sizeof(*list), tensor_before, NULL));
-    for (size_t i = 0; i < ck->n_tensors; i++)
+    size_t n = l->p->m->checkpoint->n_tensors;
+    vr_tape_reserve(l->p->tape, l->p->tape->n + n + FEW, l->p->tape->n_labels + n + FEW);
+    for (size_t i = 0; i < n; i++)
         load_tensor(l, list[i]);
-    return VRAM_OK;
 }
 
-vram_status vr_load(vr_pass *p, const vr_params *params, uint64_t *bytes, uint64_t *elements)
+vram_status vr_load(vr_pass *p, const struct vr_prepared *from, uint64_t *bytes, uint64_t *elements)
 {
     loader l = { .p = p, .bytes = bytes, .elements = elements };
+    const vr_params *params = &from->params;
     *bytes = *elements = 0;
-    if (params == NULL)
-        return load_as_stored(&l);
+    if (from->as_stored) {
+        load_as_stored(&l, from->natural);
+        return VRAM_OK;
+    }
     if (p->w->device_map != VR_MAP_NONE || p->w->weight_quant != VR_QUANT_NONE)
         return load_mapped(&l, params);
     for (size_t i = 0; i < params->n_others; i++)

@@ -93,28 +93,16 @@ typedef struct builder {
     vr_params *out;
     const char *prefix;   /* of the class; "model." for a checkpoint of the bare decoder */
     size_t hidden_prefix; /* bytes of it that the checkpoint's names lack */
-    bool *known;          /* of the checkpoint's tensors: declared */
-    size_t n_missing;
-    vr_str first_missing;
     bool failed;
 } builder;
-
-static void look_up(builder *b, vr_param *p)
-{
-    vr_str stored = { p->name.s + b->hidden_prefix, p->name.n - b->hidden_prefix };
-    p->tensor = vr_checkpoint_find(b->ck, stored);
-    if (p->tensor != NULL)
-        b->known[p->tensor - b->ck->tensors] = true;
-    else if (b->n_missing++ == 0)
-        b->first_missing = p->name;
-}
 
 static void add(builder *b, vr_str name, uint8_t kind, uint64_t rows, uint64_t columns)
 {
     vr_param *p = &b->out->list[b->out->n++];
     *p = (vr_param){ .name = name, .rows = rows, .columns = columns, .kind = kind };
     if (kind == VR_PARAM_WEIGHT || kind == VR_PARAM_LINEAR)
-        look_up(b, p);
+        p->tensor = vr_checkpoint_find(
+            b->ck, (vr_str){ name.s + b->hidden_prefix, name.n - b->hidden_prefix });
 }
 
 static vr_str named(builder *b, const char *name)
@@ -183,11 +171,20 @@ static void add_rotary(builder *b)
     }
 }
 
+/* modeling_utils.py, tie_weights: of two tied names either one may be stored. */
+static void add_embedding(builder *b)
+{
+    const vram_model *m = b->m;
+    add_outside(b, "embed_tokens.weight", VR_PARAM_WEIGHT, m->vocab, m->hidden);
+    if (!b->failed && m->tied && b->out->list[0].tensor == NULL)
+        b->out->list[0].tensor = vr_checkpoint_find(b->ck, vr_str_of(m->head_name));
+}
+
 static void add_all(builder *b)
 {
     const vram_model *m = b->m;
     const vr_family *f = m->family;
-    add_outside(b, "embed_tokens.weight", VR_PARAM_WEIGHT, m->vocab, m->hidden);
+    add_embedding(b);
     if (f->embedding_scaled && (f->qk_norm || b->rules->gemma2_scales))
         add_outside(b, "embed_tokens.embed_scale", VR_PARAM_BUFFER, 1, 0);
     for (uint64_t i = 0; i < m->n_layers && !b->failed; i++)
@@ -202,80 +199,17 @@ static void add_all(builder *b)
     b->hidden_prefix = hidden;
 }
 
-/* ---- what is not declared, and what is not there ---- */
-
-/* Recomputed, or the second copy of a tied head: nobody misses these. */
-static bool silently_dropped(const builder *b, vr_str name)
-{
-    return vr_str_ends(name, "rotary_emb.inv_freq") || vr_str_is(name, b->m->head_name);
-}
-
-/* A class around the decoder declares what stands beside it. */
-static bool beside_decoder(const builder *b, vr_str name)
-{
-    return b->m->uncounted_part != NULL && !vr_str_starts(name, b->m->prefix);
-}
-
-static bool name_before(void *ud, const void *x, const void *y)
-{
-    const vr_tensor *const *a = x, *const *b = y;
-    (void)ud;
-    return vr_natural_before((*a)->name, (*b)->name);
-}
-
-static vram_status sort_out_others(builder *b)
-{
-    const vram_checkpoint *ck = b->ck;
-    size_t n_dropped = 0;
-    vr_str first = { NULL, 0 };
-    b->out->others = b->m->uncounted_part != NULL ? VR_ARRAY(b->a, const vr_tensor *, ck->n_tensors) : NULL;
-    if (b->m->uncounted_part != NULL && b->out->others == NULL)
-        return VRAM_ENOMEM;
-    for (size_t i = 0; i < ck->n_tensors; i++) {
-        vr_str name = ck->tensors[i].name;
-        if (b->known[i] || silently_dropped(b, name))
-            continue;
-        if (beside_decoder(b, name))
-            b->out->others[b->out->n_others++] = &ck->tensors[i];
-        else if (n_dropped++ == 0)
-            first = name;
-    }
-    if (n_dropped != 0)
-        VR_TRY(vr_warn(b->m->ctx, NULL, GROUPED(n_dropped), T(n_dropped == 1 ? " tensor" : " tensors"),
-                       T(" of the checkpoint are not part of "), T(b->m->family->class_name),
-                       T(" and are not loaded: "), S(first), T(n_dropped == 1 ? "" : " and others")));
-    return b->out->n_others == 0 ? VRAM_OK
-                                 : vr_sort(b->m->ctx, b->out->others, b->out->n_others,
-                                           sizeof(*b->out->others), name_before, NULL);
-}
-
-static vram_status report_missing(const builder *b)
-{
-    if (b->n_missing == 0 || b->ck->incomplete || b->ck->n_tensors == 0)
-        return VRAM_OK;
-    return vr_warn(b->m->ctx, NULL, GROUPED(b->n_missing), T(b->n_missing == 1 ? " tensor" : " tensors"),
-                   T(" of "), T(b->m->family->class_name),
-                   T(" are not in the checkpoint and are made anew: "), S(b->first_missing),
-                   T(b->n_missing == 1 ? "" : " and others"));
-}
-
-vram_status vr_params_of(vr_params *out, const vram_model *m, const vram_workload *w, const vr_rules *rules,
-                         vr_arena *a)
+vram_status vr_params_of(vr_params *out, const vram_model *m, const vr_rules *rules, vr_arena *a)
 {
     builder b = { .m = m, .ck = m->checkpoint, .rules = rules, .a = a, .out = out, .prefix = m->prefix };
-    (void)w;
     *out = (vr_params){ 0 };
     if (m->prefix[0] == '\0') {
         b.prefix = "model.";
         b.hidden_prefix = strlen(b.prefix);
     }
     out->list = VR_ARRAY(a, vr_param, (size_t)m->n_layers * N_ROWS + MOST_OUTSIDE);
-    b.known = VR_ARRAY(a, bool, b.ck->n_tensors);
-    if (out->list == NULL || b.known == NULL)
+    if (out->list == NULL)
         return VRAM_ENOMEM;
     add_all(&b);
-    if (b.failed)
-        return VRAM_ENOMEM;
-    VR_TRY(report_missing(&b));
-    return sort_out_others(&b);
+    return b.failed ? VRAM_ENOMEM : vr_params_review(out, m, a);
 }

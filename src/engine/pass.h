@@ -213,18 +213,37 @@ typedef struct vr_params {
     size_t n;
     const vr_tensor **others; /* of the checkpoint, beside the decoder and loaded with it (natural order) */
     size_t n_others;
+    size_t n_anew; /* vectors that the checkpoint lacks: made when the model is */
+    /* Why this class would not load this checkpoint, or would load something else than what is stored; or
+     * NULL. Nothing but what is stored is known then. */
+    const char *refused;
 } vr_params;
+
+/* What all plans of a model share, whatever the settings but the engine's version. */
+struct vr_prepared {
+    const vram_model *m;
+    const vr_rules *rules;
+    bool as_stored;            /* what is loaded is what the checkpoint has, not what a class declares */
+    vr_params params;          /* of a class that is known */
+    const vr_tensor **natural; /* as_stored: all tensors in natural order */
+};
 
 /* Rotary tables: bit 0 for full attention (or all), bit 1 for sliding layers. */
 unsigned vr_rotary_tables(const vram_model *m, const vr_rules *rules);
 uint64_t vr_param_elements(const vr_param *p);
-vram_status vr_params_of(vr_params *out, const vram_model *m, const vram_workload *w, const vr_rules *rules,
-                         vr_arena *a);
+vram_status vr_params_of(vr_params *out, const vram_model *m, const vr_rules *rules, vr_arena *a);
+
+/* ---- stored.c ---- */
+
+/* Holds the class against the checkpoint: fills others, n_anew and refused. */
+vram_status vr_params_review(vr_params *params, const vram_model *m, vr_arena *a);
+/* All tensors of the checkpoint in natural order. */
+vram_status vr_tensors_in_order(const vr_tensor ***out, const vram_model *m, vr_arena *a);
 
 /* ---- loading.c ---- */
 
-/* Writes the loading; the sums of what is loaded. params NULL: the checkpoint's tensors as they are. */
-vram_status vr_load(vr_pass *p, const vr_params *params, uint64_t *bytes, uint64_t *elements);
+/* Writes the loading; the sums of what is loaded. */
+vram_status vr_load(vr_pass *p, const struct vr_prepared *from, uint64_t *bytes, uint64_t *elements);
 /* Bytes of a quantised linear weight (bitsandbytes), all its tensors. */
 uint64_t vr_quantised_bytes(vr_weight_quant quant, uint64_t rows, uint64_t columns);
 

@@ -106,6 +106,8 @@ static const vr_torch_rules torch_rules[] = {
     { .major = 2, .minor = 15, .gqa = true, .blackwell_large = true, .by_call = true },
 };
 
+#define NEWEST_TORCH_MAJOR 2
+#define NEWEST_TORCH_MINOR 15
 #define DEFAULT_TORCH_MAJOR 2
 #define DEFAULT_TORCH_MINOR 10
 
@@ -139,6 +141,18 @@ bool vr_version_traced(const vram_workload *w)
             return true;
     }
     return false;
+}
+
+static bool is_newer(unsigned major, unsigned minor, unsigned newest_major, unsigned newest_minor)
+{
+    return at_least(major, minor, newest_major, newest_minor) &&
+           !(major == newest_major && minor == newest_minor);
+}
+
+static vram_status warn_newer(vram_ctx *ctx, const char *what, vr_str version, unsigned major, unsigned minor)
+{
+    return vr_warn(ctx, NULL, T(what), S(version), T(" is newer than what is known here; taken as "),
+                   U(major), T("."), U(minor));
 }
 
 /* "5.17", also "5.17.0" and "v5.17" */
@@ -175,7 +189,9 @@ static vram_status set_torch(vram_workload *w, vr_str text)
     w->torch_major = major;
     w->torch_minor = minor;
     w->torch_given = true;
-    return VRAM_OK;
+    return is_newer(major, minor, NEWEST_TORCH_MAJOR, NEWEST_TORCH_MINOR)
+               ? warn_newer(w->ctx, "PyTorch ", number, NEWEST_TORCH_MAJOR, NEWEST_TORCH_MINOR)
+               : VRAM_OK;
 }
 
 vram_status vr_transformers_version(vram_workload *w, vr_str text)
@@ -196,10 +212,7 @@ vram_status vr_transformers_version(vram_workload *w, vr_str text)
     w->torch_given = false;
     if (own.n != text.n)
         VR_TRY(set_torch(w, (vr_str){ text.s + own.n + 1, text.n - own.n - 1 }));
-    if (!at_least(major, minor, NEWEST_MAJOR, NEWEST_MINOR) ||
-        (major == NEWEST_MAJOR && minor == NEWEST_MINOR))
-        return VRAM_OK;
-    return vr_warn(w->ctx, NULL, T("transformers "), S(own),
-                   T(" is newer than what is known here; taken as "), U(NEWEST_MAJOR), T("."),
-                   U(NEWEST_MINOR));
+    return is_newer(major, minor, NEWEST_MAJOR, NEWEST_MINOR)
+               ? warn_newer(w->ctx, "transformers ", own, NEWEST_MAJOR, NEWEST_MINOR)
+               : VRAM_OK;
 }

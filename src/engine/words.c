@@ -14,16 +14,27 @@ static const char *quant_words(const vram_workload *w)
     return ", linear layers at 9/16 B (bitsandbytes), the rest at ";
 }
 
+static const char *as_they_are(const vr_pass *p)
+{
+    size_t n = p->m->checkpoint->n_tensors;
+    return vr_text(p->arena, GROUPED(n), T(n == 1 ? " tensor" : " tensors"),
+                   T(" at the bytes that the checkpoint has"),
+                   T(p->m->quantised ? "" : ", floating numbers in the load dtype"));
+}
+
 static const char *weights(const vr_pass *p, const vr_facts *f)
 {
     const vram_workload *w = p->w;
     bool quantised = w->weight_quant != VR_QUANT_NONE;
-    if (f->as_stored && p->m->quantised)
-        return vr_text(p->arena, GROUPED(p->m->checkpoint->n_tensors),
-                       T(" tensors at the bytes that the checkpoint has"));
-    return vr_text(p->arena, GROUPED(f->n_parameters), T(" parameters"),
-                   T(quantised ? quant_words(w) : " x "), T(dtype_words(w->dtype)),
-                   T(!f->as_stored && p->m->tied ? ", the head shares the embeddings" : ""));
+    if (f->as_stored && f->weight_bytes != vr_mul_sat(f->n_parameters, p->width))
+        return as_they_are(p);
+    const char *text = vr_text(p->arena, GROUPED(f->n_parameters), T(" parameters"),
+                               T(quantised ? quant_words(w) : " x "), T(dtype_words(w->dtype)),
+                               T(!f->as_stored && p->m->tied ? ", the head shares the embeddings" : ""));
+    if (text != NULL && f->n_anew != 0)
+        text = vr_text(p->arena, T(text), T("; "), GROUPED(f->n_anew),
+                       T(f->n_anew == 1 ? " tensor is" : " tensors are"), T(" not stored and made anew"));
+    return text;
 }
 
 /* "28 layers x 2 (K,V) x 4 heads x 128 x 2 B x 4,096 tokens x 2 sequences" */
@@ -39,14 +50,16 @@ static const char *kv(const vr_pass *p)
         }
     }
     const char *text =
-        vr_text(p->arena, GROUPED(m->n_layers), T(" layers x 2 (K,V) x "), GROUPED(m->kv_heads),
+        vr_text(p->arena, GROUPED(m->n_layers),
+                T(m->n_layers == 1 ? " layer x 2 (K,V) x " : " layers x 2 (K,V) x "), GROUPED(m->kv_heads),
                 T(m->kv_heads == 1 ? " head x " : " heads x "), GROUPED(m->head_dim), T(" x "), U(p->width),
-                T(" B x "), GROUPED(tokens), T(" tokens"));
+                T(" B x "), GROUPED(tokens), T(tokens == 1 ? " token" : " tokens"));
     if (text != NULL && w->sequences > 1)
         text = vr_text(p->arena, T(text), T(" x "), GROUPED(w->sequences), T(" sequences"));
     if (text != NULL && n_sliding != 0 && tokens > window)
         text = vr_text(p->arena, T(text), T("; "), GROUPED(n_sliding),
-                       T(" sliding layers keep the prompt until the next token and "), GROUPED(window),
+                       T(n_sliding == 1 ? " sliding layer keeps" : " sliding layers keep"),
+                       T(" the prompt until the next token and "), GROUPED(window),
                        T(" tokens from then on"));
     return text;
 }

@@ -341,6 +341,8 @@ vram_status vr_workload_resolve(vram_workload **out, const vram_workload *w, con
     VR_TRY(fill_sequences(r));
     VR_TRY(r->engine->defaults(r, m));
     VR_TRY(check_length(r, m));
+    if (r->prepared == NULL && r->engine->prepare != NULL) /* a lever's workload comes with it */
+        VR_TRY(r->engine->prepare(r, m, a));
     *out = r;
     return VRAM_OK;
 }

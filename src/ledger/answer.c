@@ -1,94 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * From model, workload and device to an answer: the engine's plan is rehearsed without a limit, on the
- * device, and with all uncertain inputs at both ends of their range. A rehearsal is left out only where its
- * outcome is certain: below its limit the allocator never learns that there is one; and weights that exceed
- * the card cannot live on it. */
+ * From model, workload and device to an answer: the engine's plan is rehearsed on the device with the inputs
+ * as they are likely, with all uncertain ones low in the most that may be available, and with all high in the
+ * least. The verdict is what these three figures say:
+ *     fits            required_high <= available.low
+ *     does not fit    required_low > available.high
+ *     tight           otherwise */
 #include "ledger/answer.h"
-
-vr_device_facts vr_facts_of(const vram_device *d)
-{
-    if (d == NULL)
-        return (vr_device_facts){ .usable = UINT64_MAX, .available = UINT64_MAX };
-    return d->facts;
-}
-
-static uint64_t at_end(const vr_range *r, vr_inputs inputs)
-{
-    return inputs == VR_LOW ? r->low : inputs == VR_HIGH ? r->high : r->bytes;
-}
-
-static unsigned permille(const vr_plan *p, vr_inputs inputs)
-{
-    unsigned band = p->uncertain_permille > 1000 ? 1000 : (unsigned)p->uncertain_permille;
-    return inputs == VR_LOW ? 1000 - band : inputs == VR_HIGH ? 1000 + band : 1000;
-}
-
-/* With a memory fraction the allocator knows of a limit of its own and gives memory back early. */
-static bool knows_a_limit(const vr_scene *s)
-{
-    return s->workload->alloc.memory_fraction_permille != 0;
-}
-
-#define ENDLESS (UINT64_C(1) << 60) /* total of a device without limit, where a memory fraction needs one */
-
-vram_status vr_play(vr_rehearsal *out, const vr_scene *s, vr_inputs inputs, uint64_t limit)
-{
-    vr_stage stage = { .alloc = &s->workload->alloc,
-                       .available = limit,
-                       .activation_permille = permille(s->plan, inputs) };
-    if (s->device != NULL) {
-        stage.context = at_end(&s->device->context, inputs);
-        stage.kernels = at_end(&s->device->kernels, inputs);
-        stage.usable = limit != UINT64_MAX ? s->device->usable.bytes : knows_a_limit(s) ? ENDLESS : 0;
-    }
-    return vr_rehearse(out, &s->plan->tape, &stage, s->scratch);
-}
-
-vr_live vr_live_with(const vr_live *live, uint64_t context, uint64_t kernels)
-{
-    vr_live with = *live;
-    with.items[VR_ITEM_CONTEXT] = live->items[VR_ITEM_CONTEXT] == 0 ? 0 : context;
-    with.items[VR_ITEM_KERNELS] = live->items[VR_ITEM_KERNELS] == 0 ? 0 : kernels;
-    with.driver = live->driver - live->items[VR_ITEM_CONTEXT] - live->items[VR_ITEM_KERNELS];
-    with.driver =
-        vr_add_sat(with.driver, vr_add_sat(with.items[VR_ITEM_CONTEXT], with.items[VR_ITEM_KERNELS]));
-    return with;
-}
-
-vram_status vr_peak(vr_live *out, const vr_scene *s, vr_inputs inputs, const vr_rehearsal *needs)
-{
-    vr_rehearsal own;
-    if (s->plan->uncertain_permille == 0 || inputs == VR_NOMINAL) {
-        *out = needs->peak;
-        if (s->device != NULL)
-            *out =
-                vr_live_with(out, at_end(&s->device->context, inputs), at_end(&s->device->kernels, inputs));
-        return VRAM_OK;
-    }
-    VR_TRY(vr_play(&own, s, inputs, UINT64_MAX));
-    *out = own.peak;
-    return VRAM_OK;
-}
-
-uint64_t vr_least_of(const vr_live *live)
-{
-    return live->driver - live->items[VR_ITEM_ROUNDING] - live->items[VR_ITEM_IDLE];
-}
-
-vram_status vr_lives(bool *out, const vr_scene *s, vr_inputs inputs, const vr_live *peak, uint64_t limit)
-{
-    vr_rehearsal run;
-    uint64_t least = vr_least_of(peak);
-    *out = peak->driver <= limit;
-    if ((*out && !knows_a_limit(s)) || least > limit) {
-        *out = *out && least <= limit;
-        return VRAM_OK;
-    }
-    VR_TRY(vr_play(&run, s, inputs, limit));
-    *out = !run.failed;
-    return VRAM_OK;
-}
 
 static bool whole(const vram_model *m)
 {
@@ -97,6 +15,8 @@ static bool whole(const vram_model *m)
 
 bool vr_all_counted(const vr_plan *p, const vram_model *m)
 {
+    if (p->refused != NULL)
+        return false;
     for (int c = 0; c < VR_CATEGORY_COUNT; c++) {
         if (!p->counted[c])
             return false;
@@ -104,7 +24,77 @@ bool vr_all_counted(const vr_plan *p, const vram_model *m)
     return whole(m);
 }
 
+uint64_t vr_counted_sum(const vr_live *live, const vr_plan *p)
+{
+    uint64_t sum = 0;
+    for (int i = 0; i < VR_ITEM_COUNT; i++) {
+        if (p->counted[vr_item_category((vr_item)i)])
+            sum += live->items[i];
+    }
+    return sum;
+}
+
+/* set_per_process_memory_fraction: of the total, for what the allocator takes. */
+static uint64_t capped(uint64_t available, const vr_alloc_conf *c, uint64_t total, uint64_t context,
+                       uint64_t kernels)
+{
+    uint64_t allowed = vr_mul_div(total, c->memory_fraction_permille, 1000);
+    uint64_t most = vr_add_sat(allowed, vr_add_sat(context, kernels));
+    return most < available ? most : available;
+}
+
+void vr_cap(vram_device *d, const vr_alloc_conf *c)
+{
+    vr_range *r = &d->available;
+    if (c->memory_fraction_permille == 0 || d->usable.bytes == UINT64_MAX)
+        return;
+    r->low = capped(r->low, c, d->usable.bytes, d->context.low, d->kernels.low);
+    r->bytes = capped(r->bytes, c, d->usable.bytes, d->context.bytes, d->kernels.bytes);
+    r->high = capped(r->high, c, d->usable.bytes, d->context.high, d->kernels.high);
+}
+
 /* ---- the verdict ---- */
+
+static vram_status fits_at_worst(bool *out, vr_scene *s, uint64_t required)
+{
+    *out = s->device == NULL || required <= s->device->available.low;
+    if (!*out || s->device == NULL)
+        return VRAM_OK;
+    return vr_lives(out, s, VR_HIGH, s->device->available.low);
+}
+
+vram_status vr_fits(bool *fits, uint64_t *required, vr_scene *s)
+{
+    const vr_plan *p = &s->here->plan;
+    uint64_t low = s->device->available.low;
+    vr_rehearsal run;
+    VR_TRY(vr_lives(fits, s, VR_NOMINAL, low));
+    if (!*fits)
+        return VRAM_OK;
+    VR_TRY(vr_need(&run, NULL, s, VR_NOMINAL, low));
+    *required = vr_counted_sum(&run.peak, p);
+    VR_TRY(fits_at_worst(fits, s, *required));
+    *fits = *fits && vr_all_counted(p, s->model);
+    return VRAM_OK;
+}
+
+vram_status vr_judge(vram_verdict *verdict, uint64_t *required, vr_scene *s)
+{
+    vr_rehearsal needs;
+    bool fits, lives_at_best = true;
+    VR_TRY(vr_need_nominal(&needs, NULL, s));
+    *required = vr_counted_sum(&needs.peak, &s->here->plan);
+    VR_TRY(fits_at_worst(&fits, s, *required));
+    if (*required > s->device->available.high)
+        VR_TRY(vr_lives(&lives_at_best, s, VR_LOW, s->device->available.high));
+    if (!lives_at_best && s->here->plan.refused == NULL)
+        *verdict = VRAM_DOES_NOT_FIT;
+    else if (!vr_all_counted(&s->here->plan, s->model))
+        *verdict = VRAM_UNKNOWN;
+    else
+        *verdict = fits ? VRAM_FITS : VRAM_TIGHT;
+    return VRAM_OK;
+}
 
 static const char *first_not_counted(const vr_plan *p, vr_arena *a)
 {
@@ -124,75 +114,53 @@ static const char *why_tight(const vr_ledger *l, const vram_device *d, vr_arena 
                    T(" is available"));
 }
 
-static vram_status unknown(vr_answer *out, const char *reason)
+static vram_status with_reason(vr_answer *out, vram_verdict verdict, const char *reason)
 {
-    if (reason == NULL)
-        return VRAM_ENOMEM;
-    out->verdict = VRAM_UNKNOWN;
+    out->verdict = verdict;
     out->reason = reason;
-    return VRAM_OK;
+    return reason == NULL ? VRAM_ENOMEM : VRAM_OK;
 }
 
-static vram_status judge(vr_answer *out, const vram_model *m, const vr_scene *s, const vr_live *low,
-                         const vr_live *high, vr_arena *a)
+static vram_status judge(vr_answer *out, const vr_scene *s, vr_arena *a)
 {
     const vram_device *d = s->device;
-    bool low_lives = true, high_lives = true;
-    if (d != NULL && out->run.failed)
-        VR_TRY(vr_lives(&low_lives, s, VR_LOW, low, d->available.high));
-    if (!low_lives) { /* whatever is not counted only adds to it */
+    const vr_ledger *l = &out->ledger;
+    if (out->plan.refused != NULL)
+        return with_reason(out, VRAM_UNKNOWN, out->plan.refused);
+    if (d != NULL && l->required_low > d->available.high) { /* whatever is not counted only adds to it */
         out->verdict = VRAM_DOES_NOT_FIT;
         return VRAM_OK;
     }
-    if (!vr_all_counted(&out->plan, m))
-        return unknown(out,
-                       whole(m) ? first_not_counted(&out->plan, a) : "files of the checkpoint are missing");
-    if (d != NULL)
-        VR_TRY(vr_lives(&high_lives, s, VR_HIGH, high, d->available.low));
-    out->verdict = high_lives && !out->run.failed ? VRAM_FITS : VRAM_TIGHT;
-    if (out->verdict == VRAM_FITS)
+    if (!whole(s->model))
+        return with_reason(out, VRAM_UNKNOWN, "files of the checkpoint are missing");
+    if (!vr_all_counted(&out->plan, s->model))
+        return with_reason(out, VRAM_UNKNOWN, first_not_counted(&out->plan, a));
+    out->verdict = VRAM_FITS;
+    if (d == NULL || l->required_high <= d->available.low)
         return VRAM_OK;
-    out->reason = why_tight(&out->ledger, d, a);
-    return out->reason == NULL ? VRAM_ENOMEM : VRAM_OK;
+    return with_reason(out, VRAM_TIGHT, why_tight(l, d, a));
 }
 
 /* ---- the answer ---- */
 
-static vram_status rehearse_without_limit(vr_rehearsal *needs, const vr_scene *s)
-{
-    VR_TRY(vr_play(needs, s, VR_NOMINAL, UINT64_MAX));
-    if (needs->failed)
-        return vr_fail(s->workload->ctx, VRAM_EINTERNAL, T("a rehearsal without a limit ran out of memory"));
-    return VRAM_OK;
-}
-
-static vram_status rehearse_on_device(vr_rehearsal *run, const vr_rehearsal *needs, const vr_scene *s)
-{
-    if (s->device == NULL || (needs->peak.driver <= s->device->available.bytes && !knows_a_limit(s))) {
-        *run = *needs;
-        return VRAM_OK;
-    }
-    return vr_play(run, s, VR_NOMINAL, s->device->available.bytes);
-}
-
 vram_status vr_answer_new(vr_answer *out, const vram_model *m, const vram_workload *resolved,
-                          const vram_device *d, vr_arena *a, vr_arena *scratch)
+                          const vram_device *d, vr_arena *a, vr_hall *hall)
 {
     vr_device_facts facts = vr_facts_of(d);
-    vr_scene s = { &out->plan, resolved, d, scratch };
-    vr_live low, high;
+    vr_scene s = { .model = m, .workload = resolved, .device = d, .plans = a, .hall = hall };
+    vr_rehearsal low, high;
     *out = (vr_answer){ .verdict = VRAM_UNKNOWN };
-    VR_TRY(resolved->engine->plan(&out->plan, m, resolved, &facts, a));
-    VR_TRY(rehearse_without_limit(&out->needs, &s));
-    VR_TRY(rehearse_on_device(&out->run, &out->needs, &s));
-    if (!out->run.failed)
-        out->needs = out->run;
-    VR_TRY(vr_peak(&low, &s, VR_LOW, &out->needs));
-    VR_TRY(vr_peak(&high, &s, VR_HIGH, &out->needs));
-    VR_TRY(vr_ledger_new(&out->ledger, &s, &out->needs.peak, &low, &high, a));
+    VR_TRY(vr_planned(&s.here, &s, &facts));
+    VR_TRY(vr_need_nominal(&out->needs, &out->run, &s));
+    VR_TRY(vr_need(&low, NULL, &s, VR_LOW, d != NULL ? d->available.high : UINT64_MAX));
+    VR_TRY(vr_need(&high, NULL, &s, VR_HIGH, d != NULL ? d->available.low : UINT64_MAX));
+    out->plan = s.here->plan;
+    out->large = s.large;
+    const vr_plan *of_needs = out->run.failed ? &s.large->plan : &out->plan;
+    VR_TRY(vr_ledger_new(&out->ledger, &s, &of_needs->tape, &out->needs.peak, &low.peak, &high.peak, a));
     if (d != NULL)
         out->headroom = vr_diff(d->available.bytes, out->ledger.required);
-    return judge(out, m, &s, &low, &high, a);
+    return judge(out, &s, a);
 }
 
 static uint8_t basis_of(const vr_plan *p)
@@ -204,38 +172,30 @@ void vr_rooms_open(vr_rooms *r, vram_ctx *ctx)
 {
     vr_arena_init(&r->kept, ctx);
     vr_arena_init(&r->trial, ctx);
-    vr_arena_init(&r->scratch, ctx);
+    vr_hall_open(&r->hall, ctx);
 }
 
 void vr_rooms_close(vr_rooms *r)
 {
     vr_arena_free(&r->kept);
     vr_arena_free(&r->trial);
-    vr_arena_free(&r->scratch);
+    vr_hall_close(&r->hall);
 }
 
 vram_status vr_try(vr_trial *out, const vram_model *m, const vram_workload *w, const vram_device *d,
                    vr_rooms *rooms)
 {
     vr_device_facts facts = vr_facts_of(d);
-    vr_plan plan = { .weight_bytes = 0 };
-    vr_scene s = { &plan, w, d, &rooms->scratch };
-    vr_rehearsal needs, run;
-    vr_live high;
+    vr_scene s = {
+        .model = m, .workload = w, .device = d, .plans = &rooms->trial, .hall = &rooms->hall
+    };
+    vr_rehearsal needs;
     vr_arena_reset(&rooms->trial);
-    VR_TRY(w->engine->plan(&plan, m, w, &facts, &rooms->trial));
-    VR_TRY(rehearse_without_limit(&needs, &s));
-    out->fits = vr_least_of(&needs.peak) <= d->available.low; /* otherwise it does not with higher inputs */
-    if (out->fits) {
-        VR_TRY(vr_peak(&high, &s, VR_HIGH, &needs));
-        VR_TRY(vr_lives(&out->fits, &s, VR_HIGH, &high, d->available.low));
-    }
-    out->required = needs.peak.driver;
-    out->basis = basis_of(&plan);
-    if (needs.peak.driver > d->available.bytes && out->fits) { /* lives by giving idle memory back */
-        VR_TRY(vr_play(&run, &s, VR_NOMINAL, d->available.bytes));
-        out->required = run.failed ? out->required : run.peak.driver;
-    }
-    out->fits = out->fits && vr_all_counted(&plan, m);
+    VR_TRY(vr_planned(&s.here, &s, &facts));
+    VR_TRY(vr_need_nominal(&needs, NULL, &s));
+    out->required = vr_counted_sum(&needs.peak, &s.here->plan);
+    out->basis = basis_of(&s.here->plan);
+    VR_TRY(fits_at_worst(&out->fits, &s, out->required));
+    out->fits = out->fits && vr_all_counted(&s.here->plan, m);
     return VRAM_OK;
 }

@@ -9,33 +9,60 @@
  * range. */
 typedef enum vr_inputs { VR_LOW, VR_NOMINAL, VR_HIGH } vr_inputs;
 
-/* A plan with what it is played on. */
+#define VR_MOST_PLAYED 12
+
+/* A plan and rehearsals of it, which answer for every device on which all would happen the same. */
+typedef struct vr_rehearsed {
+    vr_plan plan;
+    struct vr_played {
+        vr_rehearsal run;
+        uint64_t limit, usable, context, kernels;
+        unsigned permille; /* of the activations */
+        bool tight;        /* what it needs to live, whatever the device */
+    } list[VR_MOST_PLAYED];
+    size_t n, next; /* next: to be overwritten once all are in use */
+} vr_rehearsed;
+
+/* What is asked of which device. */
 typedef struct vr_scene {
-    const vr_plan *plan;
+    const vram_model *model;
     const vram_workload *workload;
-    const vram_device *device;
-    vr_arena *scratch;
+    const vram_device *device; /* NULL: none */
+    vr_rehearsed *here;        /* the plan on this device */
+    vr_rehearsed *large;       /* on a card with room for all; NULL: not made yet */
+    vr_arena *plans;
+    vr_hall *hall;
 } vr_scene;
 
 vr_device_facts vr_facts_of(const vram_device *d); /* NULL: a card of unknown kind without limits */
-/* limit UINT64_MAX: without one. */
-vram_status vr_play(vr_rehearsal *out, const vr_scene *s, vr_inputs inputs, uint64_t limit);
-/* Peak without limit with inputs at one end: from `needs` (the nominal one) by arithmetic where that is
- * exact. */
-vram_status vr_peak(vr_live *out, const vr_scene *s, vr_inputs inputs, const vr_rehearsal *needs);
-/* What was asked for and is live at a peak: no allocator makes do with less. */
-uint64_t vr_least_of(const vr_live *live);
-/* Does it live in `limit` bytes? peak: that of vr_peak for these inputs. */
-vram_status vr_lives(bool *out, const vr_scene *s, vr_inputs inputs, const vr_live *peak, uint64_t limit);
-/* A peak as it is with other figures for what lies outside the allocator. */
-vr_live vr_live_with(const vr_live *live, uint64_t context, uint64_t kernels);
+/* A plan knows the card's size: the loader's warm-up block depends on it. */
+bool vr_plan_knows_size(const vram_workload *w);
+/* Plans for `facts`, in the arena. */
+vram_status vr_planned(vr_rehearsed **out, const vr_scene *s, const vr_device_facts *facts);
 
+/* What a run takes on a device with `limit` bytes (UINT64_MAX: without one); if it dies there, what it would
+ * need to live, which is more than the limit. run: what happens on the device, or NULL. */
+vram_status vr_need(vr_rehearsal *needs, vr_rehearsal *run, vr_scene *s, vr_inputs inputs, uint64_t limit);
+/* The same with nominal inputs in what is available: in the least of it, if it lives there. */
+vram_status vr_need_nominal(vr_rehearsal *needs, vr_rehearsal *run, vr_scene *s);
+vram_status vr_lives(bool *out, vr_scene *s, vr_inputs inputs, uint64_t limit);
+/* Without a limit, on an endless card: also of a plan that knows the card's size. */
+vram_status vr_need_endless(vr_rehearsal *needs, vr_scene *s, vr_inputs inputs);
+
+/* Of what is counted. */
+uint64_t vr_counted_sum(const vr_live *live, const vr_plan *p);
 /* Nothing is missing that could matter: neither a category nor a file of the checkpoint. */
 bool vr_all_counted(const vr_plan *p, const vram_model *m);
+/* required: with nominal inputs. *fits: it would be judged VRAM_FITS. */
+vram_status vr_fits(bool *fits, uint64_t *required, vr_scene *s);
+/* The verdict alone, without words. */
+vram_status vr_judge(vram_verdict *verdict, uint64_t *required, vr_scene *s);
+/* A memory fraction limits what a process may take of a card. */
+void vr_cap(vram_device *d, const vr_alloc_conf *c);
 
-/* low and high are peaks of their own; bounds never cross the nominal figure. */
-vram_status vr_ledger_new(vr_ledger *out, const vr_scene *s, const vr_live *nominal, const vr_live *low,
-                          const vr_live *high, vr_arena *texts);
+/* low and high are peaks of their own; bounds never cross the nominal figure. tape: of the nominal one. */
+vram_status vr_ledger_new(vr_ledger *out, const vr_scene *s, const vr_tape *tape, const vr_live *nominal,
+                          const vr_live *low, const vr_live *high, vr_arena *texts);
 
 /* What a workload needs and whether it fits with the inputs high: for levers. */
 typedef struct vr_trial {
@@ -47,7 +74,7 @@ typedef struct vr_trial {
 typedef struct vr_rooms {
     vr_arena kept;    /* plans that are looked at again */
     vr_arena trial;   /* one plan; emptied by each use */
-    vr_arena scratch; /* of a rehearsal */
+    vr_hall hall;
 } vr_rooms;
 void vr_rooms_open(vr_rooms *r, vram_ctx *ctx);
 void vr_rooms_close(vr_rooms *r);
@@ -58,6 +85,8 @@ vram_status vr_try(vr_trial *out, const vram_model *m, const vram_workload *w, c
 /* Message, shortage and number of cards of a fit that has its answer and a device. */
 vram_status vr_fit_failure(vram_fit *f);
 void vr_fit_count(vram_fit *f);
+/* asked: the workload as the user gave it. */
+vram_status vr_levers(vram_fit *f, const vram_workload *asked);
 
 #define VR_DECK_KINDS 16
 
@@ -68,22 +97,16 @@ typedef struct vr_deck {
     vr_rooms *rooms;
     vram_device *devices; /* smallest first; not registered */
     size_t n;
-    struct vr_class {
-        bool known, low_known, high_known;
-        vr_plan plan;
-        vr_rehearsal needs;
-        vr_live low, high;
-    } classes[VR_DECK_KINDS]; /* by kind of card: a plan does not depend on anything else but a card's limits
-                               */
+    vr_rehearsed *kinds[VR_DECK_KINDS]; /* plans of a large card by kind of card: a plan does not depend on
+                                           anything else but a card's size */
 } vr_deck;
 
 vram_status vr_deck_new(vr_deck *out, const vram_model *m, const vram_workload *w, vr_arena *a,
                         vr_rooms *rooms);
-/* What is known already of cards like d; nothing happens where a plan depends on the card's size. */
-void vr_deck_know(vr_deck *deck, const vram_device *d, const vr_plan *plan, const vr_rehearsal *needs);
-/* False: certain not to be judged VRAM_FITS; told with little work. */
-vram_status vr_deck_promising(vr_deck *deck, size_t i, bool *promising);
-/* required of a card that does not hold it is that of an endless one of its kind. */
+/* What is known already of cards like d. */
+void vr_deck_know(vr_deck *deck, const vram_device *d, vr_rehearsed *large);
+/* Would it be judged VRAM_FITS? */
+vram_status vr_deck_fits(vr_deck *deck, size_t i, bool *fits, uint64_t *required);
 vram_status vr_deck_judge(vr_deck *deck, size_t i, vram_verdict *verdict, uint64_t *required);
 
 #endif

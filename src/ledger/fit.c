@@ -31,8 +31,9 @@ static vram_status make(vram_fit **out, const vram_model *m)
 static vram_status take_answer(vram_fit *f, vr_rooms *rooms)
 {
     vr_answer answer;
-    VR_TRY(vr_answer_new(&answer, f->model, f->workload, f->device, &f->arena, &rooms->scratch));
+    VR_TRY(vr_answer_new(&answer, f->model, f->workload, f->device, &f->arena, &rooms->hall));
     f->plan = answer.plan;
+    f->large = answer.large;
     f->run = answer.run;
     f->needs = answer.needs;
     f->ledger = answer.ledger;
@@ -42,12 +43,24 @@ static vram_status take_answer(vram_fit *f, vr_rooms *rooms)
     return VRAM_OK;
 }
 
-static vram_status fit_on_card(vram_fit *f, vr_rooms *rooms)
+/* Several cards, and one alone is not enough: how a model is split over them is not computed. */
+static vram_status judge_several(vram_fit *f, uint64_t n_cards)
+{
+    if (n_cards < 2 || f->verdict != VRAM_DOES_NOT_FIT)
+        return VRAM_OK;
+    f->verdict = VRAM_UNKNOWN;
+    f->verdict_reason = vr_text(&f->arena, T("it does not fit on one card, and splitting it over "),
+                                U(n_cards), T(" is not computed yet"));
+    return f->verdict_reason == NULL ? VRAM_ENOMEM : VRAM_OK;
+}
+
+static vram_status fit_on_card(vram_fit *f, const vram_workload *asked, uint64_t n_cards, vr_rooms *rooms)
 {
     VR_TRY(take_answer(f, rooms));
     VR_TRY(vr_fit_failure(f));
     vr_fit_count(f);
-    return vr_levers(f);
+    VR_TRY(vr_levers(f, asked));
+    return judge_several(f, n_cards);
 }
 
 /* ---- without a card: all of the table ---- */
@@ -112,25 +125,36 @@ static vram_status fit_on_any(vram_fit *f, vr_rooms *rooms)
 
 /* ---- the whole ---- */
 
-/* The card with the most room: the model goes there whole. */
-static const vram_device *roomiest(const vram_device *const *devices, size_t n)
+/* The card with the most room: the model goes there whole. Of it, what a memory fraction leaves. */
+static vram_status take_roomiest(vram_fit *f, const vram_device *const *devices, size_t n)
 {
     const vram_device *best = n > 0 ? devices[0] : NULL;
     for (size_t i = 1; i < n; i++) {
         if (devices[i]->available.bytes > best->available.bytes)
             best = devices[i];
     }
-    return best;
+    f->device = best;
+    if (best == NULL || f->workload->alloc.memory_fraction_permille == 0)
+        return VRAM_OK;
+    vram_device *capped = VR_NEW(&f->arena, vram_device);
+    if (capped == NULL)
+        return VRAM_ENOMEM;
+    *capped = *best;
+    vr_cap(capped, &f->workload->alloc);
+    capped->free_given = true; /* what it has is not its total */
+    f->device = capped;
+    f->kept_free = best->available.bytes - capped->available.bytes;
+    return VRAM_OK;
 }
 
-static vram_status warn_of_several(vram_ctx *ctx, const vram_device *const *devices, size_t n)
+static vram_status count_cards(uint64_t *count, vram_ctx *ctx, const vram_device *const *devices, size_t n)
 {
-    uint64_t count = 0;
+    *count = 0;
     for (size_t i = 0; i < n; i++)
-        count = vr_add_sat(count, devices[i]->count);
-    if (count < 2)
+        *count = vr_add_sat(*count, devices[i]->count);
+    if (*count < 2)
         return VRAM_OK;
-    return vr_warn(ctx, NULL, U(count),
+    return vr_warn(ctx, NULL, U(*count),
                    T(" cards: splitting a model over cards is not computed yet, the answer is for the "
                      "whole model on one of them"));
 }
@@ -141,13 +165,14 @@ vram_status vram_fit_new(vram_fit **out, const vram_model *m, const vram_workloa
     vr_rooms rooms;
     vram_fit *f;
     vram_workload *resolved;
+    uint64_t n_cards;
     VR_TRY(make(&f, m));
     VR_TRY(vr_workload_resolve(&resolved, w, m, &f->arena));
     f->workload = resolved;
-    f->device = roomiest(devices, n);
-    VR_TRY(warn_of_several(m->ctx, devices, n));
+    VR_TRY(take_roomiest(f, devices, n));
+    VR_TRY(count_cards(&n_cards, m->ctx, devices, n));
     vr_rooms_open(&rooms, m->ctx);
-    vram_status status = f->device != NULL ? fit_on_card(f, &rooms) : fit_on_any(f, &rooms);
+    vram_status status = f->device != NULL ? fit_on_card(f, w, n_cards, &rooms) : fit_on_any(f, &rooms);
     vr_rooms_close(&rooms);
     if (status == VRAM_OK)
         *out = f;

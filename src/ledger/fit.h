@@ -43,16 +43,19 @@ struct vram_fit {
     const vram_model *model;
     const vram_workload *workload; /* resolved */
     const vram_device *device;     /* NULL: no card given, see `cards` */
+    uint64_t kept_free;            /* of what is free, by a memory fraction; not in device->available */
     vr_plan plan;
-    vr_rehearsal run;   /* on the device as it is */
-    vr_rehearsal needs; /* without a limit; equals run when nothing failed */
+    struct vr_rehearsed *large; /* what is known of the same on a card with room for all; or NULL */
+    vr_rehearsal run;   /* on the device as it is; where it lives in the least that may be available, in that */
+    vr_rehearsal needs; /* what it needs to live; equals run when nothing failed */
     vr_ledger ledger;   /* of run, or of needs when run failed */
     vram_verdict verdict;
     const char *verdict_reason; /* why unknown or tight; or NULL */
     int64_t headroom;
     uint64_t weights_over_usable; /* 0: the weights alone would fit */
-    const char *message;          /* the error text PyTorch will print; NULL when it does not fail */
-    const char *message_version;  /* whose wording it is: "PyTorch 2.2 to 2.9"; NULL without a message */
+    /* The error text PyTorch will print; NULL when it does not fail, or in words not known for certain */
+    const char *message;
+    const char *message_version; /* whose wording it is: "PyTorch 2.2 to 2.9"; NULL without a message */
     uint64_t short_bytes;         /* of the failure: what lacks at least */
     unsigned loaded_permille;
     vr_lever *levers;
@@ -69,9 +72,10 @@ struct vram_fit {
     size_t n_cards;
 };
 
-/* The whole of one answer without levers, for levers, cards and tests. scratch is used and reset. */
+/* The whole of one answer without levers, for levers, cards and tests. */
 typedef struct vr_answer {
     vr_plan plan;
+    struct vr_rehearsed *large; /* of the same on a card with room for all; NULL: not asked for */
     vr_rehearsal run, needs;
     vr_ledger ledger;
     vram_verdict verdict;
@@ -79,8 +83,6 @@ typedef struct vr_answer {
     int64_t headroom;
 } vr_answer;
 vram_status vr_answer_new(vr_answer *out, const vram_model *m, const vram_workload *resolved,
-                          const vram_device *d, vr_arena *a, vr_arena *scratch);
-
-vram_status vr_levers(vram_fit *f);
+                          const vram_device *d, vr_arena *a, vr_hall *hall);
 
 #endif

@@ -14,8 +14,8 @@ static unsigned doubt(uint8_t basis)
     return basis < VR_BASIS_COUNT ? by_basis[basis] : 6;
 }
 
-/* Overhead by item; the other categories' basis is the plan's. */
-static uint8_t item_basis(const vr_scene *s, vr_item i)
+/* Of overhead by item; other items have their category's. */
+static uint8_t item_basis(const vr_ledger *l, const vr_scene *s, vr_item i)
 {
     vr_device_facts facts = vr_facts_of(s->device);
     switch (i) {
@@ -26,7 +26,7 @@ static uint8_t item_basis(const vr_scene *s, vr_item i)
     case VR_ITEM_WORKSPACES:
         return facts.cc_major != 0 ? VR_BASIS_TABLE : VR_BASIS_ASSUMED;
     default:
-        return vr_item_category(i) == VR_OVERHEAD ? VR_BASIS_SIMULATED : s->plan->basis[vr_item_category(i)];
+        return vr_item_category(i) == VR_OVERHEAD ? VR_BASIS_SIMULATED : l->category[vr_item_category(i)].basis;
     }
 }
 
@@ -65,20 +65,32 @@ static uint64_t most(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-static void fill_items(vr_ledger *out, const vr_scene *s, const vr_live *nominal, const vr_live *low,
-                       const vr_live *high, bool verified)
+typedef struct peaks {
+    const vr_tape *tape; /* of the nominal one */
+    const vr_live *nominal, *low, *high;
+    bool verified;
+} peaks;
+
+/* Overhead first has its items, other items have the basis of their category. */
+static void fill_item(vr_ledger *out, const vr_scene *s, const peaks *p, vr_item i)
+{
+    vr_figure *f = &out->item[i];
+    if (!s->here->plan.counted[vr_item_category(i)])
+        return;
+    f->bytes = p->nominal->items[i];
+    f->low = least(f->bytes, p->low->items[i]);
+    f->high = most(f->bytes, p->high->items[i]);
+    f->counted = f->high > 0 || always_there(i);
+    f->basis = item_basis(out, s, i);
+    f->verified = p->verified && f->basis == VR_BASIS_SIMULATED;
+    f->formula = item_formula(i, f->basis);
+}
+
+static void fill_items(vr_ledger *out, const vr_scene *s, const peaks *p, bool overhead)
 {
     for (int i = 0; i < VR_ITEM_COUNT; i++) {
-        vr_figure *f = &out->item[i];
-        if (!s->plan->counted[vr_item_category((vr_item)i)])
-            continue;
-        f->bytes = nominal->items[i];
-        f->low = least(f->bytes, low->items[i]);
-        f->high = most(f->bytes, high->items[i]);
-        f->counted = f->high > 0 || always_there((vr_item)i);
-        f->basis = item_basis(s, (vr_item)i);
-        f->verified = verified && f->basis == VR_BASIS_SIMULATED;
-        f->formula = item_formula((vr_item)i, f->basis);
+        if ((vr_item_category((vr_item)i) == VR_OVERHEAD) == overhead)
+            fill_item(out, s, p, (vr_item)i);
     }
 }
 
@@ -125,37 +137,32 @@ static bool grows_later(const vr_tape *t, int category, size_t after)
 
 /* The plan's formula is for a cache that is full; where the peak comes before, the ledger holds what is there
  * then. */
-static vram_status tell_cache(vr_figure *f, const vr_scene *s, const vr_live *nominal, vr_arena *texts)
+static vram_status tell_cache(vr_figure *f, const peaks *p, vr_arena *texts)
 {
-    if (f->formula == NULL || !grows_later(&s->plan->tape, VR_KV_CACHE, nominal->event))
+    if (f->formula == NULL || !grows_later(p->tape, VR_KV_CACHE, p->nominal->event))
         return VRAM_OK;
     f->basis = VR_BASIS_SIMULATED;
     f->formula = vr_text(texts, T(f->formula), T("; of that "), BYTES(f->bytes), T(" at the fullest point"));
     return f->formula == NULL ? VRAM_ENOMEM : VRAM_OK;
 }
 
-static vram_status fill_categories(vr_ledger *out, const vr_scene *s, const vr_live *nominal,
-                                   const vr_live *low, const vr_live *high, bool verified, vr_arena *texts)
+static vram_status fill_category(vr_ledger *out, const vr_plan *plan, const peaks *p, int c, vr_arena *texts)
 {
-    for (int c = 0; c < VR_CATEGORY_COUNT; c++) {
-        vr_figure *f = &out->category[c];
-        f->counted = s->plan->counted[c];
-        if (!f->counted) {
-            *f = (vr_figure){ .basis = VR_BASIS_NOT_COUNTED, .formula = s->plan->why_not[c] };
-            continue;
-        }
-        f->bytes = sum_of(nominal, s->plan, c);
-        f->low = least(f->bytes, sum_of(low, s->plan, c));
-        f->high = most(f->bytes, sum_of(high, s->plan, c));
-        f->basis = c == VR_OVERHEAD ? overhead_basis(out) : s->plan->basis[c];
-        f->verified = verified;
-        f->formula = c == VR_OVERHEAD ? overhead_in_words(out, texts) : s->plan->formula[c];
-        if (c == VR_OVERHEAD && f->formula == NULL)
-            return VRAM_ENOMEM;
-        if (c == VR_KV_CACHE)
-            VR_TRY(tell_cache(f, s, nominal, texts));
+    vr_figure *f = &out->category[c];
+    if (!plan->counted[c]) {
+        *f = (vr_figure){ .basis = VR_BASIS_NOT_COUNTED, .formula = plan->why_not[c] };
+        return VRAM_OK;
     }
-    return VRAM_OK;
+    *f = (vr_figure){ .counted = true, .bytes = sum_of(p->nominal, plan, c), .verified = p->verified };
+    f->low = least(f->bytes, sum_of(p->low, plan, c));
+    f->high = most(f->bytes, sum_of(p->high, plan, c));
+    f->basis = c == VR_OVERHEAD ? overhead_basis(out) : plan->basis[c];
+    if (f->basis == VR_BASIS_EXACT && f->low != f->high) /* what is there when it is fullest varies */
+        f->basis = VR_BASIS_SIMULATED;
+    f->formula = c == VR_OVERHEAD ? overhead_in_words(out, texts) : plan->formula[c];
+    if (c == VR_OVERHEAD && f->formula == NULL)
+        return VRAM_ENOMEM;
+    return c == VR_KV_CACHE ? tell_cache(f, p, texts) : VRAM_OK;
 }
 
 static void add_up(vr_ledger *out, const vr_plan *p, const vr_live *low, const vr_live *high)
@@ -187,14 +194,18 @@ static int least_certain(const vr_ledger *l)
     return widest;
 }
 
-vram_status vr_ledger_new(vr_ledger *out, const vr_scene *s, const vr_live *nominal, const vr_live *low,
-                          const vr_live *high, vr_arena *texts)
+vram_status vr_ledger_new(vr_ledger *out, const vr_scene *s, const vr_tape *tape, const vr_live *nominal,
+                          const vr_live *low, const vr_live *high, vr_arena *texts)
 {
-    bool verified = s->plan->verified && vr_alloc_conf_verified(&s->workload->alloc);
+    const vr_plan *plan = &s->here->plan;
+    peaks p = { .tape = tape, .nominal = nominal, .low = low, .high = high };
+    p.verified = plan->verified && vr_alloc_conf_verified(&s->workload->alloc);
     *out = (vr_ledger){ .required = 0 };
-    fill_items(out, s, nominal, low, high, verified);
-    VR_TRY(fill_categories(out, s, nominal, low, high, verified, texts));
-    add_up(out, s->plan, low, high);
+    fill_items(out, s, &p, true);
+    for (int c = 0; c < VR_CATEGORY_COUNT; c++)
+        VR_TRY(fill_category(out, plan, &p, c, texts));
+    fill_items(out, s, &p, false);
+    add_up(out, plan, low, high);
     out->least_certain = least_certain(out);
     return VRAM_OK;
 }

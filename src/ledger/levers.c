@@ -10,7 +10,21 @@
 #define MOST_PAIRS 3      /* shown */
 #define MOST_TRIES 6      /* pairs rehearsed */
 
-/* ---- the changes: false when a change does not apply; words come after ---- */
+/* What a change is made of: w is the workload as the user gave it and is changed; now is what it was resolved
+ * to. */
+typedef struct change {
+    vram_workload *w;
+    const vram_workload *now;
+    const vram_model *m;
+    vr_arena *arena;
+} change;
+
+/* ---- the changes: *applies; words come after ---- */
+
+static void set(change *c, vr_setting s)
+{
+    c->w->set_by[s] = VR_BY_USER;
+}
 
 static bool version_from(const vram_workload *w, unsigned major, unsigned minor)
 {
@@ -18,22 +32,21 @@ static bool version_from(const vram_workload *w, unsigned major, unsigned minor)
 }
 
 /* transformers computed all logits in every prefill before 4.45 (pull request 31292). */
-static bool logits_last(vram_workload *w, const vram_model *m)
+static vram_status logits_last(change *c, bool *applies)
 {
-    (void)m;
-    if (w->logits == VR_LOGITS_LAST || !version_from(w, 4, 45))
-        return false;
-    w->logits = VR_LOGITS_LAST;
-    return true;
+    *applies = c->now->logits != VR_LOGITS_LAST && version_from(c->now, 4, 45);
+    c->w->logits = VR_LOGITS_LAST;
+    set(c, VR_SET_LOGITS);
+    return VRAM_OK;
 }
 
 /* sdpa knows no soft-capped scores. */
-static bool attention_sdpa(vram_workload *w, const vram_model *m)
+static vram_status attention_sdpa(change *c, bool *applies)
 {
-    if (w->attention != VR_IMPL_EAGER || m->attention_softcap != 0)
-        return false;
-    w->attention = VR_IMPL_SDPA;
-    return true;
+    *applies = c->now->attention == VR_IMPL_EAGER && c->m->attention_softcap == 0;
+    c->w->attention = VR_IMPL_SDPA;
+    set(c, VR_SET_ATTENTION);
+    return VRAM_OK;
 }
 
 static bool stored_in_16(const vram_model *m)
@@ -41,64 +54,69 @@ static bool stored_in_16(const vram_model *m)
     return m->dtype == VR_BF16 || m->dtype == VR_F16;
 }
 
-static bool dtype_16(vram_workload *w, const vram_model *m)
+static vram_status dtype_16(change *c, bool *applies)
 {
-    if (w->dtype != VR_F32)
-        return false;
-    w->dtype = stored_in_16(m) ? m->dtype : VR_BF16;
-    return true;
+    *applies = c->now->dtype == VR_F32;
+    c->w->dtype = stored_in_16(c->m) ? c->m->dtype : VR_BF16;
+    c->w->dtype_auto = false;
+    set(c, VR_SET_DTYPE);
+    return VRAM_OK;
 }
 
-static bool expandable(vram_workload *w, const vram_model *m)
+/* What is set already stays. */
+static vram_status expandable(change *c, bool *applies)
 {
-    (void)m;
-    if (w->alloc.expandable_segments)
-        return false;
-    w->alloc.expandable_segments = true;
-    return true;
+    const char *had = c->now->alloc_text != NULL && *c->now->alloc_text != '\0' ? c->now->alloc_text : NULL;
+    const char *text = vr_text(c->arena, T(had != NULL ? had : ""), T(had != NULL ? "," : ""),
+                               T("expandable_segments:True"));
+    *applies = !c->now->alloc.expandable_segments;
+    if (text == NULL)
+        return VRAM_ENOMEM;
+    c->w->alloc_text = text;
+    set(c, VR_SET_ALLOC_CONF);
+    return *applies ? vr_alloc_conf_parse(&c->w->alloc, c->w->ctx, vr_str_of(text)) : VRAM_OK;
 }
 
-static bool half_sequences(vram_workload *w, const vram_model *m)
+static vram_status half_sequences(change *c, bool *applies)
 {
-    (void)m;
-    if (w->sequences < 2)
-        return false;
-    w->sequences /= 2;
-    w->prefill_batch = w->prefill_batch < w->sequences ? w->prefill_batch : w->sequences;
-    return true;
+    *applies = c->now->sequences >= 2;
+    c->w->sequences = c->now->sequences / 2;
+    if (c->w->prefill_batch > c->w->sequences)
+        c->w->prefill_batch = c->w->sequences;
+    set(c, VR_SET_SEQUENCES);
+    return VRAM_OK;
 }
 
-static bool half_context(vram_workload *w, const vram_model *m)
+static vram_status half_context(change *c, bool *applies)
 {
-    (void)m;
-    if (w->context / 2 < LEAST_CONTEXT)
-        return false;
-    w->context /= 2;
-    return true;
+    *applies = c->now->context / 2 >= LEAST_CONTEXT;
+    c->w->context = c->now->context / 2;
+    set(c, VR_SET_CONTEXT);
+    return VRAM_OK;
 }
 
-static bool quantise(vram_workload *w, const vram_model *m, vr_weight_quant to)
+static vram_status quantise(change *c, bool *applies, vr_weight_quant to)
 {
-    if (w->weight_quant != VR_QUANT_NONE || m->quantised)
-        return false;
-    w->weight_quant = (uint8_t)to;
-    return true;
+    *applies = c->now->weight_quant == VR_QUANT_NONE && !c->m->quantised;
+    c->w->weight_quant = (uint8_t)to;
+    set(c, VR_SET_WEIGHT_QUANT);
+    return VRAM_OK;
 }
 
-static bool weights_8(vram_workload *w, const vram_model *m)
+static vram_status weights_8(change *c, bool *applies)
 {
-    return quantise(w, m, VR_QUANT_BNB_8BIT);
+    return quantise(c, applies, VR_QUANT_BNB_8BIT);
 }
 
-static bool weights_4(vram_workload *w, const vram_model *m)
+static vram_status weights_4(change *c, bool *applies)
 {
-    return quantise(w, m, VR_QUANT_BNB_4BIT);
+    return quantise(c, applies, VR_QUANT_BNB_4BIT);
 }
 
 /* flag, option: "%" stands for the setting's new value; NULL: nothing to type. */
 static const struct row {
     const char *id;
-    bool (*apply)(vram_workload *w, const vram_model *m);
+    vram_status (*apply)(change *c, bool *applies);
     vr_setting setting;
     unsigned cost_class;
     const char *change, *flag, *older_flag; /* before transformers older_major.older_minor */
@@ -142,6 +160,7 @@ typedef struct candidate {
 
 typedef struct search {
     vram_fit *f;
+    const vram_workload *asked; /* as the user gave it */
     vr_rooms rooms;
     candidate found[N_ROWS + 1 + MOST_PAIRS];
     size_t n, n_singles; /* singles come first */
@@ -149,29 +168,61 @@ typedef struct search {
 
 /* ---- trying ---- */
 
-static vram_status changed(vram_workload **out, const search *q, const struct row *first,
-                           const struct row *second, bool *applies)
+/* What the engine refuses or what would not fit a number is no lever. */
+static bool is_refusal(vram_status status)
 {
-    vram_workload *w = vr_workload_copy(q->f->workload, &q->f->arena);
-    if (w == NULL)
+    return status == VRAM_ESETTING || status == VRAM_EUNSUPPORTED || status == VRAM_ELIMIT;
+}
+
+static vram_status applied(change *c, const struct row *const rows[2], bool *applies)
+{
+    *applies = true;
+    for (size_t i = 0; i < 2 && rows[i] != NULL && *applies; i++)
+        VR_TRY(rows[i]->apply(c, applies));
+    return VRAM_OK;
+}
+
+/* The change is made to what the user gave, and what was left open is filled anew: so it is what the option
+ * does when it is typed. */
+static vram_status resolved(candidate *c, search *q, bool *applies)
+{
+    change x = { .w = vr_workload_copy(q->asked, &q->f->arena),
+                 .now = q->f->workload,
+                 .m = q->f->model,
+                 .arena = &q->f->arena };
+    vram_workload *w;
+    if (x.w == NULL)
         return VRAM_ENOMEM;
-    *applies = first->apply(w, q->f->model) && (second == NULL || second->apply(w, q->f->model));
-    *out = w;
+    VR_TRY(applied(&x, c->rows, applies));
+    if (!*applies)
+        return VRAM_OK;
+    x.w->prepared = q->f->workload->prepared; /* no lever changes the engine's version */
+    VR_TRY(vr_workload_resolve(&w, x.w, q->f->model, &q->f->arena));
+    c->workload = w;
+    return vr_try(&c->trial, q->f->model, w, q->f->device, &q->rooms);
+}
+
+/* Warnings are about what was asked for, not about what could be. */
+static vram_status try_change(candidate *c, search *q, bool *applies)
+{
+    size_t warned = q->f->ctx->n_warnings;
+    vram_status status = resolved(c, q, applies);
+    q->f->ctx->n_warnings = warned;
+    if (!is_refusal(status))
+        return status;
+    *applies = false;
     return VRAM_OK;
 }
 
 static vram_status try_single(search *q, const struct row *row)
 {
     candidate c = { .rows = { row, NULL }, .cost_class = row->cost_class };
-    vram_workload *w;
     bool applies;
-    VR_TRY(changed(&w, q, row, NULL, &applies));
+    VR_TRY(try_change(&c, q, &applies));
     if (!applies)
         return VRAM_OK;
     if (row->apply == dtype_16 && !stored_in_16(q->f->model))
         c.cost_class = 3; /* rounds what is stored in more bits */
-    c.workload = w;
-    VR_TRY(vr_try(&c.trial, q->f->model, w, q->f->device, &q->rooms));
     if (c.trial.required < q->f->ledger.required || (c.trial.fits && q->f->verdict != VRAM_FITS))
         q->found[q->n++] = c;
     return VRAM_OK;
@@ -223,14 +274,9 @@ static vram_status try_pairs(search *q)
     size_t n = list_pairs(q, pairs), most = q->n + MOST_PAIRS;
     VR_TRY(vr_sort(q->f->ctx, pairs, n, sizeof(pairs[0]), cheaper_pair, NULL));
     for (size_t i = 0; i < n && i < MOST_TRIES && q->n < most; i++) {
-        vram_workload *w;
         bool applies;
-        VR_TRY(changed(&w, q, pairs[i].rows[0], pairs[i].rows[1], &applies));
-        pairs[i].workload = w;
-        if (!applies)
-            continue;
-        VR_TRY(vr_try(&pairs[i].trial, q->f->model, w, q->f->device, &q->rooms));
-        if (pairs[i].trial.fits)
+        VR_TRY(try_change(&pairs[i], q, &applies));
+        if (applies && pairs[i].trial.fits)
             q->found[q->n++] = pairs[i];
     }
     return VRAM_OK;
@@ -238,38 +284,45 @@ static vram_status try_pairs(search *q)
 
 /* ---- another card ---- */
 
-/* Not even the weights: told without planning for such a card. */
-static bool hopeless(const search *q, const vram_device *card)
+/* No card makes do with less: weights and cache are there at once, and they are the same on every card. */
+static uint64_t least_anywhere(const vram_fit *f)
 {
-    uint64_t weights = q->f->needs.peak.items[VR_ITEM_PARAMETERS];
-    return vr_add_sat(weights, card->context.low) > card->available.high ||
-           card->available.bytes <= q->f->device->available.bytes;
+    uint64_t least = 0;
+    for (int i = 0; i < VR_ITEM_COUNT; i++) {
+        vr_category c = vr_item_category((vr_item)i);
+        if (c == VR_WEIGHTS || c == VR_KV_CACHE)
+            least += f->needs.peak.items[i];
+    }
+    return least > f->plan.weight_bytes ? least : f->plan.weight_bytes;
+}
+
+static void found_card(search *q, const vram_device *card, uint64_t required)
+{
+    q->found[q->n++] = (candidate){ .card = card,
+                                    .cost_class = CARD_CLASS,
+                                    .workload = q->f->workload,
+                                    .trial = { required, true, VR_BASIS_SIMULATED } };
 }
 
 /* The smallest one, if the table has one. */
 static vram_status try_cards(search *q)
 {
     vr_deck deck;
+    uint64_t least = least_anywhere(q->f), required;
     VR_TRY(vr_deck_new(&deck, q->f->model, q->f->workload, &q->f->arena, &q->rooms));
-    if (q->f->run.failed) /* then `needs` is of an endless card */
-        vr_deck_know(&deck, q->f->device, &q->f->plan, &q->f->needs);
+    if (q->f->large != NULL)
+        vr_deck_know(&deck, q->f->device, q->f->large);
     for (size_t i = 0; i < deck.n; i++) {
         const vram_device *card = &deck.devices[i];
-        vram_verdict verdict;
-        uint64_t required;
-        bool promising = !hopeless(q, card);
-        if (promising)
-            VR_TRY(vr_deck_promising(&deck, i, &promising));
-        if (!promising)
+        bool fits;
+        if (vr_add_sat(least, card->context.low) > card->available.low ||
+            card->available.bytes <= q->f->device->available.bytes)
             continue;
-        VR_TRY(vr_deck_judge(&deck, i, &verdict, &required));
-        if (verdict != VRAM_FITS)
-            continue;
-        q->found[q->n++] = (candidate){ .card = card,
-                                        .cost_class = CARD_CLASS,
-                                        .workload = q->f->workload,
-                                        .trial = { required, true, VR_BASIS_SIMULATED } };
-        break;
+        VR_TRY(vr_deck_fits(&deck, i, &fits, &required));
+        if (fits) {
+            found_card(q, card, required);
+            break;
+        }
     }
     return VRAM_OK;
 }
@@ -309,10 +362,16 @@ static const char *value_to_type(const vram_workload *w, const struct row *row, 
 {
     if (to_engine && row->apply == dtype_16)
         return w->dtype == VR_F16 ? "float16" : "bfloat16";
-    if (row->apply == expandable)
-        return vr_text(a, T(w->alloc_text != NULL ? w->alloc_text : ""), T(w->alloc_text != NULL ? "," : ""),
-                       T("expandable_segments:True"));
     return vr_workload_value(w, row->setting, a);
+}
+
+/* A batch that was given and would be more than the sequences has to follow. */
+static const char *option_of(const search *q, const candidate *c, const struct row *row, const char *value)
+{
+    const char *option = put_in(&q->f->arena, row->option, value);
+    if (option == NULL || row->apply != half_sequences || q->asked->prefill_batch <= c->workload->sequences)
+        return option;
+    return vr_text(&q->f->arena, T(option), T(" --prefill-batch "), U(c->workload->prefill_batch));
 }
 
 static const char *cost_of(const search *q, const struct row *row)
@@ -338,10 +397,12 @@ static vram_status add_words(vr_lever *v, const search *q, const candidate *c, c
     const char *flag = older ? row->older_flag : row->flag;
     const char *engine = value_to_type(c->workload, row, true, a),
                *here = value_to_type(c->workload, row, false, a);
-    const char *read = value_to_read(c->workload, row, a);
+    const char *read = value_to_read(c->workload, row, a), *pattern = row->change;
+    if (row->apply == half_sequences && c->workload->sequences == 1)
+        pattern = "one sequence at a time";
     if (engine == NULL || here == NULL || read == NULL ||
-        !join(a, &v->change, ", ", put_in(a, row->change, read)) ||
-        !join(a, &v->option, " ", put_in(a, row->option, here)) || !join(a, &v->cost, ", ", cost_of(q, row)))
+        !join(a, &v->change, ", ", put_in(a, pattern, read)) ||
+        !join(a, &v->option, " ", option_of(q, c, row, here)) || !join(a, &v->cost, ", ", cost_of(q, row)))
         return VRAM_ENOMEM;
     if (flag != NULL && !join(a, &v->flag, ", ", put_in(a, flag, engine)))
         return VRAM_ENOMEM;
@@ -403,9 +464,9 @@ static vram_status write_all(search *q)
     return VRAM_OK;
 }
 
-vram_status vr_levers(vram_fit *f)
+vram_status vr_levers(vram_fit *f, const vram_workload *asked)
 {
-    search q = { .f = f };
+    search q = { .f = f, .asked = asked };
     vr_rooms_open(&q.rooms, f->ctx);
     vram_status status = find(&q);
     if (status == VRAM_OK)

@@ -97,8 +97,8 @@ static vram_status judge_cards(vr_scenario_result *r, vram_scenario *s)
     for (size_t i = 0; i < n->n_cards; i++) {
         vr_scenario_card *c = &r->cards[i];
         *c = (vr_scenario_card){ .bytes = n->card_bytes[i], .count = n->gpus };
-        if (!vr_mul(c->bytes, c->count, &c->available))
-            return vr_number_fail(s, n, VR_NUM_GPUS, "makes more than 2^64 bytes");
+        if (!vr_mul(c->bytes, c->count, &c->available) || c->available > INT64_MAX)
+            return vr_number_fail(s, n, VR_NUM_GPUS, "makes more than 2^63 bytes");
         c->verdict = vr_scenario_judge(&r->ledger, c->available);
         c->headroom = vr_diff(c->available, r->ledger.required);
         c->smallest_count = r->ledger.required / c->bytes + (r->ledger.required % c->bytes != 0);

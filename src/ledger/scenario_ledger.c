@@ -78,7 +78,7 @@ static uint64_t times(uint64_t a, uint64_t b, uint64_t c)
 
 static vram_status too_much(const work *w, vr_number what)
 {
-    return vr_number_fail(w->s, w->n, what, "makes more than 2^64 bytes");
+    return vr_number_fail(w->s, w->n, what, "makes more than 2^63 bytes");
 }
 
 static bool at_least(vr_ratio r, uint64_t whole)
@@ -323,7 +323,7 @@ static vram_status add_up(work *w)
         l->required_low = vr_add_sat(l->required_low, f->low);
         l->required_high = vr_add_sat(l->required_high, f->high);
     }
-    return l->required_high == UINT64_MAX ? too_much(w, VR_NUM_PARAMS) : VRAM_OK;
+    return l->required_high > INT64_MAX ? too_much(w, VR_NUM_PARAMS) : VRAM_OK; /* differences are signed */
 }
 
 /* What is not counted is the least certain; among what is counted, a rule of thumb, then what has the widest

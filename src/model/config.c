@@ -128,6 +128,15 @@ vram_status vr_read_rotary(vr_reading *r)
     return VRAM_OK;
 }
 
+/* Names of DeepSeek-V3 and what followed it. Only tells which left-out tensors are expected. */
+static void read_predict_layers(vr_reading *r)
+{
+    vr_json v;
+    uint64_t n;
+    if (vr_config_get(r, "num_nextn_predict_layers", &v) && vr_json_u64(v, &n))
+        r->m->n_predict_layers = n;
+}
+
 vram_status vr_read_counts(vr_reading *r)
 {
     vram_model *m = r->m;
@@ -142,6 +151,7 @@ vram_status vr_read_counts(vr_reading *r)
         VR_TRY(divide_hidden(r));
     VR_TRY(softcap(r, f->attention_softcap, "attn_logit_softcapping", &m->attention_softcap));
     VR_TRY(softcap(r, f->final_softcap, "final_logit_softcapping", &m->final_softcap));
+    read_predict_layers(r);
     return read_flags(r);
 }
 
@@ -199,7 +209,8 @@ static vram_status layers_by_list(vr_reading *r, vr_json list, uint64_t window)
             set_layer(&m->layers[n], slides, window);
     }
     if (n != m->n_layers)
-        return vr_not_understood(r, T("layer_types has "), U(n), T(" layers, num_hidden_layers is "),
+        return vr_not_understood(r, T("layer_types has "), U(n),
+                                 T(n == 1 ? " layer, num_hidden_layers is " : " layers, num_hidden_layers is "),
                                  U(m->n_layers));
     return VRAM_OK;
 }

@@ -26,12 +26,15 @@ vram_status vr_config_refuse(const vr_reading *r, const char *key, vr_json value
 {
     static const char *const kinds[] = { "null",     "true",     "false",    "a number",
                                          "a string", "an array", "an object" };
+    uint64_t at = (uint64_t)(value.text.s - r->ck->config_text.s);
     vr_str shown = value.type == VR_JSON_NUMBER ? value.text : vr_str_of(kinds[value.type]);
+    vr_str word = vr_config_word(r->ck, at);
+    if (word.n != 0)
+        shown = word;
     bool cut = shown.n > 40;
     if (cut)
         shown.n = 40;
-    return vr_fail_at(r->ctx, VRAM_EFORMAT, VR_CONFIG_FILE, (uint64_t)(value.text.s - r->ck->config_text.s),
-                      T(key), T(" is "), S(shown), T(cut ? "..." : ""), T(", not "), T(expected));
+    return vr_fail_at(r->ctx, VRAM_EFORMAT, VR_CONFIG_FILE, at, T(key), T(" is "), S(shown), T(cut ? "..." : ""), T(", not "), T(expected));
 }
 
 /* A name; one with a zero byte in it is none, and would end there for C. */
@@ -76,12 +79,15 @@ static vram_status read_dtype(vr_reading *r)
     static const char *const keys[] = { "dtype", "torch_dtype" };
     for (size_t i = 0; i < 4; i++) {
         const char *word;
+        vr_json v;
         vr_dtype t;
         VR_TRY(string_of(r, places[i / 2], keys[i % 2], &word));
         if (word == NULL || vr_str_is(vr_str_of(word), "auto"))
             continue;
         if (vr_dtype_from_word(vr_str_of(word), &t)) {
             r->m->dtype = t;
+            if (vr_json_get(places[i / 2], keys[i % 2], &v))
+                r->m->dtype_at = (uint64_t)(v.text.s - r->ck->config_text.s);
             return VRAM_OK;
         }
         VR_TRY(vr_warn(r->ctx, VR_CONFIG_FILE, T(keys[i % 2]), T(" \""), T(word),

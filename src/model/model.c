@@ -55,6 +55,8 @@ static void forget(vram_model *m)
 {
     m->family = NULL;
     m->n_layers = m->hidden = m->heads = m->kv_heads = m->head_dim = m->ffn = m->vocab = m->max_context = 0;
+    m->contradicted = NULL;
+    m->n_predict_layers = 0;
     m->rotary_dim = m->attention_softcap = m->final_softcap = 0;
     m->tied = m->qkv_bias = m->o_bias = m->mlp_bias = m->has_head = false;
     m->prefix = m->head_name = NULL;
@@ -90,7 +92,7 @@ vram_status vram_model_new(vram_model **out, const vram_checkpoint *ck)
     m->ctx = ck->ctx;
     m->arena = a;
     m->checkpoint = ck;
-    vram_status s = build(m);
+    vram_status s = vr_checkpoint_placed(ck, build(m));
     if (s != VRAM_OK) {
         a = m->arena;
         vr_arena_free(&a);

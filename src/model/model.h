@@ -80,12 +80,17 @@ struct vram_model {
     const char *model_type;     /* NULL unknown */
     const vr_family *family;    /* NULL: not understood, then only the weights are counted */
     const char *not_understood; /* sentence why, when family is NULL */
+    /* The first setting that a tensor overruled: a class built from config.json would not load it. Sentence,
+     * or NULL. */
+    const char *contradicted;
     const char *uncounted_part; /* what stands beside the decoder, is there and not counted, or NULL */
     vr_dtype dtype;             /* of the config, or of the first floating tensor */
+    uint64_t dtype_at;          /* where config.json says so; 0: it does not */
     bool quantised;             /* quantization_config present or packed tensors */
     const char *prefix; /* "model." or "" or "language_model.model." as in the names; NULL with family */
     uint64_t n_layers, hidden, heads, kv_heads, head_dim, ffn, vocab, max_context;
-    uint64_t rotary_dim;   /* of head_dim, rotated */
+    uint64_t n_predict_layers; /* layers after n_layers that predict further tokens; no class here has them */
+    uint64_t rotary_dim;       /* of head_dim, rotated */
     const char *head_name; /* the head's tensor in the checkpoint's naming; NULL when nothing is understood */
     bool has_head;         /* and it is there */
     bool tied, qkv_bias, o_bias, mlp_bias;

@@ -150,6 +150,13 @@ static vram_status adopt(vr_reading *r, const char *what, uint64_t *value, uint6
         return VRAM_OK;
     VR_TRY(vr_warn(r->ctx, VR_CONFIG_FILE, T(what), T(" would be "), U(*value), T(", the tensor "),
                    S(by->name), T(" makes it "), U(found), T(": taken from the tensor")));
+    const char *why =
+        vr_text(&r->m->arena, T(what), T(" is "), U(*value), T(" by config.json, the tensor "), S(by->name),
+                T(" makes it "), U(found), T(": a size mismatch, which is not loaded"));
+    if (why == NULL)
+        return VRAM_ENOMEM;
+    if (r->m->contradicted == NULL)
+        r->m->contradicted = why;
     *value = found;
     return VRAM_OK;
 }
@@ -266,10 +273,13 @@ static vram_status check_layers(vr_reading *r, const seen *s)
 static vram_status check_head(vr_reading *r, const seen *s)
 {
     vram_model *m = r->m;
-    m->has_head = vr_checkpoint_find(r->ck, vr_str_of(m->head_name)) != NULL;
-    if (m->tied && m->has_head && s->embedding != NULL)
+    const vr_tensor *head = vr_checkpoint_find(r->ck, vr_str_of(m->head_name));
+    m->has_head = head != NULL;
+    if (m->tied && head != NULL && s->embedding != NULL)
         return vr_warn(r->ctx, VR_CONFIG_FILE, T("the head is tied to the embeddings but "), T(m->head_name),
-                       T(" is stored as well: counted once, as it is when both are equal"));
+                       T(same_shape(head, s->embedding)
+                             ? " is stored as well: counted once, as it is when both are equal"
+                             : " is stored as well, with another shape"));
     if (!m->tied && !m->has_head && !r->ck->incomplete)
         return vr_warn(r->ctx, VR_CONFIG_FILE, T("the head is not tied to the embeddings but "),
                        T(m->head_name), T(" is not there: it is counted all the same"));

@@ -41,6 +41,7 @@ typedef struct vr_alloc_stats {
     uint64_t reserved;   /* sum of segments, or of mapped pages: torch.cuda.memory_reserved */
     uint64_t n_segments; /* from the driver and not given back; an expandable segment counts once */
     uint64_t n_retries;  /* times that all idle memory was given back after a refusal: num_alloc_retries */
+    uint64_t span;       /* of expandable segments: the farthest end of mapped pages from a segment's start */
 } vr_alloc_stats;
 
 typedef struct vr_allocator vr_allocator;

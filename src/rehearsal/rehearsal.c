@@ -24,33 +24,74 @@ struct vr_player {
     const vr_alloc_stats *stats;
     held_block *blocks; /* by the tape's number */
     uint64_t items[VR_ITEM_COUNT];
-    uint64_t outside;
+    uint64_t outside, by_device; /* by_device: the part of it that is the device's figures */
+    uint64_t lacking;            /* what should be available for the request refused last; 0: none was */
+    bool kernels;                /* the device's figure for them is taken */
     size_t at;
 };
 
 static bool has_room(void *ud, uint64_t reserved, uint64_t bytes)
 {
-    const vr_player *p = ud;
+    vr_player *p = ud;
+    struct vr_asked *asked = &p->out->asked[p->kernels];
     uint64_t sum;
-    return vr_add(p->outside, reserved, &sum) && vr_add(sum, bytes, &sum) && sum <= p->stage.available;
+    if (!vr_add(p->outside, reserved, &sum) || !vr_add(sum, bytes, &sum))
+        return false; /* by any device */
+    if (sum > p->stage.available) {
+        p->lacking = sum;
+        asked->refused = sum - p->by_device < asked->refused ? sum - p->by_device : asked->refused;
+        return false;
+    }
+    asked->granted = sum - p->by_device > asked->granted ? sum - p->by_device : asked->granted;
+    return true;
+}
+
+/* Makes room for what was refused, if that is asked for. */
+static bool make_room(vr_player *p)
+{
+    if (!p->stage.raise || p->lacking <= p->stage.available)
+        return false;
+    p->stage.available = p->lacking;
+    p->out->raised = true;
+    return true;
+}
+
+static bool begins_with_context(const vr_tape *t)
+{
+    const vr_event *e = t->events;
+    return t->n > 0 && e->kind == VR_EV_OUTSIDE && e->item == VR_ITEM_CONTEXT && e->bytes == 0;
+}
+
+static vram_status playable(const vr_tape *tape, const vr_stage *stage)
+{
+    if (tape->status != VRAM_OK)
+        return tape->status;
+    if (stage->alloc != NULL && stage->alloc->memory_fraction_permille != 0 && stage->usable == 0)
+        return vr_fail(tape->arena->ctx, VRAM_ESETTING,
+                       T("per_process_memory_fraction needs a device whose total memory is known"));
+    return VRAM_OK;
+}
+
+static void begin(vr_player *p, vr_rehearsal *out, const vr_tape *tape, const vr_stage *stage)
+{
+    *out = (vr_rehearsal){ .asked = { { 0, UINT64_MAX }, { 0, UINT64_MAX } },
+                           .odd = !begins_with_context(tape) };
+    *p = (vr_player){ .out = out, .tape = tape, .stage = *stage };
+    if (p->stage.activation_permille == 0)
+        p->stage.activation_permille = 1000;
 }
 
 vram_status vr_player_new(vr_player **player, vr_rehearsal *out, const vr_tape *tape, const vr_stage *stage,
                           vr_arena *arena)
 {
     *out = (vr_rehearsal){ 0 };
-    if (tape->status != VRAM_OK)
-        return tape->status;
-    if (stage->alloc != NULL && stage->alloc->memory_fraction_permille != 0 && stage->usable == 0)
-        return vr_fail(arena->ctx, VRAM_ESETTING,
-                       T("per_process_memory_fraction needs a device whose total memory is known"));
+    VR_TRY(playable(tape, stage));
     vr_player *p = VR_NEW(arena, vr_player);
     held_block *blocks = p != NULL ? VR_ARRAY(arena, held_block, tape->n_blocks) : NULL;
     if (blocks == NULL)
         return VRAM_ENOMEM;
-    *p = (vr_player){ .out = out, .tape = tape, .stage = *stage, .blocks = blocks };
-    if (p->stage.activation_permille == 0)
-        p->stage.activation_permille = 1000;
+    begin(p, out, tape, stage);
+    p->blocks = blocks;
     vr_driver driver = { .room = has_room, .ud = p, .total = stage->usable };
     VR_TRY(vr_allocator_new(&p->allocator, arena, stage->alloc, &driver));
     p->stats = vr_allocator_stats(p->allocator);
@@ -90,6 +131,7 @@ static void fail(vr_player *p, const vr_event *e, uint64_t requested, uint64_t t
     vr_rehearsal *r = p->out;
     r->failed = true;
     r->failure.event = p->at - 1;
+    r->failure.outside = e->kind == VR_EV_OUTSIDE;
     r->failure.label = e->label;
     r->failure.requested = requested;
     r->failure.tried = tried;
@@ -110,7 +152,10 @@ static vram_status play_alloc(vr_player *p, const vr_event *e)
     if (p->stage.activation_permille != 1000 && vr_item_category((vr_item)e->item) == VR_ACTIVATIONS)
         bytes = vr_mul_div(bytes, p->stage.activation_permille, 1000);
     held_block *b = &p->blocks[e->block];
-    VR_TRY(vr_allocator_alloc(p->allocator, bytes, e->stream, e->pool, &b->block, &tried));
+    p->lacking = 0;
+    do {
+        VR_TRY(vr_allocator_alloc(p->allocator, bytes, e->stream, e->pool, &b->block, &tried));
+    } while (b->block == VR_NO_BLOCK && tried != 0 && make_room(p));
     if (b->block == VR_NO_BLOCK && tried != 0) {
         fail(p, e, bytes, tried);
         return VRAM_OK;
@@ -133,14 +178,28 @@ static vram_status play_release(vr_player *p, const vr_event *e)
     return VRAM_OK;
 }
 
+/* The device's figure for the item. */
+static uint64_t device_figure(vr_player *p, const vr_event *e)
+{
+    vr_rehearsal *r = p->out;
+    bool context = e->item == VR_ITEM_CONTEXT;
+    if (!context && e->item != VR_ITEM_KERNELS)
+        return 0;
+    r->odd = r->odd || (context ? p->at != 1 : p->kernels);
+    if (!context) {
+        p->kernels = true;
+        r->before_kernels = r->peak;
+    }
+    uint64_t bytes = context ? p->stage.context : p->stage.kernels;
+    p->by_device = vr_add_sat(p->by_device, bytes);
+    return bytes;
+}
+
 static void play_outside(vr_player *p, const vr_event *e)
 {
-    uint64_t bytes = e->bytes;
-    if (bytes == 0 && e->item == VR_ITEM_CONTEXT)
-        bytes = p->stage.context;
-    if (bytes == 0 && e->item == VR_ITEM_KERNELS)
-        bytes = p->stage.kernels;
-    if (!has_room(p, p->stats->reserved, bytes)) {
+    uint64_t bytes = e->bytes == 0 ? device_figure(p, e) : e->bytes;
+    p->lacking = 0;
+    if (!has_room(p, p->stats->reserved, bytes) && !make_room(p)) {
         fail(p, e, bytes, bytes);
         return;
     }
@@ -203,6 +262,7 @@ vram_status vr_player_step(vr_player *p, bool *more)
     VR_TRY(play(p, e));
     r->n_events = p->at;
     r->n_retries = p->stats->n_retries;
+    r->span = p->stats->span;
     if (p->stats->allocated > r->peak_allocated)
         r->peak_allocated = p->stats->allocated;
     if (is_peak(p, &r->peak))
@@ -219,5 +279,54 @@ vram_status vr_rehearse(vr_rehearsal *out, const vr_tape *tape, const vr_stage *
     VR_TRY(vr_player_new(&p, out, tape, stage, scratch));
     while (more)
         VR_TRY(vr_player_step(p, &more));
+    return VRAM_OK;
+}
+
+/* ---- one after the other ---- */
+
+void vr_hall_open(vr_hall *h, vram_ctx *ctx)
+{
+    *h = (vr_hall){ 0 };
+    vr_arena_init(&h->arena, ctx);
+}
+
+void vr_hall_close(vr_hall *h)
+{
+    vr_arena_free(&h->arena);
+}
+
+/* No memory is cleared but that of the blocks' marks. */
+static vram_status set_up(vr_hall *h, vr_player *p, const vr_alloc_conf *conf)
+{
+    vr_driver driver = { .room = has_room, .ud = p, .total = p->stage.usable };
+    uint32_t n = p->tape->n_blocks;
+    if (n > h->n_blocks || h->blocks == NULL) {
+        h->blocks = VR_ARRAY(&h->arena, held_block, n);
+        h->n_blocks = h->blocks != NULL ? n : 0;
+    } else if (n > 0) {
+        memset(h->blocks, 0, n * sizeof(held_block));
+    }
+    if (h->blocks == NULL)
+        return VRAM_ENOMEM;
+    if (h->allocator == NULL)
+        VR_TRY(vr_allocator_new(&h->allocator, &h->arena, conf, &driver));
+    else
+        vr_allocator_reset(h->allocator, conf, &driver);
+    p->blocks = h->blocks;
+    p->allocator = h->allocator;
+    p->stats = vr_allocator_stats(p->allocator);
+    return VRAM_OK;
+}
+
+vram_status vr_rehearse_in(vr_rehearsal *out, const vr_tape *tape, const vr_stage *stage, vr_hall *hall)
+{
+    vr_player p;
+    bool more = true;
+    *out = (vr_rehearsal){ 0 };
+    VR_TRY(playable(tape, stage));
+    begin(&p, out, tape, stage);
+    VR_TRY(set_up(hall, &p, stage->alloc));
+    while (more)
+        VR_TRY(vr_player_step(&p, &more));
     return VRAM_OK;
 }

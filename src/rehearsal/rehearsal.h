@@ -19,6 +19,9 @@ typedef struct vr_stage {
     uint64_t context, kernels; /* bytes of these items where the tape says "the device's figure" */
     /* Activation requests are scaled by this and rounded half up to bytes; 1000 or 0: as on the tape */
     unsigned activation_permille;
+    /* What still fails after the allocator gave back what it could raises `available` to just what it lacks,
+     * and is asked for again. */
+    bool raise;
 } vr_stage;
 
 /* What is live at one event. items[] holds requested bytes by item; what the tape took outside the allocator
@@ -41,10 +44,22 @@ typedef struct vr_rehearsal {
     /* At the highest driver figure; among events of that figure at the first one with most allocated. Of an
      * empty tape all 0. */
     vr_live peak;
+    vr_live before_kernels;  /* the peak until the device's figure for kernels was taken; all 0: it was not */
     uint64_t peak_allocated; /* highest figure of its own */
+    /* Until the device's figure for kernels is taken ([0]) and from then on ([1]): the largest sum of what the
+     * tape has taken so far and wants more, less the device's own figures, that was granted, and the least
+     * that was refused (UINT64_MAX: none). On any device that leaves that much room, granted <= room <
+     * refused, everything happens the same. */
+    struct vr_asked {
+        uint64_t granted, refused;
+    } asked[2];
+    bool odd;      /* the device's figures do not stand on the tape as usual, context first, kernels once */
+    bool raised;   /* vr_stage.raise took effect */
+    uint64_t span; /* vr_alloc_stats */
     bool failed;
     struct {
         size_t event;
+        bool outside;       /* it is not the allocator's */
         uint32_t label;     /* of the failing request; 0: none */
         uint64_t requested; /* by the tape, scaled */
         /* The segment the driver refused, as in the error text; outside the allocator the bytes themselves */
@@ -66,6 +81,17 @@ typedef struct vr_rehearsal {
  * VRAM_EINTERNAL for a tape that contradicts itself; VRAM_ESETTING for a memory fraction on a device of
  * unknown size. */
 vram_status vr_rehearse(vr_rehearsal *out, const vr_tape *tape, const vr_stage *stage, vr_arena *scratch);
+
+/* The same for many rehearsals one after the other, which use memory again. */
+typedef struct vr_hall {
+    vr_arena arena;
+    vr_allocator *allocator; /* or NULL */
+    void *blocks;            /* or NULL */
+    uint32_t n_blocks;
+} vr_hall;
+void vr_hall_open(vr_hall *h, vram_ctx *ctx);
+void vr_hall_close(vr_hall *h);
+vram_status vr_rehearse_in(vr_rehearsal *out, const vr_tape *tape, const vr_stage *stage, vr_hall *hall);
 
 /* The same, one event at a time: for tests and for those who want every step. */
 typedef struct vr_player vr_player;

@@ -82,6 +82,28 @@ static void *room_for_one(vr_tape *t, void *old, size_t n, size_t *room, size_t 
     return p;
 }
 
+void vr_tape_reserve(vr_tape *t, size_t events, size_t labels)
+{
+    vr_event *e = NULL;
+    vr_str *l = NULL;
+    if (t->status != VRAM_OK || events > t->limit || labels > t->limit)
+        return;
+    if (events > t->room)
+        e = vr_arena_grow(t->arena, t->events, t->n, events, sizeof(*e));
+    if (labels > t->labels_room)
+        l = vr_arena_grow(t->arena, t->labels, t->n_labels, labels, sizeof(*l));
+    if ((events > t->room && e == NULL) || (labels > t->labels_room && l == NULL))
+        t->status = VRAM_ENOMEM;
+    if (e != NULL) {
+        t->events = e;
+        t->room = events;
+    }
+    if (l != NULL) {
+        t->labels = l;
+        t->labels_room = labels;
+    }
+}
+
 static vram_status over_limit(vr_tape *t)
 {
     return vr_fail(t->arena->ctx, VRAM_ELIMIT, T("the rehearsal would need more than "), GROUPED(t->limit),

@@ -109,6 +109,8 @@ typedef struct vr_tape {
 
 /* An empty tape in the arena, which must not be reset while the tape is used. */
 void vr_tape_init(vr_tape *t, vr_arena *arena);
+/* Room for so many events and labels at once: what grows leaves its smaller selves in the arena. */
+void vr_tape_reserve(vr_tape *t, size_t events, size_t labels);
 /* The label's bytes are borrowed. Returns its number; equal labels get different numbers. */
 uint32_t vr_tape_label(vr_tape *t, vr_str label);
 /* Returns the block's number; after a failure anything goes, and t->status tells at the end. */

@@ -108,6 +108,8 @@ static bool map(vr_allocator *a, uint32_t block, uint64_t size)
     uint64_t bytes = vr_round_up(size, page_size(a, &a->groups[group]));
     if (!vr_torch_granted(a, bytes))
         return false;
+    uint64_t end = a->blocks[block].address + bytes - a->spaces[a->blocks[block].space].address;
+    a->stats.span = end > a->stats.span ? end : a->stats.span;
     remove_unmapped(a, block);
     if (bytes < a->blocks[block].size) {
         uint32_t rest = vr_torch_node(a, group);

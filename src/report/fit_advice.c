@@ -8,22 +8,76 @@
 #define SHORT_LEVERS 3
 #define RANK_WIDTH 3
 
-static bool shown(const vram_fit *f, const vr_lever *v, bool verbose)
+static bool is_hardware(const vr_lever *v)
 {
-    return verbose || f->device == NULL || v->fits;
+    return v->ids[1] == NULL && vr_str_is(vr_str_of(v->ids[0]), "another_gpu");
 }
 
-/* "a larger card: NVIDIA GeForce RTX 3090" without the maker, which is the same for all. */
+/* The card that a change of the hardware names by its id, "--gpu rtx-5060-ti-16gb"; NULL: none. */
+static const vr_gpu *card_of(const vr_lever *v)
+{
+    static const char option[] = "--gpu ";
+    size_t n;
+    const vr_gpu *all = vr_gpus(&n);
+    vr_str id = vr_str_of(v->option);
+
+    if (!is_hardware(v) || !vr_str_starts(id, option))
+        return NULL;
+    id = (vr_str){ id.s + sizeof option - 1, id.n - (sizeof option - 1) };
+    for (size_t i = 0; i < n; i++)
+        if (vr_str_is(id, all[i].id))
+            return &all[i];
+    return NULL;
+}
+
+/* "a larger card: RTX 5060 Ti 16 GB": without the maker, which is the same for all, and with the size. */
 static const char *change_of(vr_report *r, const vr_lever *v)
 {
-    static const char *const makers[] = { "NVIDIA GeForce ", "NVIDIA " };
+    const vr_gpu *g = card_of(v);
     vr_str change = vr_str_of(v->change);
     size_t at;
 
-    for (size_t i = 0; i < sizeof makers / sizeof *makers; i++)
-        if (vr_str_find(change, makers[i], &at))
-            return vr_say(r, S(((vr_str){ change.s, at })), T(change.s + at + vr_str_of(makers[i]).n));
-    return v->change;
+    if (g == NULL || !vr_str_find(change, g->name, &at))
+        return v->change;
+    return vr_say(r, S(((vr_str){ change.s, at })), T(vr_card_name(r, g->name, g->marketed_gb)));
+}
+
+/* The card that would do, when the short form names it beside the number of cards: below other changes. */
+static const vr_lever *card_aside(const vram_fit *f)
+{
+    const vr_lever *card = NULL;
+    bool others = false;
+
+    for (size_t i = 0; i < f->n_levers && f->device != NULL; i++) {
+        if (f->levers[i].fits && is_hardware(&f->levers[i]))
+            card = &f->levers[i];
+        others = others || (f->levers[i].fits && !is_hardware(&f->levers[i]));
+    }
+    return others ? card : NULL;
+}
+
+/* What the lines of one report show: `most` of them, without the card that is told aside. */
+typedef struct choice {
+    bool verbose;
+    const vr_lever *aside;
+    size_t most;
+} choice;
+
+static choice choose(const vr_report *r, const vram_fit *f)
+{
+    choice c = { r->style->verbose != 0, NULL, r->style->verbose != 0 ? SIZE_MAX : SHORT_LEVERS };
+
+    if (c.verbose || !vr_terminal(r) || f->device == NULL)
+        return c;
+    c.aside = card_aside(f);
+    if (c.aside != NULL || f->smallest_count >= 2) /* they take a line */
+        c.most = SHORT_LEVERS - 1;
+    return c;
+}
+
+static bool shown(const vram_fit *f, const vr_lever *v, const choice *c)
+{
+    return v != c->aside && (c->verbose || f->device == NULL || v->fits);
 }
 
 /* Longer changes do not have the figures below each other. */
@@ -33,13 +87,13 @@ static size_t change_most(const vr_report *r)
 }
 
 /* Width of the widest change, so that the figures stand below each other. */
-static size_t widest(vr_report *r, const vram_fit *f, bool verbose, size_t most)
+static size_t widest(vr_report *r, const vram_fit *f, const choice *c)
 {
     size_t width = 0, n = 0;
 
-    for (size_t i = 0; i < f->n_levers && n < most; i++) {
+    for (size_t i = 0; i < f->n_levers && n < c->most; i++) {
         size_t w = vr_utf8_width(vr_str_of(change_of(r, &f->levers[i])));
-        if (!shown(f, &f->levers[i], verbose))
+        if (!shown(f, &f->levers[i], c))
             continue;
         width = w > width && w <= change_most(r) ? w : width;
         n++;
@@ -104,32 +158,39 @@ static void put_what_to_type(vr_report *r, const vr_lever *v)
     vr_para(r, VR_INK_BOLD, "type", VR_FIT_INDENT, vr_say(r, T(type), T(here)));
 }
 
-static void put_count(vr_report *r, const vram_fit *f)
+/* Other hardware: "a larger card: RTX 5060 Ti 16 GB, or 2 x RTX 3060 12 GB at best" */
+static void put_cards(vr_report *r, const vram_fit *f, const choice *c)
 {
-    const char *note = f->count_note != NULL && r->style->verbose ? f->count_note
-                                                                  : "at best: real sharding is never perfect";
+    const char *note = ", at best: real sharding is never perfect", *text = "";
+    bool count = f->smallest_count >= 2 && f->device != NULL;
 
-    if (f->smallest_count < 2 || f->device == NULL)
-        return;
-    vr_para(r, VR_INK_BOLD, "or", VR_FIT_INDENT,
-            vr_say(r, U(f->smallest_count), T(" such cards, "), T(note)));
+    if (c->verbose && f->count_note != NULL)
+        note = vr_say(r, T(", "), T(f->count_note));
+    else if (c->aside != NULL)
+        note = " at best";
+    if (c->aside != NULL)
+        text = vr_say(r, T(change_of(r, c->aside)), T(count ? ", or " : ""));
+    if (count)
+        text = vr_say(r, T(text), T(vr_fit_cards(r, f->device, f->smallest_count)), T(note));
+    if (*text != '\0')
+        vr_para(r, VR_INK_BOLD, "or", VR_FIT_INDENT, text);
 }
 
 void vr_fit_advice(vr_report *r, const vram_fit *f)
 {
-    bool verbose = r->style->verbose != 0;
-    size_t most = verbose ? SIZE_MAX : SHORT_LEVERS, n = 0, width = widest(r, f, verbose, most);
+    const choice c = choose(r, f);
+    size_t n = 0, width = widest(r, f, &c);
     const vr_lever *best = NULL;
 
-    if (f->verdict == VRAM_FITS && !verbose)
+    if (f->verdict == VRAM_FITS && !c.verbose)
         return;
-    for (size_t i = 0; i < f->n_levers && n < most; i++) {
+    for (size_t i = 0; i < f->n_levers && n < c.most; i++) {
         const vr_lever *v = &f->levers[i];
-        if (!shown(f, v, verbose))
+        if (!shown(f, v, &c))
             continue;
         best = best == NULL && v->fits ? v : best;
         put_lever(r, f, v, n++ == 0, width);
-        if (verbose)
+        if (c.verbose)
             put_lever_details(r, v);
     }
     if (best != NULL && f->verdict != VRAM_FITS)
@@ -137,5 +198,5 @@ void vr_fit_advice(vr_report *r, const vram_fit *f)
     else if (n == 0 && f->n_levers != 0 && f->verdict != VRAM_UNKNOWN)
         vr_para(r, VR_INK_BOLD, "try", VR_FIT_INDENT,
                 "no change of the settings makes it fit (-v lists them)");
-    put_count(r, f);
+    put_cards(r, f, &c);
 }

@@ -14,8 +14,8 @@ void vr_fit_json(vr_report *r, const vram_fit *f);
 /* The parts that only -v shows: figures with bounds and formulas, the three ways of counting. */
 void vr_fit_details(vr_report *r, const vram_fit *f);
 
-/* "RTX 3060 12 GB" */
-const char *vr_fit_card(vr_report *r, const vram_device *d);
+/* "RTX 3060 12 GB", "24GiB GPU", "2 x 24GiB" */
+const char *vr_fit_cards(vr_report *r, const vram_device *d, uint64_t count);
 /* Settings in words by who set them: the last lines of the report. */
 void vr_fit_settings(vr_report *r, const vram_fit *f);
 /* What to change and the cards that would do. */

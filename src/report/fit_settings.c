@@ -7,12 +7,12 @@
 
 static const char *tokens(vr_report *r, const vram_workload *w)
 {
-    return vr_say(r, GROUPED(w->context), T(" tokens"));
+    return vr_count(r, w->context, "token", "tokens");
 }
 
 static const char *sequences(vr_report *r, const vram_workload *w)
 {
-    return vr_say(r, GROUPED(w->sequences), T(vr_plural(w->sequences, " sequence", " sequences")));
+    return vr_count(r, w->sequences, "sequence", "sequences");
 }
 
 static const char *prefill(vr_report *r, const vram_workload *w)
@@ -24,7 +24,7 @@ static const char *prefill(vr_report *r, const vram_workload *w)
 
 static const char *decode(vr_report *r, const vram_workload *w)
 {
-    return w->decode != 0 ? vr_say(r, GROUPED(w->decode), T(" tokens generated")) : NULL;
+    return w->decode != 0 ? vr_say(r, T(vr_count(r, w->decode, "token", "tokens")), T(" generated")) : NULL;
 }
 
 static const char *logits(vr_report *r, const vram_workload *w)

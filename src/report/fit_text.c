@@ -5,11 +5,13 @@
  */
 #include "report/fit_report.h"
 
-const char *vr_fit_card(vr_report *r, const vram_device *d)
+const char *vr_fit_cards(vr_report *r, const vram_device *d, uint64_t count)
 {
-    const char *name = d->gpu != NULL ? vr_card_name(r, d->gpu->name, d->gpu->marketed_gb) : d->name;
+    const char *times = count > 1 ? vr_say(r, U(count), T(" x ")) : "";
 
-    return d->count > 1 ? vr_say(r, U(d->count), T(" x "), T(name)) : name;
+    if (d->gpu != NULL)
+        return vr_say(r, T(times), T(vr_card_name(r, d->gpu->name, d->gpu->marketed_gb)));
+    return vr_say(r, T(times), T(d->id), T(count > 1 ? "" : " GPU"));
 }
 
 /* " (15.20 to 16.01)" where the bounds are more than one in a hundred apart */
@@ -30,19 +32,26 @@ static const char *needs_words(vr_report *r, const vram_fit *f)
     return vr_say(r, T("needs "), T(gib), T(" GiB"), T(band(r, &f->ledger)));
 }
 
+/* The total that CUDA gives to programs, as `vram gpus` shows it; what is free of it where that was given;
+ * what PyTorch may take of that where a memory fraction was set. */
+static uint64_t shown_room(const vram_fit *f)
+{
+    return f->device->free_given || f->kept_free != 0 ? f->device->available.bytes : f->device->usable.bytes;
+}
+
 static const char *card_words(vr_report *r, const vram_fit *f)
 {
     const vram_device *d = f->device;
     const char *have = d->count > 1 ? " have " : " has ";
-    const char *kind = d->free_given ? " free" : " usable";
+    const char *kind = f->kept_free != 0 ? " allowed" : d->free_given ? " free" : " usable";
 
-    return vr_say(r, T(vr_fit_card(r, d)), T(have), T(vr_gib(r, d->available.bytes)), T(kind),
+    return vr_say(r, T(vr_fit_cards(r, d, d->count)), T(have), T(vr_gib(r, shown_room(f))), T(kind),
                   T(d->count > 1 ? " each" : ""));
 }
 
 static const char *room_words(vr_report *r, const vram_fit *f)
 {
-    const char *gib = vr_gib_signed(r, f->headroom);
+    const char *gib = vr_gib_between(r, shown_room(f), f->ledger.required, f->headroom);
 
     if (f->ledger.partial && f->headroom >= 0)
         return vr_say(r, T(gib), T(" left for the rest"));
@@ -119,7 +128,7 @@ static const char *failure_phase(vr_report *r, const vram_fit *f)
 {
     switch (f->run.failure.next_moment) {
     case VR_AT_CONTEXT:
-        return "before anything is loaded";
+        return "before anything is loaded,";
     case VR_AT_LOADED:
         return vr_say(r, FIXED(f->loaded_permille, 10, 1), T(" % loaded,"));
     case VR_AT_PREFILL:
@@ -129,15 +138,18 @@ static const char *failure_phase(vr_report *r, const vram_fit *f)
     }
 }
 
-/* The message up to the figures that people quote; the rest with -v. */
+/* The message up to one of its sentences, the rest with -v: as much as a line holds. */
 static const char *message_words(vr_report *r, const char *message)
 {
-    static const char end[] = "is free.";
-    size_t at;
+    static const char *const ends[] = { "is free.", "iB." };
+    size_t at, room = r->style->columns - VR_FIT_INDENT - sizeof "\" ...\"";
 
-    if (r->style->verbose || !vr_terminal(r) || !vr_str_find(vr_str_of(message), end, &at))
+    if (r->style->verbose || !vr_terminal(r))
         return message;
-    return vr_say(r, T("\""), S(((vr_str){ message, at + sizeof end - 1 })), T(" ...\""));
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        if (vr_str_find(vr_str_of(message), ends[i], &at) && at + vr_str_of(ends[i]).n <= room)
+            return vr_say(r, T("\""), S(((vr_str){ message, at + vr_str_of(ends[i]).n })), T(" ...\""));
+    return message;
 }
 
 /* What lacks, and that the size in the message is not it. */
@@ -194,9 +206,9 @@ static void put_cards(vr_report *r, const vram_fit *f)
         const char *head;
         size_t most;
     } groups[] = {
-        { VRAM_FITS, "fits on", 6 },
-        { VRAM_TIGHT, "tight on", 3 },
-        { VRAM_DOES_NOT_FIT, "not on", 3 },
+        { VRAM_FITS, "fits on", 5 },
+        { VRAM_TIGHT, "tight on", 2 },
+        { VRAM_DOES_NOT_FIT, "not on", 2 },
     };
 
     for (size_t i = 0; i < sizeof groups / sizeof *groups; i++) {

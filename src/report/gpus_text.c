@@ -81,7 +81,7 @@ static void put_more(vr_report *r, const vr_gpu *g, size_t width)
 void vr_gpus_text(vr_report *r, const vr_gpu *const *cards, size_t n)
 {
     size_t width = id_width(cards, n);
-    bool some_derived = false;
+    bool some_derived = false, others = false;
 
     vr_ink_on(r, VR_INK_BOLD);
     vr_left(r, "id", width);
@@ -92,6 +92,7 @@ void vr_gpus_text(vr_report *r, const vr_gpu *const *cards, size_t n)
         vr_range usable = vr_gpu_usable(cards[i]);
         put_card(r, cards[i], width);
         some_derived = some_derived || derived(&usable);
+        others = others || !vr_str_is(vr_str_of(cards[i]->vendor), "NVIDIA");
         vr_report_flush(r);
     }
     if (!vr_terminal(r) && !r->style->verbose)
@@ -101,6 +102,7 @@ void vr_gpus_text(vr_report *r, const vr_gpu *const *cards, size_t n)
     vr_ink_on(r, VR_INK_FAINT);
     vr_wrap(r, 0, 0,
             vr_say(r, T("GiB; usable is what a program can have, and what verdicts count with"),
-                   T(some_derived ? "; ~ by rule from like cards, not read" : "")));
+                   T(some_derived ? "; ~ by rule from like cards, not read" : ""),
+                   T(others ? "; verdicts are for NVIDIA cards only so far" : "")));
     vr_ink_off(r, VR_INK_FAINT);
 }

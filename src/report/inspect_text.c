@@ -35,9 +35,9 @@ static void put_head(vr_report *r, const vr_inspection *x)
     size_t files = ck->n_files;
 
     vr_para(r, VR_INK_BOLD, vr_say(r, T(base_name(r, ck->name)), T("  ")), 0,
-            vr_say(r, T(arch), T(vr_dot(r)), GROUPED(ck->elements), T(" parameters"), T(vr_dot(r)),
-                   GROUPED(ck->n_tensors), T(vr_plural(ck->n_tensors, " tensor", " tensors")), T(vr_dot(r)),
-                   GROUPED(files), T(vr_plural(files, " file", " files"))));
+            vr_say(r, T(arch), T(vr_dot(r)), T(vr_count(r, ck->elements, "parameter", "parameters")),
+                   T(vr_dot(r)), T(vr_count(r, ck->n_tensors, "tensor", "tensors")), T(vr_dot(r)),
+                   T(vr_count(r, files, "file", "files"))));
 }
 
 static void put_missing(vr_report *r, const vram_checkpoint *ck)
@@ -55,9 +55,11 @@ static void put_missing(vr_report *r, const vram_checkpoint *ck)
     }
     if (n > 3 && !r->style->verbose)
         names = vr_say(r, T(names), T(" and "), U(n - 3), T(" more"));
+    if (ck->n_missing_tensors != 0) /* known from an index only */
+        names =
+            vr_say(r, T(names), T(" ("), T(vr_count(r, ck->n_missing_tensors, "tensor", "tensors")), T(")"));
     vr_para(r, VR_INK_CARE, "INCOMPLETE", INDENT,
-            vr_say(r, T(vr_plural(n, "a file is missing: ", "files are missing: ")), T(names), T(" ("),
-                   GROUPED(ck->n_missing_tensors), T(" tensors)")));
+            vr_say(r, T(vr_plural(n, "a file is missing: ", "files are missing: ")), T(names)));
     if (ck->promised_bytes != 0)
         vr_para(r, VR_INK_CARE, "", INDENT,
                 vr_say(r, T("the index promises "), GROUPED(ck->promised_bytes), T(" bytes = "),
@@ -96,8 +98,7 @@ static void put_dtypes(vr_report *r, const vr_inspection *x, const vr_scale *s)
         const vr_tally *t = &x->dtype[i];
         if (t->n == 0)
             continue;
-        put_row(r, vr_dtype_name((vr_dtype)i), begin, t->bytes, s,
-                vr_say(r, GROUPED(t->n), T(vr_plural(t->n, " tensor", " tensors"))));
+        put_row(r, vr_dtype_name((vr_dtype)i), begin, t->bytes, s, vr_count(r, t->n, "tensor", "tensors"));
         begin = vr_add_sat(begin, t->bytes);
     }
 }
@@ -123,7 +124,7 @@ static const char *layer_note(vr_report *r, const vram_model *m, uint64_t layer)
     if (m->layers == NULL || layer >= m->n_layers)
         return "";
     if (m->layers[layer].attention == VR_ATTENTION_SLIDING)
-        return vr_say(r, T("last "), GROUPED(m->layers[layer].window), T(" tokens"));
+        return vr_say(r, T("last "), T(vr_count(r, m->layers[layer].window, "token", "tokens")));
     return "full attention";
 }
 
@@ -137,8 +138,7 @@ static void put_components(vr_report *r, const vr_inspection *x, const vr_scale 
         const vr_component *c = &x->components[i];
         bool layer = c->layer != UINT64_MAX;
         if (layer && !r->style->verbose && !layers_done) {
-            const char *name =
-                vr_say(r, GROUPED(x->layers.n), T(vr_plural(x->layers.n, " layer", " layers")));
+            const char *name = vr_count(r, x->layers.n, "layer", "layers");
             put_row(r, name, begin, x->layers.bytes, s, layers_note(r, x));
         } else if (!layer || r->style->verbose) {
             put_row(r, c->name, begin, c->bytes, s, layer ? layer_note(r, x->model, c->layer) : "");
@@ -162,12 +162,12 @@ static void put_shape(vr_report *r, const vram_model *m)
         return;
     }
     if (m->max_context != 0)
-        most = vr_say(r, T(vr_dot(r)), T("up to "), GROUPED(m->max_context), T(" tokens"));
+        most = vr_say(r, T(vr_dot(r)), T("up to "), T(vr_count(r, m->max_context, "token", "tokens")));
     vr_para(r, VR_INK_BOLD, "shape", INDENT,
-            vr_say(r, U(m->n_layers), T(" layers of width "), GROUPED(m->hidden), T(vr_dot(r)), U(m->heads),
-                   T(" heads of "), U(m->head_dim), T(", "), U(m->kv_heads), T(" for keys and values"),
-                   T(vr_dot(r)), T("vocabulary "), GROUPED(m->vocab), T(m->tied ? ", head tied" : ""),
-                   T(most)));
+            vr_say(r, T(vr_count(r, m->n_layers, "layer", "layers")), T(" of width "), GROUPED(m->hidden),
+                   T(vr_dot(r)), T(vr_count(r, m->heads, "head", "heads")), T(" of "), U(m->head_dim),
+                   T(", "), U(m->kv_heads), T(" for keys and values"), T(vr_dot(r)), T("vocabulary "),
+                   GROUPED(m->vocab), T(m->tied ? ", head tied" : ""), T(most)));
 }
 
 /* "56 KiB", "1.25 MiB" */
@@ -244,7 +244,7 @@ void vr_inspect_text(vr_report *r, const vr_inspection *x)
     put_missing(r, ck);
     vr_para(r, VR_INK_BOLD, "weights", INDENT,
             vr_say(r, GROUPED(ck->tensor_bytes), T(" bytes = "), T(gib_with_unit(r, ck->tensor_bytes)),
-                   T(" ("), FIXED(ck->tensor_bytes, VR_GB, 2), T(" GB)")));
+                   T(" ("), T(decimal_words(r, ck->tensor_bytes)), T(")")));
     put_dtypes(r, x, &s);
     vr_inked(r, VR_INK_BOLD, "by component");
     vr_put(&r->buf, T("\n"));

@@ -73,31 +73,21 @@ void vr_ink_off(vr_report *r, vr_ink ink)
         vr_put(&r->buf, T("\033[0m"));
 }
 
-/* Bytes of a control character at s: C0, DEL, or C1 as UTF-8; 0: it is none. */
-static size_t control_at(vr_str s)
-{
-    unsigned char c = (unsigned char)s.s[0];
-
-    if (c < 0x20 || c == 0x7f)
-        return 1;
-    if (c == 0xc2 && s.n > 1 && (unsigned char)s.s[1] >= 0x80 && (unsigned char)s.s[1] < 0xa0)
-        return 2;
-    return 0;
-}
-
 void vr_put_clean(vr_report *r, vr_str text)
 {
-    while (text.n != 0) {
-        size_t plain = 0, control;
-        while (plain < text.n && control_at((vr_str){ text.s + plain, text.n - plain }) == 0)
-            plain++;
-        vr_put_bytes(&r->buf, text.s, plain);
-        text = (vr_str){ text.s + plain, text.n - plain };
-        control = text.n != 0 ? control_at(text) : 0;
-        if (control != 0)
-            vr_put(&r->buf, T("?"));
-        text = (vr_str){ text.s + control, text.n - control };
+    size_t done = 0, n; /* bytes before `done` are written; from there to i they are shown as they are */
+
+    for (size_t i = 0; i < text.n; i += n) {
+        uint32_t hidden;
+        n = vr_utf8_shown((vr_str){ text.s + i, text.n - i }, &hidden);
+        if (hidden == VR_SHOWN)
+            continue;
+        vr_put_bytes(&r->buf, text.s + done, i - done);
+        vr_put(&r->buf, T("?"));
+        done = i + n;
     }
+    if (done < text.n)
+        vr_put_bytes(&r->buf, text.s + done, text.n - done);
 }
 
 void vr_inked(vr_report *r, vr_ink ink, const char *text)
@@ -198,6 +188,31 @@ const char *vr_dot(const vr_report *r)
 const char *vr_plural(uint64_t n, const char *one, const char *many)
 {
     return n == 1 ? one : many;
+}
+
+const char *vr_count(vr_report *r, uint64_t n, const char *one, const char *many)
+{
+    return vr_say(r, GROUPED(n), T(" "), T(vr_plural(n, one, many)));
+}
+
+/* As GIB() rounds. */
+static uint64_t hundredths(uint64_t bytes)
+{
+    return vr_mul_div(bytes, 100, VR_GIB);
+}
+
+const char *vr_gib_between(vr_report *r, uint64_t have, uint64_t need, int64_t by)
+{
+    int64_t shown = vr_diff(hundredths(have), hundredths(need));
+
+    if (by == 0)
+        return "0";
+    if (shown != 0 && (shown < 0) == (by < 0))
+        return vr_say(r, FIXED(vr_magnitude(shown), 100, 2));
+    if (vr_magnitude(by) >= VR_GIB / 50)
+        return vr_gib_signed(r, by);
+    /* the figures round to the same, or the idle GPU's 6.4 MiB, which are nobody's, decide */
+    return "<0.02";
 }
 
 static const struct {

@@ -68,6 +68,11 @@ const char *vr_gib_signed(vr_report *r, int64_t bytes); /* of its magnitude */
 uint64_t vr_magnitude(int64_t v);
 const char *vr_dot(const vr_report *r); /* between facts of one line */
 const char *vr_plural(uint64_t n, const char *one, const char *many);
+const char *vr_count(vr_report *r, uint64_t n, const char *one,
+                     const char *many); /* "1 token", "4,096 tokens" */
+/* What lies between two figures that stand beside it: the difference of their printed digits, so that a
+ * reader's own sum comes out. by: the exact difference, whose sign decides. */
+const char *vr_gib_between(vr_report *r, uint64_t have, uint64_t need, int64_t by);
 const char *vr_verdict_json(vram_verdict v);
 const char *vr_verdict_screen(vram_verdict v);
 vr_ink vr_verdict_ink(vram_verdict v);

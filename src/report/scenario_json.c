@@ -51,12 +51,10 @@ static void put_settings(vr_json_out *o, const vr_scenario_result *x)
 
 static void put_gpu(vr_json_out *o, vr_report *r, const vr_scenario_card *c)
 {
-    uint64_t tenths = vr_mul_div(c->bytes, 10, VR_GIB);
-
     vr_json_key(o, "gpu");
     vr_json_open(o, '{');
     vr_json_kv_null(o, "id");
-    vr_json_kv_text(o, "name", vr_say(r, FIXED(tenths, 10, tenths % 10 != 0 ? 1 : 0), T(" GiB")));
+    vr_json_kv_text(o, "name", vr_scenario_size(r, c->bytes, 1));
     vr_json_kv_u64(o, "usable_bytes", c->bytes);
     vr_json_kv_u64(o, "available_bytes", c->bytes);
     vr_json_kv_text(o, "set_by", vr_set_by_name(VR_BY_USER));

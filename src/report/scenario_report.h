@@ -14,10 +14,10 @@ void vr_scenario_json(vr_report *r, const vram_scenario *s);
 void vr_scenario_table(vr_report *r, const vram_scenario *s);
 /* "serve x1 FP16", or "scenario 2" */
 const char *vr_scenario_name(vr_report *r, const vram_scenario *s, size_t i);
-/* "24 GiB", "2 x 24 GiB", "11.6 GiB" */
+/* "24 GiB", "2 x 24 GiB", "11.63 GiB" */
 const char *vr_scenario_size(vr_report *r, uint64_t bytes, uint64_t count);
 /* "fits, 6.35 left", "no, 23.65 short" */
-const char *vr_scenario_room(vr_report *r, const vr_scenario_card *c);
+const char *vr_scenario_room(vr_report *r, const vr_scenario_card *c, uint64_t required);
 /* The changes of one scenario, one at a time. */
 void vr_scenario_levers_table(vr_report *r, const vr_scenario_result *x);
 

@@ -154,8 +154,10 @@ static void put_bar_head(const table *t)
 {
     vr_report *r = t->r;
 
+    if (t->cards->n_cards == 0 || !t->same_cards)
+        return;
     vr_put_repeat(&r->buf, " ", t->name + (vr_terminal(r) ? 1 + t->scale.cells + t->scale.n_edges : 0));
-    for (size_t i = 0; i < t->cards->n_cards && t->same_cards; i++) {
+    for (size_t i = 0; i < t->cards->n_cards; i++) {
         const vr_scenario_card *c = &t->cards->cards[i];
         bool last = i + 1 == t->cards->n_cards;
         vr_put(&r->buf, T("  "));
@@ -172,7 +174,7 @@ static void put_rooms(const table *t, const vr_scenario_result *x)
 
     for (size_t i = 0; i < x->n_cards; i++) {
         const vr_scenario_card *c = &x->cards[i];
-        const char *room = vr_scenario_room(r, c);
+        const char *room = vr_scenario_room(r, c, x->ledger.required);
         if (!t->same_cards)
             room = vr_say(r, T(vr_scenario_size(r, c->bytes, c->count)), T(" "), T(room));
         vr_put(&r->buf, T("  "));
@@ -180,7 +182,10 @@ static void put_rooms(const table *t, const vr_scenario_result *x)
         vr_left(r, room, i + 1 < x->n_cards ? ROOM_WIDTH - 2 : 0);
         vr_ink_off(r, vr_verdict_ink(c->verdict));
     }
-    vr_put(&r->buf, T("\n"));
+    if (x->n_cards == 0)
+        vr_wrap(r, 0, 0, ""); /* a bar may end in blanks */
+    else
+        vr_put(&r->buf, T("\n"));
 }
 
 static void put_bars(const table *t)
@@ -189,6 +194,8 @@ static void put_bars(const table *t)
     uint64_t parts[VR_CATEGORY_COUNT];
     char marks[VR_CATEGORY_COUNT];
 
+    if (t->cards->n_cards == 0 && !vr_terminal(r)) /* neither bars nor verdicts to show */
+        return;
     put_bar_head(t);
     for (size_t i = 0; i < t->s->n_results; i++) {
         const vr_scenario_result *x = &t->s->results[i];
@@ -226,10 +233,24 @@ static void put_change(const table *t, size_t i, const vr_scenario_card *c, size
     vr_wrap(r, at, at, vr_say(r, T(what), T(cards)));
 }
 
+static size_t widest_size(const table *t)
+{
+    size_t width = 6;
+
+    for (size_t i = 0; i < t->s->n_results; i++) {
+        const vr_scenario_result *x = &t->s->results[i];
+        for (size_t k = 0; k < x->n_cards; k++) {
+            size_t w = vr_str_of(vr_scenario_size(t->r, x->cards[k].bytes, x->cards[k].count)).n;
+            width = w > width ? w : width;
+        }
+    }
+    return width;
+}
+
 static void put_changes(const table *t)
 {
     vr_report *r = t->r;
-    size_t n = 0, size_width = 6;
+    size_t n = 0, size_width = widest_size(t);
     const char *note = NULL;
 
     for (size_t i = 0; i < t->s->n_results; i++) {

@@ -17,17 +17,19 @@ const char *vr_scenario_name(vr_report *r, const vram_scenario *s, size_t i)
 
 const char *vr_scenario_size(vr_report *r, uint64_t bytes, uint64_t count)
 {
-    uint64_t tenths = vr_mul_div(bytes, 10, VR_GIB);
-    const char *size = vr_say(r, FIXED(tenths, 10, tenths % 10 != 0 ? 1 : 0), T(" GiB"));
+    uint64_t parts = vr_mul_div(bytes, 100, VR_GIB);
+    unsigned places = parts % 100 == 0 ? 0 : parts % 10 == 0 ? 1 : 2;
+    const char *size = vr_say(r, FIXED(parts, 100, places), T(" GiB"));
 
     return count > 1 ? vr_say(r, U(count), T(" x "), T(size)) : size;
 }
 
-const char *vr_scenario_room(vr_report *r, const vr_scenario_card *c)
+const char *vr_scenario_room(vr_report *r, const vr_scenario_card *c, uint64_t required)
 {
     const char *word = c->verdict == VRAM_FITS ? "fits, " : c->verdict == VRAM_TIGHT ? "tight, " : "no, ";
 
-    return vr_say(r, T(word), T(vr_gib_signed(r, c->headroom)), T(c->headroom < 0 ? " short" : " left"));
+    return vr_say(r, T(word), T(vr_gib_between(r, c->available, required, c->headroom)),
+                  T(c->headroom < 0 ? " short" : " left"));
 }
 
 /* ---- one scenario ---- */
@@ -61,7 +63,7 @@ static void put_verdict(vr_report *r, const vr_scenario_result *x)
     for (size_t i = 0; i < x->n_cards; i++)
         cards =
             vr_say(r, T(cards), T(vr_dot(r)), T(vr_scenario_size(r, x->cards[i].bytes, x->cards[i].count)),
-                   T(": "), T(vr_scenario_room(r, &x->cards[i])));
+                   T(": "), T(vr_scenario_room(r, &x->cards[i], x->ledger.required)));
     vr_para(r, vr_verdict_ink(x->verdict), head, 0,
             vr_say(r, T(vr_gib(r, x->ledger.required)),
                    T(missing == NULL ? " GiB" : " GiB of what is counted"), T(cards),

@@ -73,6 +73,8 @@ static void escapes_what_needs_it(void **state)
         { LITERAL("plain é€😀/"), "\"plain é€😀/\"" },
         { LITERAL("\"\\\b\f\n\r\t"), "\"\\\"\\\\\\b\\f\\n\\r\\t\"" },
         { LITERAL("\0\x01\x1b\x1f\x7f"), "\"\\u0000\\u0001\\u001b\\u001f\\u007f\"" },
+        { LITERAL("\xC2\x80\xC2\x9B\xC3\xA9"), "\"\\u0080\\u009b\xC3\xA9\"" },
+        { LITERAL("\xE2\x80\xAE\xE2\x80\xA8\xF3\xA0\x81\x81"), "\"\\u202e\\u2028\\udb40\\udc41\"" },
         { LITERAL("a\xff"
                   "b\xC3"),
           "\"a\xEF\xBF\xBD"

@@ -298,6 +298,41 @@ static void utf8_is_checked(void **state)
     assert_int_equal(vr_utf8_width((vr_str){ NULL, 0 }), 0);
 }
 
+/* Code points of UnicodeData.txt and what becomes of them. */
+static void what_a_terminal_may_get(void **state)
+{
+    static const struct {
+        const char *bytes, *clean;
+    } rows[] = {
+        { "plain", "plain" },
+        { "é█日本😀", "é█日本😀" },
+        { "\xC2\xA0", "\xC2\xA0" },                     /* U+00A0 no-break space */
+        { "\x1b[31m\n\t\x7f", "?[31m???" },             /* C0 and DEL */
+        { "\xC2\x80\xC2\x85\xC2\x9B\xC2\x9F", "????" }, /* C1 */
+        { "a\xE2\x80\xAE"
+          "b",
+          "a?b" },                                                  /* U+202E right-to-left override */
+        { "\xE2\x81\xA6\xE2\x81\xA9", "??" },                       /* U+2066, U+2069 isolates */
+        { "\xD8\x9C\xE2\x80\x8E\xE2\x80\x8F", "???" },              /* U+061C, U+200E, U+200F marks */
+        { "\xE2\x80\xA8\xE2\x80\xA9", "??" },                       /* U+2028, U+2029 separators */
+        { "\xE2\x80\x8B\xE2\x80\x8D\xEF\xBB\xBF", "???" },          /* U+200B, U+200D, U+FEFF */
+        { "\xC2\xAD\xE2\x81\xA0\xE3\x85\xA4", "???" },              /* U+00AD, U+2060, U+3164 */
+        { "\xF3\xA0\x81\x81", "?" },                                /* U+E0041 tag */
+        { "\xE2\x80\xA7\xE2\x80\xAF", "\xE2\x80\xA7\xE2\x80\xAF" }, /* neighbours of U+2028 to U+202E */
+        { "x\xFFy\xC3", "x?y?" },                                   /* no UTF-8 */
+        { "\xED\xA0\x80", "???" },
+        { "", "" },
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char text[64];
+        memcpy(text, rows[i].bytes, strlen(rows[i].bytes) + 1);
+        vram_clean(text);
+        assert_string_equal(text, rows[i].clean);
+        assert_int_equal(vr_utf8_width(vr_str_of(rows[i].bytes)), vr_utf8_width(vr_str_of(text)));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -311,6 +346,7 @@ int main(void)
         cmocka_unit_test(buffer_grows_to_its_limit),
         cmocka_unit_test(buffer_survives_failures),
         cmocka_unit_test(utf8_is_checked),
+        cmocka_unit_test(what_a_terminal_may_get),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

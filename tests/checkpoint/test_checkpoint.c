@@ -11,9 +11,8 @@
 #define FIRST "model-00001-of-00002.safetensors"
 #define SECOND "model-00002-of-00002.safetensors"
 #define INDEX "model.safetensors.index.json"
-#define INDEX_ABC                                                                                            \
-    "{\"metadata\":{\"total_size\":6},\"weight_map\":{\"a\":\"" FIRST "\",\"b\":\"" FIRST                    \
-    "\",\"c\":\"" SECOND "\"}}"
+#define ABC "\"weight_map\":{\"a\":\"" FIRST "\",\"b\":\"" FIRST "\",\"c\":\"" SECOND "\"}"
+#define INDEX_ABC "{\"metadata\":{\"total_size\":6}," ABC "}"
 
 static world *sharded(const char *index)
 {
@@ -165,6 +164,16 @@ static void test_index_refused(void **state)
           VRAM_EFORMAT, "places tensor c in gone.safetensors, but it is in " SECOND },
         { "{\"weight_map\":{\"x\":\"gone.safetensors\",@\"x\":\"gone.safetensors\"}}", VRAM_EFORMAT,
           "names tensor x twice" },
+        /* a total that cannot be one */
+        { "{\"metadata\":{\"total_size\":@-1}," ABC "}", VRAM_EFORMAT, "not a whole number of bytes below 2^64: -1" },
+        { "{\"metadata\":{\"total_size\":@5.5}," ABC "}", VRAM_EFORMAT, "below 2^64: 5.5" },
+        { "{" ABC ",\"metadata\":{\"a\":{},\"total_size\":@1e300}}", VRAM_EFORMAT, "below 2^64: 1e300" },
+        { "{\"metadata\":{\"total_size\":@18446744073709551616}," ABC "}", VRAM_EFORMAT, "below 2^64" },
+        { "{\"metadata\":{\"total_size\":@\"6\"}," ABC "}", VRAM_EFORMAT, "not a whole number" },
+        { "{\"metadata\":{\"total_size\":6,@\"total_size\":6}," ABC "}", VRAM_EFORMAT, "two total_sizes" },
+        { "{\"metadata\":{\"total_size\":6},\"metadata\":@{}," ABC "}", VRAM_EFORMAT, "metadata twice" },
+        /* NaN is Python's, and only config.json may speak it */
+        { "{\"metadata\":{\"total_size\":@NaN}," ABC "}", VRAM_EFORMAT, "not valid JSON" },
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         for (feed how = FEED_MOST; how < FEEDS; how++) {
@@ -189,9 +198,6 @@ static void test_index_warns(void **state)
         { "{\"metadata\":{\"total_size\":7},\"weight_map\":{\"a\":\"" FIRST "\",\"b\":\"" FIRST
           "\",\"c\":\"" SECOND "\"}}",
           INDEX, "total_size says 7 bytes, the headers have 6", 7 },
-        { "{\"metadata\":{\"total_size\":5.5},\"weight_map\":{\"a\":\"" FIRST "\",\"b\":\"" FIRST
-          "\",\"c\":\"" SECOND "\"}}",
-          INDEX, "not a whole number of bytes: 5.5", 0 },
         { "{\"metadata\":{\"total_size\":6.0},\"weight_map\":{\"a\":\"" FIRST "\",\"c\":\"" SECOND "\"}}",
           FIRST, "1 tensor is in the files but not in the index, first b", 6 },
     };
@@ -342,11 +348,26 @@ static void test_files_beside_the_index(void **state)
     assert_int_equal(w->ck->n_files, 2);
     assert_true(has_warning(w, "consolidated.safetensors", "1 file is left out"));
     end_world(w);
-    w = sharded(INDEX_ABC);
-    add_header(w, "model.safetensors", HEADER_AB, 4);
-    expect_ok(w, read_world(w, FEED_MOST));
-    assert_true(has_warning(w, "model.safetensors", "transformers loads it instead"));
-    end_world(w);
+}
+
+/* transformers, _get_resolved_checkpoint_files: os.path.isfile("model.safetensors") comes first. */
+static void test_single_file_first(void **state)
+{
+    (void)state;
+    for (int index = 0; index < 3; index++) {
+        world *w = sharded(index == 1 ? INDEX_ABC : index == 2 ? "damaged" : NULL);
+        add_header(w, "model.safetensors", "{" TENSOR("x", "0", "2") "}", 2);
+        expect_ok(w, read_world(w, FEED_MOST));
+        assert_int_equal(w->ck->n_files, 1);
+        assert_int_equal(w->ck->n_tensors, 1);
+        assert_false(w->ck->has_index);
+        assert_false(w->ck->incomplete);
+        assert_true(has_warning(w, "model.safetensors", "loads this file where there is one"));
+        assert_true(has_warning(w, "model.safetensors", "2 other *.safetensors"));
+        assert_int_equal(n_warnings(w), 1);
+        assert_int_equal(find_file(w, FIRST)->n_wants, 0);
+        end_world(w);
+    }
 }
 
 static void test_same_tensor_in_two_files(void **state)
@@ -400,13 +421,18 @@ static void test_config(void **state)
     (void)state;
     static char nest[20000];
     expect_config("", 0, 0, VRAM_EFORMAT, 0, "the file is empty");
-    expect_config("", 0, UINT64_C(104857600), VRAM_ELIMIT, UINT64_MAX,
+    expect_config("", 0, UINT64_C(104857600), VRAM_ELIMIT, 4194304,
                   "has 104,857,600 bytes, over the limit of 4,194,304");
-    expect_config("", 0, 4194305, VRAM_ELIMIT, UINT64_MAX, "over the limit of 4,194,304");
+    expect_config("", 0, 4194305, VRAM_ELIMIT, 4194304, "over the limit of 4,194,304");
     expect_config("\n", 1, 1, VRAM_EFORMAT, 1, "not valid JSON");
     expect_config("{\"a\":1,}", 8, 8, VRAM_EFORMAT, 7, "not valid JSON");
     expect_config(" []", 3, 3, VRAM_EFORMAT, 1, "must be a JSON object");
-    expect_config("{\"a\":NaN}", 9, 9, VRAM_EFORMAT, 5, "not valid JSON");
+    expect_config("{\"a\":NaNa}", 10, 10, VRAM_EFORMAT, 8, "not valid JSON");
+    expect_config("{\"a\":nan}", 9, 9, VRAM_EFORMAT, 5, "not valid JSON");
+    expect_config("{\"a\":-NaN}", 10, 10, VRAM_EFORMAT, 6, "not valid JSON");
+    expect_config("{\"a\":+Infinity}", 15, 15, VRAM_EFORMAT, 5, "not valid JSON");
+    expect_config("{NaN:1}", 7, 7, VRAM_EFORMAT, 1, "not valid JSON");
+    expect_config("{\"a\":Infinity,}", 16, 16, VRAM_EFORMAT, 14, "not valid JSON");
     memset(nest, '[', 10000);
     memset(nest + 10000, ']', 10000);
     expect_config(nest, sizeof(nest), sizeof(nest), VRAM_EFORMAT, 64, "64 deep");
@@ -429,8 +455,61 @@ static void test_config(void **state)
     w = new_world();
     add_header(w, "model.safetensors", HEADER_AB, 4);
     add_bytes(w, INDEX, "", 0, UINT64_C(268435457));
-    expect_error(w, read_world(w, FEED_MOST), VRAM_ELIMIT, INDEX, UINT64_MAX,
-                 "over the limit of 268,435,456");
+    expect_error(w, read_world(w, FEED_MOST), VRAM_ELIMIT, INDEX, 268435456, "over the limit of 268,435,456");
+    end_world(w);
+}
+
+/* python3: json.loads('{"a": NaN, "a": [Infinity]}') == {'a': [inf]} */
+static void test_config_of_python(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *path, *value;
+        uint64_t n_warnings;
+    } rows[] = {
+        { "{\"limit\": [0.0, Infinity], \"n\": 7}", "n", "7", 0 },
+        { "{\"x\":-Infinity,\"n\":\"NaN Infinity\"}", "n", "\"NaN Infinity\"", 0 },
+        { "{\"x\":\"\\\"\",\"y\":NaN,\"n\":8}", "n", "8", 0 },
+        { "{\"n\":1,\"n\":2}", "n", "2", 1 },
+        { "{\"n\":{\"n\":1},\"m\":[{\"n\":5},{\"n\":6}],\"n\" : 2}", "n", "2", 1 },
+        { "{\"n\":1,\"\\u006e\":[\"}\",{}],\"n\":3,\"m\":4}", "n", "3", 1 },
+        { "{\"t\":{\"n\":1,\"k\":0,\"n\":9},\"n\":1}", "t.n", "9", 1 },
+        { "{\"t\":{\"n\":1},\"t\":{\"n\":NaN,\"n\":4}}", "t.n", "4", 2 },
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        for (feed how = FEED_MOST; how < FEEDS; how++) {
+            world *w = new_world();
+            vr_json v = { VR_JSON_NULL, { NULL, 0 } };
+            add_header(w, "model.safetensors", HEADER_AB, 4);
+            add_text(w, "config.json", rows[i].text);
+            expect_ok(w, read_world(w, how));
+            assert_true(vr_json_get(w->ck->config, rows[i].path, &v));
+            assert_true(vr_str_is(v.text, rows[i].value));
+            /* where it stood in the file */
+            assert_memory_equal(rows[i].text + (v.text.s - w->ck->config_text.s), v.text.s, v.text.n);
+            assert_int_equal(n_warnings(w), rows[i].n_warnings);
+            end_world(w);
+        }
+    }
+}
+
+static void test_many_names_twice(void **state)
+{
+    (void)state;
+    world *w = new_world();
+    char *text = keep(w, malloc(400000)), *p = text;
+    for (size_t i = 0; i < 20000; i++)
+        p += sprintf(p, "%c\"k%zu\":%zu", i == 0 ? '{' : ',', i % 10000, i);
+    strcpy(p, "}");
+    add_header(w, "model.safetensors", HEADER_AB, 4);
+    add_text(w, "config.json", text);
+    expect_ok(w, read_world(w, FEED_MOST));
+    vr_json v;
+    uint64_t n;
+    assert_true(vr_json_get(w->ck->config, "k77", &v) && vr_json_u64(v, &n));
+    assert_int_equal(n, 10077);
+    assert_int_equal(n_warnings(w), 9);
+    assert_true(has_warning(w, "config.json", "more names are there twice"));
     end_world(w);
 }
 
@@ -539,12 +618,20 @@ static world *make_varied(void)
 {
     world *w = new_world();
     add_header(w, FIRST, "{" TENSOR("b", "2", "4") "," TENSOR("\\u0061", "0", "2") "}", 4);
-    add_header(w, "model.safetensors", HEADER_C, 2);
+    add_header(w, "single.safetensors", HEADER_C, 2);
     add_header(w, "consolidated.safetensors", HEADER_C, 2);
+    add_text(w, "config.json", "{\"\\u0061\":NaN,\"b\":1,\"a\":2}");
     add_text(
         w, INDEX,
-        "{\"metadata\":{\"total_size\":0.5},\"weight_map\":{\"a\":\"\\u006dodel-00001-of-00002.safetensors\","
+        "{\"metadata\":{\"total_size\":5},\"weight_map\":{\"a\":\"\\u006dodel-00001-of-00002.safetensors\","
         "\"c\":\"" SECOND "\",\"d\":\"gone.safetensors\"}}");
+    return w;
+}
+
+static world *make_single(void)
+{
+    world *w = sharded(INDEX_ABC);
+    add_header(w, "model.safetensors", HEADER_C, 2);
     return w;
 }
 
@@ -568,6 +655,7 @@ static void test_allocations(void **state)
     for (feed how = FEED_MOST; how < FEEDS; how++) {
         fail_each(make_sharded, how, VRAM_OK);
         fail_each(make_varied, how, VRAM_OK);
+        fail_each(make_single, how, VRAM_OK);
         fail_each(make_numbered, how, VRAM_OK);
         fail_each(make_refused, how, VRAM_EFORMAT);
     }
@@ -588,9 +676,12 @@ int main(void)
         cmocka_unit_test(test_many_missing),
         cmocka_unit_test(test_consolidated),
         cmocka_unit_test(test_files_beside_the_index),
+        cmocka_unit_test(test_single_file_first),
         cmocka_unit_test(test_same_tensor_in_two_files),
         cmocka_unit_test(test_no_weights),
         cmocka_unit_test(test_config),
+        cmocka_unit_test(test_config_of_python),
+        cmocka_unit_test(test_many_names_twice),
         cmocka_unit_test(test_misuse),
         cmocka_unit_test(test_overlapping_answers),
         cmocka_unit_test(test_fail),

@@ -194,9 +194,62 @@ static void test_not_files(void **state)
     assert_int_equal(mkfifo(in_dir(d, "model.safetensors"), 0600), 0);
     expect(d, open_path(d, d->path), VRAM_EUNSUPPORTED, d->path, "a pipe");
     close_path(d);
-    expect(d, open_path(d, d->dir), VRAM_EUNSUPPORTED, d->dir, "no weight files"); /* and it does not wait */
+    expect(d, open_path(d, d->dir), VRAM_EUNSUPPORTED, in_dir(d, "model.safetensors"),
+           "a pipe"); /* and it does not wait */
     close_path(d);
     expect(d, open_path(d, "/dev/zero"), VRAM_EUNSUPPORTED, "/dev/zero", "a device");
+    close_path(d);
+    end_disk(d);
+}
+
+/* What has the name of a file and is none: named, with what it is. */
+static void odd(const char *name, const char *what, vram_status code, const char *text)
+{
+    disk *d = new_disk();
+    if (strcmp(name, "model.safetensors") != 0)
+        write_header(d, "model.safetensors", HEADER, 2);
+    in_dir(d, name);
+    assert_int_equal(strcmp(what, "pipe") == 0        ? mkfifo(d->path, 0600)
+                     : strcmp(what, "directory") == 0 ? mkdir(d->path, 0700)
+                                                      : symlink(what, d->path),
+                     0);
+    vram_status s = open_path(d, d->dir);
+    expect(d, s, code, in_dir(d, name), text);
+    close_path(d);
+    end_disk(d);
+}
+
+static void test_odd_files(void **state)
+{
+    (void)state;
+    static const char *const names[] = { "model.safetensors", "config.json", INDEX };
+    for (size_t i = 0; i < 3; i++) {
+        odd(names[i], "pipe", VRAM_EUNSUPPORTED, "this is a pipe, not a file");
+        odd(names[i], "directory", VRAM_EUNSUPPORTED, "this is a directory, not a file");
+        odd(names[i], "nothing", VRAM_ENOTFOUND, "this is a link to nothing");
+        odd(names[i], names[i], VRAM_EIO, "symbolic links");
+    }
+}
+
+/* Errors of the library name the file with its directory, however that was written. */
+static void test_places(void **state)
+{
+    (void)state;
+    disk *d = new_disk();
+    char slashes[PATH_MAX];
+    write_header(d, "model.safetensors", HEADER, 2);
+    write_text(d, "config.json", "{]");
+    expect(d, open_path(d, d->dir), VRAM_EFORMAT, in_dir(d, "config.json"), "not valid JSON");
+    close_path(d);
+    snprintf(slashes, sizeof(slashes), "%s///", d->dir);
+    expect(d, open_path(d, slashes), VRAM_EFORMAT, in_dir(d, "config.json"), "not valid JSON");
+    close_path(d);
+    vram_status s = open_path(d, in_dir(d, "model.safetensors"));
+    expect(d, s, VRAM_EFORMAT, in_dir(d, "config.json"), "not valid JSON");
+    close_path(d);
+    write_text(d, "config.json", "{}");
+    write_header(d, "model.safetensors", "{}", 0);
+    expect(d, open_path(d, d->dir), VRAM_EUNSUPPORTED, in_dir(d, "model.safetensors"), "names no tensor");
     close_path(d);
     end_disk(d);
 }
@@ -211,7 +264,7 @@ static void test_permission(void **state)
     assert_int_equal(chmod(in_dir(d, "model.safetensors"), 0), 0);
     assert_int_equal(chmod(d->dir, 0755), 0);
     assert_true(!root || seteuid(65534) == 0);
-    expect(d, open_path(d, d->dir), VRAM_EIO, "model.safetensors", "Permission denied");
+    expect(d, open_path(d, d->dir), VRAM_EIO, in_dir(d, "model.safetensors"), "Permission denied");
     close_path(d);
     assert_true(!root || seteuid(0) == 0);
     assert_int_equal(chmod(d->dir, 0), 0);
@@ -232,7 +285,7 @@ static void test_large_config(void **state)
     disk *d = new_disk();
     write_header(d, "model.safetensors", HEADER, 2);
     write_file(d, "config.json", "{", 1, 104857600);
-    expect(d, open_path(d, d->dir), VRAM_ELIMIT, "config.json",
+    expect(d, open_path(d, d->dir), VRAM_ELIMIT, in_dir(d, "config.json"),
            "104,857,600 bytes, over the limit of 4,194,304");
     assert_int_equal(d->n_reads, 0);
     close_path(d);
@@ -340,6 +393,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_paths),       cmocka_unit_test(test_links),
         cmocka_unit_test(test_not_there),   cmocka_unit_test(test_not_files),
+        cmocka_unit_test(test_odd_files),   cmocka_unit_test(test_places),
         cmocka_unit_test(test_permission),  cmocka_unit_test(test_large_config),
         cmocka_unit_test(test_reads_fail),  cmocka_unit_test(test_files_shrink),
         cmocka_unit_test(test_allocations), cmocka_unit_test(test_plain_read),

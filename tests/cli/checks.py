@@ -191,7 +191,8 @@ class OneTable(unittest.TestCase):
             text = by_word.stdout.decode()
             self.assertTrue(text.startswith("usage: vram " + command))
             self.assertIn("examples", text)
-            self.assertLessEqual(max(map(len, text.splitlines())), 90)
+            self.assertLessEqual(max(map(len, text.splitlines())), 80, command)
+        self.assertLessEqual(max(map(len, vram("help").stdout.decode().splitlines())), 80)
 
     def test_manual_and_completions_know_every_option(self):
         manual = vram("man").stdout.decode().replace("\\-", "-")
@@ -276,12 +277,54 @@ class Usage(unittest.TestCase):
         self.refused(["fit", "x", "--gpu"], "--gpu needs a value")
         self.refused(["gpus", "--color", "red"], "--color 'red': must be one of auto|always|never")
         self.refused(["fit", "x", "--gpu", "24GiB", "--free", "lots"], "--free 'lots': must be a size")
+        self.refused(["fit", "x", "--gpu", "24GiB", "--free", "0MiB"], "--free '0MiB': where nothing is free nothing fits")
         self.refused(["fit", "x", "--free", "1GiB"], "--free says what is free on one card, but no --gpu is given")
         self.refused(["fit", "x", "--gpu", "a", "--gpu", "b"], "--gpu was given more than once")
         self.refused(["fit", "example:qwen2.5-7b", "--engine", "llama"], "")
         self.refused(["fit", "example:qwen2.5-7b", "--context", "-5"], "")
         self.refused(["completion", "tcsh"], "there is no completion for 'tcsh'")
         self.refused(["ledger", "--params", "many"], "")
+
+    def test_only_near_words_are_guessed(self):
+        self.refused(["fit", "x", "--nope"], "vram fit has no option --nope", "vram help fit lists its options")
+        self.refused(["fit", "x", "--contextlength", "5"], "vram fit has no option", "did you mean --context?")
+        self.refused(["comp"], "there is no command 'comp'", "did you mean vram completion?")
+        self.refused(["fun"], "there is no command 'fun'", "vram help lists the commands")
+
+    def test_a_card_is_named_or_asked_back(self):
+        model = ["fit", "example:qwen2.5-1.5b", "--gpu"]
+        for word in ("rtx", "x", "geforce", "nvidia", "rtx 24gb", "titan", "rtx 6000"):
+            self.refused([*model, word], '"%s" could be ' % word, "name one of them")
+        for word in ("4090", "rtx-4090-24gb", "RTX 4090", "t4"):
+            self.assertEqual(vram(*model, word).returncode, 0, word)
+
+    def test_cards_of_others_are_listed_but_not_judged(self):
+        for card, maker in (("apple-m1-max-64gb", "Apple"), ("arc-a770-16gb", "Intel"), ("mi300x", "AMD")):
+            self.refused(["fit", "example:qwen2.5-1.5b", "--gpu", card], "the memory of %s GPUs is not modelled yet" % maker,
+                         '"vram gpus" lists this card', status=3)
+            self.assertEqual(vram("gpus", card).returncode, 0)
+
+    def test_a_search_without_result_is_no(self):
+        for words in (["voodoo"], ["!!!"]):
+            self.refused(["gpus", *words], "no card of the table matches", status=1)
+            self.refused(["gpus", *words, "--json"], "no card of the table matches", status=1)
+
+    def test_scenarios_are_read_from_files_and_standard_input(self):
+        with tempfile.TemporaryDirectory() as d:
+            pipe, large, empty = (os.path.join(d, n) for n in ("pipe", "large", "empty"))
+            os.mkfifo(pipe)
+            with open(large, "wb") as f:
+                f.truncate((16 << 20) + 1)
+            with open(empty, "wb"):
+                pass
+            for path, text in ((pipe, "this is a pipe, not a file"), ("/dev/null", "this is a device, not a file"), (d, ""),
+                               (large, "the file has 16777217 bytes, over the limit of 16777216"), (empty, "byte 0: ")):
+                self.refused(["ledger", "--scenario", path], path + ": " + text, status=3)
+        for text, status in ((b'{"params": 7e9}', 0), (b"", 3), (b" " * ((16 << 20) + 1), 3)):
+            done = subprocess.run([VRAM, "ledger", "--scenario", "-"], input=text, stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE, timeout=60)
+            self.assertEqual(done.returncode, status, done.stderr)
+            self.assertEqual(b"vram: error: standard input: " in done.stderr, status != 0)
 
     def test_nothing_there(self):
         self.refused(["fit", "no/such/dir/at/all"], "'no/such/dir/at/all': there is no such file or directory", status=4)
@@ -306,7 +349,7 @@ class Usage(unittest.TestCase):
             path = os.path.join(d, "model.safetensors")
             with open(path, "wb") as f:
                 f.write(struct.pack("<Q", 1 << 60) + b"{}")
-            self.refused(["inspect", d], "model.safetensors: byte 0: ", status=3)
+            self.refused(["inspect", d], os.path.join(d, "model.safetensors") + ": byte 0: ", status=3)
 
     def test_a_missing_file_is_named_and_the_promise_given(self):
         with tempfile.TemporaryDirectory() as d:
@@ -334,6 +377,23 @@ class Usage(unittest.TestCase):
         self.assertEqual(done.returncode, 0)
         self.assertNotIn(b"\x1b", done.stdout + done.stderr + wrong.stderr)
         self.assertNotIn("\x9b", done.stdout.decode())
+
+    def test_arguments_cannot_steer_the_terminal(self):
+        bad = "nothing\x9b2J\u202ec\u2028d\u200be\x85f"
+        for words in (["fit", bad], ["inspect", bad], [bad], ["fit", "x", "--" + bad], ["fit", "x", "--gpu", bad], ["gpus", bad],
+                      ["gpus", "--color", bad], ["ledger", "--scenario", bad], ["fit", "x", "--engine", bad],
+                      ["fit", "x", "--gpu", "24GiB", "--free", bad], ["completion", bad], ["help", bad], ["fit", "example:" + bad]):
+            shown = vram(*words).stderr
+            self.assertIn("?", shown.decode())
+            self.assertFalse(set(shown.decode()) & set("\x85\x9b\u200b\u2028\u202e"), shown)
+        shown = vram("fit", b"no\xff\xfe").stderr
+        self.assertIn("'no??'", shown.decode())
+
+    def test_long_words_are_cut_between_characters(self):
+        for word in ("--" + "\u00e9" * 300, "--x" + "\u00e9" * 300, "\u00e9" * 5000, "x" + "\u20ac" * 5000):
+            for words in (["fit", "x", word], ["fit", word], [word], ["fit", "x", "--gpu", word], ["fit", "example:" + word]):
+                shown = vram(*words).stderr.decode()
+                self.assertNotIn("?", shown.replace("did you mean", ""))
 
     @staticmethod
     def write_header(path, tensors):
@@ -379,7 +439,11 @@ class Screens(unittest.TestCase):
         text, status = on_terminal(80, *STORY, env={"NO_COLOR": "1"})
         self.assertEqual(status, 1)
         self.assertTrue(text.startswith("DOES NOT FIT"))
-        self.assertLessEqual(len(text.splitlines()), 16)
+        self.assertLessEqual(len(text.splitlines()), 14)
+        for words in (["fit", "example:qwen2.5-7b"], ["fit", "example:qwen2.5-7b", "--gpu", "24GiB"],
+                      ["fit", "example:qwen2.5-7b", "--gpu", "15.6GiB"]):
+            text, _ = on_terminal(80, *words, env={"NO_COLOR": "1"})
+            self.assertLessEqual(len(text.splitlines()), 14, text)
         text, _ = on_terminal(200, *STORY, env={"NO_COLOR": "1"})
         self.assertLessEqual(len(text.splitlines()), 14)
 

@@ -116,10 +116,14 @@ static void names(void **state)
         { "A6000", "rtx-a6000-48gb" },
         { "6000 ada", "rtx-6000-ada-48gb" },
         { "b200", "b200-sxm-180gb" },
-        { "mi300x", "mi300x-192gb" },
-        { "7900 xtx", "rx-7900-xtx-24gb" },
-        { "7900XTX", "rx-7900-xtx-24gb" },
-        { "m1 ultra 128gb", "apple-m1-ultra-128gb" },
+        { "titan rtx", "titan-rtx-24gb" },
+        { "gtx titan x", "gtx-titan-x-12gb" },
+        { "thor", "jetson-thor-128gb" },
+        { "quadro rtx 6000", "quadro-rtx-6000-24gb" },
+        { "rtx 6000 ada", "rtx-6000-ada-48gb" },
+        { "rtx pro 6000 blackwell server", "rtx-pro-6000-blackwell-server-96gb" },
+        { "3090 24gb", "rtx-3090-24gb" },
+        { "h200", "h200-sxm-141gb" },
         { "4060 ti 16gb", "rtx-4060-ti-16gb" },
         { "5090", "rtx-5090-32gb" },
     };
@@ -205,13 +209,32 @@ static void context_of_a_size(void **state)
     assert_int_equal(w.d->context.basis, VR_BASIS_ASSUMED);
     assert_true(w.d->context.high > w.d->context.low + 50 * M);
     done(&w);
-    ask(&w, "rx-7900-xtx-24gb", 0);
-    assert_int_equal(w.d->context.high, G);
-    assert_int_equal(w.d->available.bytes, w.d->usable.bytes);
-    const vram_warning *warnings;
-    assert_int_equal(vram_warnings(w.ctx, &warnings), 1);
-    assert_non_null(strstr(warnings[0].text, "AMD"));
-    done(&w);
+}
+
+/* Every engine rehearses PyTorch on CUDA: no verdict for the cards of others, however they are named. */
+static void only_cuda_is_modelled(void **state)
+{
+    static const char *const queries[][2] = {
+        { "rx-7900-xtx-24gb", "AMD" },
+        { "7900XTX", "AMD" },
+        { "mi300x", "AMD" },
+        { "strix halo", "AMD" },
+        { "apple-m1-max-64gb", "Apple" },
+        { "m1 ultra 128gb", "Apple" },
+        { "2x arc a770 16gb", "Intel" },
+    };
+    world w;
+    (void)state;
+    for (size_t i = 0; i < sizeof queries / sizeof *queries; i++) {
+        ask(&w, queries[i][0], i % 2 == 0 ? 0 : G);
+        if (w.status != VRAM_EUNSUPPORTED)
+            fail_msg("%s: %d %s", queries[i][0], w.status, vram_last_error(w.ctx)->text);
+        assert_int_equal(vram_exit_status(w.status), 3);
+        assert_non_null(strstr(vram_last_error(w.ctx)->text, queries[i][1]));
+        assert_non_null(strstr(vram_last_error(w.ctx)->text, "not modelled yet"));
+        assert_non_null(strstr(vram_last_error(w.ctx)->hint, "vram gpus"));
+        done(&w);
+    }
 }
 
 static void what_is_no_gpu(void **state)
@@ -233,7 +256,23 @@ static void what_is_no_gpu(void **state)
         { "10MiB", "no size of a GPU", NULL },
         { "99999TiB", "no size of a GPU", NULL },
         { "999999999TiB", "no GPU is called", NULL },
-        { "strix halo", "no log tells", "--gpu 15.5GiB" },
+        { "rtx", "could be ", "name one of them" },
+        { "x", " more", "--gpu" },
+        { "x 12gb", "gtx-titan-x-12gb, titan-xp-12gb", "--gpu" },
+        { "rtx 24gb", " more", "--gpu" },
+        { "rtx 24 GB", "titan-rtx-24gb, rtx-3090-24gb", "--gpu" },
+        { "GeForce", " more", "--gpu" },
+        { "nvidia", " more", "--gpu" },
+        { "quadro", " more", "--gpu" },
+        { "titan", "gtx-titan-x-12gb, titan-xp-12gb, titan-v-12gb, titan-rtx-24gb", "--gpu" },
+        { "super", " more", "--gpu" },
+        { "ada", " more", "--gpu" },
+        { "rtx 6000", "quadro-rtx-6000-24gb, rtx-6000-ada-48gb", "--gpu" },
+        { "rtx 4000", "quadro-rtx-4000-8gb, rtx-4000-sff-ada-20gb, rtx-4000-ada-20gb", "--gpu" },
+        { "rtx pro 5000", "rtx-pro-5000-blackwell-48gb, rtx-pro-5000-blackwell-72gb", "--gpu" },
+        { "hbm3", "h100-sxm-80gb, gh200-144gb", "--gpu" },
+        { "jetson-orin-nano-4gb", "no log tells", "--gpu 15.5GiB" },
+        { "24gb hbm", "no GPU is called", "--gpu" },
     };
     world w;
     char long_name[200];
@@ -268,13 +307,14 @@ static void every_card_can_be_tried(void **state)
     (void)state;
     for (size_t i = 0; i < n; i++) {
         vram_device d;
+        bool modelled = strcmp(g[i].vendor, "NVIDIA") == 0 && vr_gpu_usable(&g[i]).bytes != 0;
         vram_status s = vr_device_of_gpu(&d, &g[i], 2, 0);
-        assert_int_equal(s, vr_gpu_usable(&g[i]).bytes != 0 ? VRAM_OK : VRAM_EUNSUPPORTED);
+        assert_int_equal(s, modelled ? VRAM_OK : VRAM_EUNSUPPORTED);
         sized += s == VRAM_OK;
         assert_true(s != VRAM_OK || (d.count == 2 && d.gpu == &g[i] && d.available.bytes <= d.usable.bytes));
         assert_int_equal(vr_device_of_gpu(&d, &g[i], 1, UINT64_MAX), s == VRAM_OK ? VRAM_ESETTING : s);
     }
-    assert_true(sized > 230);
+    assert_true(sized > 150);
 }
 
 static void searching(void **state)
@@ -297,6 +337,10 @@ static void searching(void **state)
     assert_int_equal(n, 3);
     assert_int_equal(vr_gpu_search("voodoo", &a, &found, &n), VRAM_OK);
     assert_int_equal(n, 0);
+    assert_int_equal(vr_gpu_search("!!!", &a, &found, &n), VRAM_OK);
+    assert_int_equal(n, 0);
+    assert_int_equal(vr_gpu_search("7900 xtx", &a, &found, &n), VRAM_OK); /* listed, though not modelled */
+    assert_int_equal(n, 1);
     vr_arena_free(&a);
     vram_close(ctx);
     assert_int_equal(h.live_bytes, 0);
@@ -305,6 +349,7 @@ static void searching(void **state)
 static void every_allocation_can_fail(void **state)
 {
     static const char *const queries[] = { "rtx-3060-12gb", "2x24GB", "mi300x", "3060", "nothing like it" };
+    static const vram_status ends[] = { VRAM_OK, VRAM_OK, VRAM_EUNSUPPORTED, VRAM_ESETTING, VRAM_ESETTING };
     (void)state;
     for (size_t i = 0; i < sizeof queries / sizeof *queries; i++) {
         bool reached = true;
@@ -318,7 +363,7 @@ static void every_allocation_can_fail(void **state)
                 vram_close(ctx);
             }
             reached = h.n_calls >= n;
-            assert_true(reached ? s == VRAM_ENOMEM : s == (i < 3 ? VRAM_OK : VRAM_ESETTING));
+            assert_true(reached ? s == VRAM_ENOMEM : s == ends[i]);
             assert_int_equal(h.live_bytes, 0);
             assert_int_equal(h.live_blocks, 0);
         }
@@ -328,11 +373,17 @@ static void every_allocation_can_fail(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_rtx_3060),   cmocka_unit_test(free_bytes),
-        cmocka_unit_test(names),          cmocka_unit_test(counts),
-        cmocka_unit_test(bare_sizes),     cmocka_unit_test(context_of_a_size),
-        cmocka_unit_test(what_is_no_gpu), cmocka_unit_test(every_card_can_be_tried),
-        cmocka_unit_test(searching),      cmocka_unit_test(every_allocation_can_fail),
+        cmocka_unit_test(the_rtx_3060),
+        cmocka_unit_test(free_bytes),
+        cmocka_unit_test(names),
+        cmocka_unit_test(counts),
+        cmocka_unit_test(bare_sizes),
+        cmocka_unit_test(context_of_a_size),
+        cmocka_unit_test(only_cuda_is_modelled),
+        cmocka_unit_test(what_is_no_gpu),
+        cmocka_unit_test(every_card_can_be_tried),
+        cmocka_unit_test(searching),
+        cmocka_unit_test(every_allocation_can_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -136,7 +136,8 @@ static void contexts_read_elsewhere(void **state)
     assert_int_equal(vr_gpu_context(card("rtx-3060-12gb")).bytes, 106905600);
     assert_int_equal(vr_gpu_context(card("rtx-3060-12gb")).basis, VR_BASIS_TABLE);
     assert_int_equal(vr_gpu_context(card("rtx-4090-24gb")).basis, VR_BASIS_FORMULA);
-    /* 29.08 - 6.4 MiB + 1938.2 B x 40 multiprocessors x 1,024 threads: no reading of a T4 to hold it against */
+    /* 29.08 - 6.4 MiB + 1938.2 B x 40 multiprocessors x 1,024 threads: no reading of a T4 to hold it against
+     */
     assert_int_equal(vr_gpu_context(card("t4-16gb")).bytes / VR_MIB, 98);
     assert_int_equal(vr_gpu_context(card("t4-16gb")).basis, VR_BASIS_FORMULA);
     assert_int_equal(vr_gpu_context(card("rtx-5090-laptop-24gb")).basis, VR_BASIS_ASSUMED);

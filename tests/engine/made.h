@@ -23,6 +23,10 @@ typedef struct shape {
     const char *dtype; /* of the tensors; NULL: BF16 */
     const char *skip;  /* a tensor that is left out */
     const char *extra; /* a tensor that no class knows */
+    unsigned long long extra_rows; /* of it, 100 wide; 0: 1 */
+    const char *other;             /* a tensor of another shape: other_rows x other_columns */
+    unsigned long long other_rows, other_columns;
+    const char *config; /* more members, with the comma before them */
     bool by_name;      /* the header in the order of names */
     bool no_config;
 } shape;
@@ -98,10 +102,15 @@ static inline int by_name(const void *a, const void *b)
     return strcmp(((const named_tensor *)a)->name, ((const named_tensor *)b)->name);
 }
 
+static inline unsigned long long width_of(const char *dtype)
+{
+    return strcmp(dtype, "F32") == 0 ? 4 : strstr(dtype, "64") != NULL ? 8 : strstr(dtype, "F8") != NULL ? 1 : 2;
+}
+
 static inline void seal(world *w, const shape *s)
 {
     const char *dtype = s->dtype != NULL ? s->dtype : "BF16";
-    unsigned long long width = strcmp(dtype, "F32") == 0 ? 4 : dtype[0] == 'F' && dtype[1] == '8' ? 1 : 2;
+    unsigned long long width = width_of(dtype);
     size_t n = 8;
     if (s->by_name)
         qsort(w->list, w->n, sizeof(*w->list), by_name);
@@ -136,6 +145,17 @@ static inline void drop_tensor(world *w, const char *name)
     fail_msg("there is no %s", name);
 }
 
+static inline void change_tensor(world *w, const shape *s)
+{
+    size_t i = 0;
+    while (i < w->n && strcmp(w->list[i].name, s->other) != 0)
+        i++;
+    if (i == w->n)
+        put(w, 0, 0, s->other, -1);
+    w->list[i].rows = s->other_rows;
+    w->list[i].columns = s->other_columns;
+}
+
 static inline void make_tensors(world *w, const shape *s)
 {
     w->list = calloc(MOST_TENSORS, sizeof(*w->list));
@@ -147,7 +167,9 @@ static inline void make_tensors(world *w, const shape *s)
     if (!s->tied)
         put(w, s->vocab, s->hidden, "lm_head.weight", -1);
     if (s->extra != NULL)
-        put(w, 100, 100, s->extra, -1);
+        put(w, s->extra_rows != 0 ? s->extra_rows : 1, 100, s->extra, -1);
+    if (s->other != NULL)
+        change_tensor(w, s);
     if (s->skip != NULL)
         drop_tensor(w, s->skip);
     seal(w, s);
@@ -167,10 +189,10 @@ static inline void make_config(world *w, const shape *s)
                      " \"num_key_value_heads\": %llu, \"head_dim\": %llu, \"intermediate_size\": %llu,"
                      " \"vocab_size\": %llu, \"num_hidden_layers\": %llu, \"tie_word_embeddings\": %s,"
                      " \"torch_dtype\": \"bfloat16\", \"max_position_embeddings\": 32768,"
-                     " \"sliding_window\": %s%s%s%s}",
+                     " \"sliding_window\": %s%s%s%s%s}",
                      s->model_type, s->hidden, s->heads, s->kv_heads, s->head_dim, s->ffn, s->vocab,
                      s->layers, s->tied ? "true" : "false", window, n != 0 ? ", \"layer_types\": [" : "",
-                     kinds, n != 0 ? "]" : "");
+                     kinds, n != 0 ? "]" : "", s->config != NULL ? s->config : "");
     assert_true(k > 0 && (size_t)k < sizeof(w->config));
 }
 

@@ -134,21 +134,245 @@ static void warmup_is_capped(void **state)
     done(&p);
 }
 
+/* Trifles: a small tensor that the class does not have, a norm that the checkpoint does not have. */
 static void undeclared_and_missing(void **state)
 {
     shape s = tiny;
     made p;
     (void)state;
     s.extra = "model.layers.0.mystery.weight";
-    s.skip = "model.layers.1.mlp.up_proj.weight";
+    s.skip = "model.layers.1.input_layernorm.weight";
     make(&p, &s, NULL, NULL);
     assert_int_equal(p.status, VRAM_OK);
+    assert_null(p.plan.refused);
+    assert_true(warned(&p.w, "1 tensor of the checkpoint is not part of LlamaForCausalLM"));
     assert_true(warned(&p.w, "model.layers.0.mystery.weight"));
-    assert_true(warned(&p.w, "model.layers.1.mlp.up_proj.weight"));
+    assert_true(warned(&p.w, "model.layers.1.input_layernorm.weight"));
     assert_null(labelled(&p.plan.tape, "model.layers.0.mystery.weight"));
-    assert_non_null(labelled(&p.plan.tape, "model.layers.1.mlp.up_proj.weight"));
-    assert_int_equal(p.plan.weight_bytes, p.w.n_data - 100 * 100 * 2 + 128 * 64 * 2);
+    assert_non_null(labelled(&p.plan.tape, "model.layers.1.input_layernorm.weight"));
+    assert_int_equal(p.plan.weight_bytes, p.w.n_data - 100 * 2 + 64 * 2);
+    assert_int_equal(p.plan.basis[VR_WEIGHTS], VR_BASIS_ASSUMED);
+    assert_non_null(strstr(p.plan.formula[VR_WEIGHTS], "1 tensor is not stored"));
+    for (int c = 0; c < VR_CATEGORY_COUNT; c++)
+        assert_true(p.plan.counted[c]);
     done(&p);
+}
+
+/* ---- a checkpoint that is not of the class ---- */
+
+/* What is stored is counted, nothing else, and the reason says what and where. */
+static void expect_refused(const shape *s, const char *first, const char *second)
+{
+    vr_rehearsal run;
+    made p;
+    make(&p, s, NULL, NULL);
+    if (p.status != VRAM_OK)
+        fail_msg("%s", vram_last_error(p.w.ctx)->text);
+    if (p.plan.refused == NULL || strstr(p.plan.refused, first) == NULL ||
+        strstr(p.plan.refused, second) == NULL)
+        fail_msg("\"%s\" does not say \"%s\" and \"%s\"",
+                 p.plan.refused != NULL ? p.plan.refused : "(nothing)", first, second);
+    assert_false(p.plan.counted[VR_KV_CACHE]);
+    assert_false(p.plan.counted[VR_ACTIVATIONS]);
+    assert_string_equal(p.plan.why_not[VR_KV_CACHE], p.plan.refused);
+    assert_true(p.plan.counted[VR_WEIGHTS]);
+    assert_false(p.plan.verified);
+    assert_int_equal(p.plan.weight_bytes, p.w.n_data);
+    rehearse(&p, &run);
+    assert_int_equal(run.n_moments, 2);
+    done(&p);
+}
+
+/* from_pretrained: "size mismatch", whatever the parameter. */
+static void other_shapes(void **state)
+{
+    static const struct {
+        const char *model_type, *name;
+        unsigned long long rows, columns;
+        const char *stored, *wanted;
+    } rows[] = {
+        { "llama", "model.norm.weight", UINT64_C(1) << 34, 0, "[17179869184]", "[64]" },
+        { "llama", "model.norm.weight", 64, 1, "[64, 1]", "[64]" },
+        { "llama", "model.layers.2.post_attention_layernorm.weight", 63, 0, "[63]", "[64]" },
+        { "llama", "lm_head.weight", 255, 64, "[255, 64]", "[256, 64]" },
+        { "llama", "lm_head.weight", UINT64_C(1) << 27, 64, "[134217728, 64]", "[256, 64]" },
+        { "qwen2", "model.layers.1.self_attn.q_proj.bias", UINT64_C(1) << 30, 0, "[1073741824]", "[64]" },
+        { "qwen2", "model.layers.1.self_attn.k_proj.bias", 1, 0, "[1]", "[32]" },
+        { "gemma2", "model.layers.0.pre_feedforward_layernorm.weight", 65, 0, "[65]", "[64]" },
+        { "gemma2", "model.layers.2.post_feedforward_layernorm.weight", 65, 0, "[65]", "[64]" },
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        shape s = tiny;
+        char place[128];
+        s.model_type = rows[i].model_type;
+        s.window = strcmp(s.model_type, "gemma2") == 0 ? 64 : 0;
+        s.other = rows[i].name;
+        s.other_rows = rows[i].rows;
+        s.other_columns = rows[i].columns;
+        snprintf(place, sizeof(place), "%s in model.safetensors is %s", rows[i].name, rows[i].stored);
+        expect_refused(&s, place, rows[i].wanted);
+    }
+}
+
+/* Every declared parameter of every class, none left out: one row more is one too many. */
+static void any_shape(void **state)
+{
+    static const char *const models[] = { "llama", "mistral", "qwen2",      "qwen3",
+                                          "phi3",  "gemma2",  "gemma3_text" };
+    (void)state;
+    for (size_t k = 0; k < 7; k++) {
+        shape s = tiny;
+        world all;
+        s.model_type = models[k];
+        s.window = strcmp(models[k], "llama") != 0 ? 64 : 0;
+        s.tied = strncmp(models[k], "gemma", 5) == 0;
+        make_world(&all, &s);
+        for (size_t i = 0; i < all.n; i++) {
+            made p;
+            s.other = all.list[i].name;
+            s.other_rows = all.list[i].rows + 1;
+            s.other_columns = all.list[i].columns;
+            make(&p, &s, NULL, NULL);
+            assert_int_equal(p.status, VRAM_OK);
+            if (p.plan.counted[VR_KV_CACHE] || p.plan.counted[VR_ACTIVATIONS])
+                fail_msg("%s: %s with a row more is taken for true", models[k], s.other);
+            done(&p);
+        }
+        free(all.header);
+        free(all.list);
+    }
+}
+
+/* config.json overruled by the tensors: a class built from it does not load them. */
+static void sizes_of_config(void **state)
+{
+    shape s = tiny;
+    (void)state;
+    s.other = "model.embed_tokens.weight";
+    s.other_rows = 300;
+    s.other_columns = 64;
+    expect_refused(&s, "vocab_size is 256 by config.json", "makes it 300");
+}
+
+static void tied_head(void **state)
+{
+    shape s = tiny;
+    made p;
+    (void)state;
+    s.tied = true;
+    s.other = "lm_head.weight";
+    s.other_rows = 500;
+    s.other_columns = 64;
+    expect_refused(&s, "lm_head.weight in model.safetensors is [500, 64]", "[256, 64]");
+    s.other_rows = 256;
+    make(&p, &s, NULL, NULL);
+    assert_null(p.plan.refused);
+    assert_true(warned(&p.w, "counted once"));
+    assert_int_equal(p.plan.weight_bytes, p.w.n_data - 256 * 64 * 2);
+    done(&p);
+    /* modeling_utils.py, tie_weights: where only the head is stored, the embeddings are tied to it */
+    s.skip = "model.embed_tokens.weight";
+    make(&p, &s, NULL, NULL);
+    assert_null(p.plan.refused);
+    assert_int_equal(p.plan.weight_bytes, p.w.n_data);
+    done(&p);
+}
+
+static void other_dtypes(void **state)
+{
+    shape s = tiny;
+    made p;
+    (void)state;
+    s.dtype = "I64";
+    expect_refused(&s, "model.embed_tokens.weight in model.safetensors is I64", "floating numbers");
+    s.dtype = "F64"; /* is converted as it comes in */
+    make(&p, &s, NULL, NULL);
+    assert_null(p.plan.refused);
+    assert_int_equal(p.plan.weight_bytes, p.w.n_data / 4);
+    done(&p);
+}
+
+static void half_a_checkpoint(void **state)
+{
+    static const char *const skipped[] = { "model.layers.1.mlp.up_proj.weight", "lm_head.weight",
+                                           "model.embed_tokens.weight" };
+    shape s = tiny;
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        s.skip = skipped[i];
+        expect_refused(&s, "1 tensor of LlamaForCausalLM is not in the checkpoint", skipped[i]);
+    }
+    s.skip = NULL;
+    s.config = ",\"num_hidden_layers\": 200"; /* the last one counts */
+    expect_refused(&s, "1,773 tensors of LlamaForCausalLM are not in the checkpoint",
+                   "model.layers.3.self_attn.q_proj.weight");
+    s.config = ",\"model_type\": \"phi3\"";
+    expect_refused(&s, "tensors of Phi3ForCausalLM are not in", "model.layers.0.self_attn.qkv_proj.weight");
+}
+
+/* Up to a hundredth of the bytes is a trifle; layers that predict further tokens are left out by all. */
+static void more_than_the_class(void **state)
+{
+    static const struct {
+        const char *name, *config;
+        unsigned long long rows;
+        bool refused;
+    } rows[] = {
+        { "model.layers.0.mlp.experts.0.up_proj.weight", NULL, UINT64_C(1) << 26, true },
+        { "visual.blocks.0.attn.qkv.weight", NULL, 100, true },
+        { "model.layers.3.mlp.up_proj.weight", NULL, 100, true },
+        { "model.layers.3.mlp.up_proj.weight", ",\"num_nextn_predict_layers\": 1", 100, false },
+        { "model.layers.4.mlp.up_proj.weight", ",\"num_nextn_predict_layers\": 1", 100, true },
+        { "mtp.layers.0.mlp.up_proj.weight", NULL, 100, false },
+        { "model.layers.0.self_attn.rotary_emb.inv_freq", NULL, 100, false },
+        { "visual.blocks.0.attn.qkv.weight", NULL, 10, false },
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        shape s = tiny;
+        made p;
+        s.extra = rows[i].name;
+        s.extra_rows = rows[i].rows;
+        s.config = rows[i].config;
+        if (rows[i].refused) {
+            expect_refused(&s, "the checkpoint is not of LlamaForCausalLM", rows[i].name);
+            continue;
+        }
+        make(&p, &s, NULL, NULL);
+        assert_null(p.plan.refused);
+        assert_int_equal(p.plan.weight_bytes, p.w.n_data - rows[i].rows * 100 * 2);
+        done(&p);
+    }
+}
+
+/* torch.set_default_dtype takes floating types of 16 bits and more. */
+static void dtype_of_no_parameter(void **state)
+{
+    static const char *const words[] = { "int8", "float8_e4m3fn", "int64", "bool", "torch.float8_e5m2" };
+    settings four = { { "engine_version", "4.57" }, { NULL, NULL } };
+    settings given = { { "dtype", "fp16" }, { NULL, NULL } };
+    (void)state;
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        shape s = tiny;
+        char config[64];
+        made p;
+        snprintf(config, sizeof(config), ",\"dtype\": \"%s\"", words[i]);
+        s.config = config;
+        make(&p, &s, NULL, NULL);
+        assert_int_equal(p.status, VRAM_EUNSUPPORTED);
+        const vram_error *e = vram_last_error(p.w.ctx);
+        assert_string_equal(e->file, "config.json");
+        assert_int_equal(e->offset, strstr(p.w.config, "\"dtype\"") + strlen("\"dtype\": ") - p.w.config);
+        assert_non_null(strstr(e->text, words[i]));
+        done(&p);
+        make(&p, &s, given, NULL);
+        assert_int_equal(p.status, VRAM_OK);
+        done(&p);
+        make(&p, &s, four, NULL); /* float32 unless told otherwise */
+        assert_int_equal(p.status, VRAM_OK);
+        done(&p);
+    }
 }
 
 /* 2 B become 4, embeddings that are tied stay one storage. */
@@ -479,7 +703,7 @@ static void every_combination(void **state)
 static void absurd_sizes(void **state)
 {
     static const struct {
-        const char *const sets[3][2];
+        const char *const sets[4][2];
         const char *text;
     } rows[] = {
         { { { "context", "1000000000000" }, { "attention", "eager" }, { NULL, NULL } }, "over the limit" },
@@ -488,6 +712,7 @@ static void absurd_sizes(void **state)
         { { { "decode", "1000000000000" }, { "sequences", "1000000000" }, { NULL, NULL } },
           "over the limit" },
         { { { "sequences", "10000000" }, { "prefill_batch", "1" }, { NULL, NULL } }, "batches of prompts" },
+        { { { "sequences", "2000" }, { "prefill_batch", "1" }, { "decode", "100" } }, "batches of prompts" },
     };
     (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -507,10 +732,51 @@ static void many_tokens(void **state)
     made p;
     (void)state;
     make(&p, &tiny, sets, NULL);
-    assert_true(p.plan.tape.n < 1000000);
+    assert_true(p.plan.tape.n < 150000);
+    assert_int_equal(p.plan.basis[VR_KV_CACHE], VR_BASIS_SIMULATED);
     assert_int_equal(kv_at(&p.plan.tape, VR_AT_DECODE), UINT64_C(3) * 2 * 2 * 16 * 2 * (4096 + 1048576));
     assert_false(p.plan.verified);
     done(&p);
+}
+
+/* Many batches one after the other: at least so many steps, and some two million events. */
+static void many_batches(void **state)
+{
+    settings sets = { { "decode", "1000" }, { "sequences", "500" }, { "prefill_batch", "1" }, { NULL, NULL } };
+    made p;
+    (void)state;
+    make(&p, &tiny, sets, NULL);
+    assert_int_equal(p.status, VRAM_OK);
+    assert_true(p.plan.tape.n < 2200000);
+    assert_int_equal(kv_at(&p.plan.tape, VR_AT_DECODE), UINT64_C(500) * 3 * 2 * 2 * 16 * 2 * (4096 + 1000));
+    done(&p);
+}
+
+/* What resolve prepared and what a plan makes for itself are the same. */
+static void prepared_or_not(void **state)
+{
+    static const char *const types[] = { "llama", "zzz" };
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        shape s = tiny;
+        world w;
+        vr_arena a;
+        vram_workload *shared, *alone;
+        vr_plan x, y;
+        s.model_type = types[i];
+        open_world(&w, &s);
+        vr_arena_init(&a, w.ctx);
+        assert_int_equal(vr_workload_resolve(&shared, w.w, w.m, &a), VRAM_OK);
+        assert_non_null(shared->prepared);
+        alone = vr_workload_copy(shared, &a);
+        alone->prepared = NULL;
+        assert_int_equal(w.w->engine->plan(&x, w.m, shared, &ampere, &a), VRAM_OK);
+        assert_int_equal(w.w->engine->plan(&y, w.m, alone, &ampere, &a), VRAM_OK);
+        assert_int_equal(x.tape.n, y.tape.n);
+        assert_memory_equal(x.tape.events, y.tape.events, x.tape.n * sizeof(*x.tape.events));
+        vr_arena_free(&a);
+        close_world(&w);
+    }
 }
 
 /* ---- the n-th allocation fails ---- */
@@ -561,6 +827,14 @@ int main(void)
         cmocka_unit_test(device_map_of_4),
         cmocka_unit_test(warmup_is_capped),
         cmocka_unit_test(undeclared_and_missing),
+        cmocka_unit_test(other_shapes),
+        cmocka_unit_test(any_shape),
+        cmocka_unit_test(sizes_of_config),
+        cmocka_unit_test(tied_head),
+        cmocka_unit_test(other_dtypes),
+        cmocka_unit_test(half_a_checkpoint),
+        cmocka_unit_test(more_than_the_class),
+        cmocka_unit_test(dtype_of_no_parameter),
         cmocka_unit_test(load_dtype),
         cmocka_unit_test(unknown_class),
         cmocka_unit_test(quantised_checkpoint),
@@ -575,6 +849,8 @@ int main(void)
         cmocka_unit_test(every_combination),
         cmocka_unit_test(absurd_sizes),
         cmocka_unit_test(many_tokens),
+        cmocka_unit_test(many_batches),
+        cmocka_unit_test(prepared_or_not),
         cmocka_unit_test(every_allocation_fails_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "../support/hook.h"
-#include "ledger/fit.h"
+#include "ledger/answer.h"
 
 #define MIB_OF(x) ((uint64_t)((x)*1048576.0 + 0.5))
 #define IN_MIB(bytes) (((bytes) + VR_MIB / 2) / VR_MIB) /* as nvidia-smi shows it */
@@ -32,6 +32,8 @@ typedef struct play {
     const shape *model;
     bool not_counted[VR_CATEGORY_COUNT];
     uint64_t uncertain_permille;
+    bool warms_up; /* with a device map: a block for all weights first, capped by what is available */
+    bool quantised_in_16; /* dtype left open: fp32, but of quantised weights fp16, as transformers 4 has it */
     const char *kv_formula;
     unsigned n_plans;
     unsigned seen_cc; /* of the last plan */
@@ -213,6 +215,15 @@ static inline uint64_t weight_of(const vr_event *e)
     return e->kind == VR_EV_ALLOC && e->item == VR_ITEM_PARAMETERS ? e->bytes : 0;
 }
 
+static inline void warm_up(writer *x, const vr_device_facts *device)
+{
+    const shape *m = x->m;
+    uint64_t all = m->layers * 3 * m->hidden * m->ffn * bits_of(x->w) / 8;
+    uint64_t room = vr_sub_floor(device->available, device->context + 256 * VR_MIB);
+    if (stage.warms_up && vr_plan_knows_size(x->w))
+        vr_tape_release(x->t, vr_tape_alloc(x->t, all < room ? all : room, VR_ITEM_WARMUP, 0));
+}
+
 static inline vram_status test_plan(vr_plan *out, const vram_model *m, const vram_workload *w,
                                     const vr_device_facts *device, vr_arena *a)
 {
@@ -223,6 +234,7 @@ static inline vram_status test_plan(vr_plan *out, const vram_model *m, const vra
     vr_tape_init(&out->tape, a);
     vr_tape_outside(&out->tape, VR_ITEM_CONTEXT, 0);
     vr_tape_mark(&out->tape, VR_AT_CONTEXT);
+    warm_up(&x, device);
     load(&x);
     if (!stage.not_counted[VR_ACTIVATIONS])
         prefill(&x);
@@ -247,6 +259,8 @@ static inline vram_status test_defaults(vram_workload *w, const vram_model *m)
         w->context = 4096;
     if (w->sequences == 0)
         w->sequences = 1;
+    if (w->dtype == VR_DTYPE_NONE)
+        w->dtype = !stage.quantised_in_16 ? VR_BF16 : w->weight_quant != VR_QUANT_NONE ? VR_F16 : VR_F32;
     return VRAM_OK;
 }
 

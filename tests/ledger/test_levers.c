@@ -166,7 +166,7 @@ static void test_pairs(void **state)
     assert_non_null(both);
     assert_true(both->fits);
     assert_int_equal(both->rank, 1);
-    assert_string_equal(both->option, "--sequences 4 --context 2048");
+    assert_string_equal(both->option, "--sequences 4 --prefill-batch 4 --context 2048");
     close_world(&s);
 }
 

@@ -202,13 +202,13 @@ static void test_overflow_names_the_setting(void **state)
     assert_int_equal(vram_scenario_set(w.s, "params", "9e18"), VRAM_OK);
     assert_int_equal(vram_scenario_set(w.s, "weight_bytes", "4"), VRAM_OK);
     assert_int_equal(vram_scenario_solve(w.s), VRAM_ESETTING);
-    assert_string_equal(vram_last_error(w.ctx)->text, "--params makes more than 2^64 bytes");
+    assert_string_equal(vram_last_error(w.ctx)->text, "--params makes more than 2^63 bytes");
     close_world(&w);
     open_world(&w);
     assert_int_equal(read_text(&w, "{\"params\": 7, \"context\": 1e18, \"kv_bytes_per_token\": 524288}"),
                      VRAM_OK);
     assert_int_equal(vram_scenario_solve(w.s), VRAM_EFORMAT);
-    assert_string_equal(vram_last_error(w.ctx)->text, "context makes more than 2^64 bytes");
+    assert_string_equal(vram_last_error(w.ctx)->text, "context makes more than 2^63 bytes");
     assert_int_equal(vram_last_error(w.ctx)->offset, strlen("{\"params\": 7, \"context\": "));
     close_world(&w);
 }

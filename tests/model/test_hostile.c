@@ -9,12 +9,17 @@ static const shape tiny = { "model.", 1, 64, 4, 2, 16, 96, 320, false, true, fal
 static void refuse(const char *key, const char *value, const char *reason)
 {
     world w = { 0 };
+    static const char *const rest[][2] = {
+        { "hidden_size", "64" },        { "num_hidden_layers", "1" }, { "num_attention_heads", "4" },
+        { "num_key_value_heads", "2" }, { "vocab_size", "320" },      { "intermediate_size", "96" },
+    };
     char config[768];
-    snprintf(config, sizeof config,
-             "{\"model_type\":\"llama\",\"%s\":%s,\"hidden_size\":64,\"num_hidden_layers\":1,\"num_attention_"
-             "heads\":4,"
-             "\"num_key_value_heads\":2,\"vocab_size\":320,\"intermediate_size\":96}",
-             key, value);
+    int n = snprintf(config, sizeof config, "{\"model_type\":\"llama\",\"%s\":%s", key, value);
+    for (size_t i = 0; i < sizeof rest / sizeof *rest; i++) {
+        if (strcmp(rest[i][0], key) != 0)
+            n += snprintf(config + n, sizeof config - (size_t)n, ",\"%s\":%s", rest[i][0], rest[i][1]);
+    }
+    strcpy(config + n, "}");
     add_decoder(&w.s, &tiny);
     open_world(&w, config);
     const vram_error *e = vram_last_error(w.ctx);
@@ -41,6 +46,23 @@ static void counts_that_are_none(void **state)
     for (size_t k = 0; k < sizeof keys / sizeof *keys; k++)
         for (size_t v = 0; v < sizeof values / sizeof *values; v++)
             refuse(keys[k], values[v], "not a whole number from 1 to ");
+}
+
+/* Python's numbers that are none: each setting that is read refuses them by name. */
+static void numbers_of_python(void **state)
+{
+    static const char *const words[] = { "NaN", "Infinity", "-Infinity" };
+    static const char *const keys[] = { "num_attention_heads", "num_key_value_heads",     "hidden_size",
+                                        "sliding_window",      "max_position_embeddings", "tie_word_embeddings",
+                                        "torch_dtype" };
+    (void)state;
+    for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
+        for (size_t i = 0; i < 3; i++) {
+            char expected[40];
+            snprintf(expected, sizeof expected, " is %s, not ", words[i]);
+            refuse(keys[k], words[i], expected);
+        }
+    }
 }
 
 static void counts_over_their_bound(void **state)
@@ -160,6 +182,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(counts_that_are_none),          cmocka_unit_test(counts_over_their_bound),
+        cmocka_unit_test(numbers_of_python),
         cmocka_unit_test(counts_that_do_not_divide),     cmocka_unit_test(things_of_the_wrong_kind),
         cmocka_unit_test(a_model_type_that_is_a_number), cmocka_unit_test(long_and_odd_values),
         cmocka_unit_test(a_long_list_of_layers),         cmocka_unit_test(shapes_meant_to_overflow),

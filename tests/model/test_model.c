@@ -129,7 +129,7 @@ static void not_understood(void **state)
         { "{\"model_type\":\"llama\",\"text_config\":{\"model_type\":\"zzz\"}}", "\"zzz\" is not known" },
         { "{}", "names no model_type" },
         { "{\"architectures\":[\"ZzzForCausalLM\"]}", "\"ZzzForCausalLM\" is not known" },
-        { "{\"model_type\":\"qwen2\",\"layer_types\":[\"full_attention\"]}", "layer_types has 1 layers" },
+        { "{\"model_type\":\"qwen2\",\"layer_types\":[\"full_attention\"]}", "layer_types has 1 layer," },
         { "{\"model_type\":\"qwen2\",\"num_hidden_layers\":1,\"layer_types\":[\"linear_attention\"]}",
           "not known" },
         { "{\"model_type\":\"qwen2\",\"num_hidden_layers\":1,\"layer_types\":[\"sliding_attention\"]}",

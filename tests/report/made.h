@@ -181,8 +181,8 @@ static inline void make_levers(made *m)
                                .saved = (int64_t)(5 * VR_GIB),
                                .fits = true,
                                .basis = VR_BASIS_FORMULA };
-    m->levers[1] = (vr_lever){ .ids = { "larger_gpu" },
-                               .change = "a larger card: RTX 3090",
+    m->levers[1] = (vr_lever){ .ids = { "another_gpu" },
+                               .change = "a larger card: NVIDIA GeForce RTX 3090",
                                .cost = "other hardware",
                                .option = "--gpu rtx-3090-24gb",
                                .rank = 2,

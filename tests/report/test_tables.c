@@ -122,6 +122,47 @@ static void without_a_card_nothing_is_judged(void **state)
     close_room(&o);
 }
 
+/* A pipe without cards has nothing to say after the table; a terminal has the bars. */
+static void several_without_a_card(void **state)
+{
+    room o;
+    page g;
+    (void)state;
+
+    open_room(&o, FOUR, NULL);
+    g = show(&o, (vram_style){ .columns = 0 });
+    assert_lacks(&g, "\n\n");
+    assert_lacks(&g, "serve x1 FP16\n");
+    assert_int_equal(count_lines(&g), 7); /* verdict, heads, four rows, what -v adds */
+    free(g.p);
+    g = show(&o, (vram_style){ .columns = 80 });
+    assert_lacks(&g, "\n\n");
+    assert_lacks(&g, " \n");
+    assert_has(&g, "serve x1 FP16    WWW");
+    free(g.p);
+    close_room(&o);
+}
+
+/* The size as it was given, so that the figure beside it adds up. */
+static void a_size_with_a_fraction(void **state)
+{
+    room o;
+    page g;
+    (void)state;
+
+    open_room(&o, "{\"params\": 7e9}", "11.63");
+    g = show(&o, (vram_style){ .columns = 0 });
+    assert_has(&g, "13.04 GiB of what is counted; 11.63 GiB: no, 1.41 short");
+    free(g.p);
+    close_room(&o);
+    open_room(&o, FOUR, "11.63,24");
+    g = show(&o, (vram_style){ .columns = 80 });
+    assert_has(&g, "11.63 GiB  --");
+    assert_within(&g, 80);
+    free(g.p);
+    close_room(&o);
+}
+
 static void json_of_several_and_of_one(void **state)
 {
     room o;
@@ -197,6 +238,12 @@ static void three_sizes_of_a_card(void **state)
     g = show_gpus("3060 12gb", (vram_style){ .format = VRAM_JSON }, VRAM_OK);
     assert_has(&g, "\"bytes\": 12490457088");
     free(g.p);
+    g = show_gpus("!!!", (vram_style){ .columns = 80 }, VRAM_ENOTFOUND);
+    assert_null(g.p);
+    g = show_gpus("7900 xtx", (vram_style){ .format = VRAM_JSON },
+                  VRAM_OK); /* listed, its context not known */
+    assert_has(&g, "\"context\": null");
+    free(g.p);
     g = show_gpus("no such card", (vram_style){ .columns = 80 }, VRAM_ENOTFOUND);
     assert_null(g.p);
 }
@@ -219,6 +266,8 @@ int main(void)
         cmocka_unit_test(every_width),
         cmocka_unit_test(one_alone),
         cmocka_unit_test(without_a_card_nothing_is_judged),
+        cmocka_unit_test(several_without_a_card),
+        cmocka_unit_test(a_size_with_a_fraction),
         cmocka_unit_test(json_of_several_and_of_one),
         cmocka_unit_test(every_allocation_can_fail),
         cmocka_unit_test(three_sizes_of_a_card),

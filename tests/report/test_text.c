@@ -37,6 +37,152 @@ static void verdict_first_then_death_then_what_to_type(void **state)
     unmake(&m);
 }
 
+/* Other hardware is one line on a terminal and names the size; a pipe gets a line for each. */
+static void hardware_is_told_last(void **state)
+{
+    made m;
+    page g;
+    (void)state;
+
+    make(&m);
+    g = show(&m, (vram_style){ .columns = 80 });
+    assert_has(&g, "or       a larger card: RTX 3090 24 GB, or 2 x RTX 3060 12 GB at best\n");
+    assert_lacks(&g, "2  a larger card");
+    assert_true(count_lines(&g) <= 14);
+    free(g.p);
+    g = show(&m, (vram_style){ .columns = 0 });
+    assert_has(&g, "try      2  a larger card: RTX 3090 24 GB     15.00 GiB  other hardware\n");
+    assert_has(&g, "or       2 x RTX 3060 12 GB, at best: real sharding is never perfect\n");
+    free(g.p);
+    m.levers[0].fits = false; /* nothing else fits: then it is what to try */
+    g = show(&m, (vram_style){ .columns = 80 });
+    assert_has(&g, "try      2  a larger card: RTX 3090 24 GB  15.00 GiB");
+    assert_has(&g, "type     --gpu rtx-3090-24gb");
+    free(g.p);
+    unmake(&m);
+}
+
+/* Of the three figures of the first line the third is the difference of the others, digit by digit. */
+static void the_first_line_adds_up(void **state)
+{
+    static const struct {
+        uint64_t usable, required;
+        const char *words;
+    } rows[] = {
+        { 24 * VR_GIB, 24 * VR_GIB - 9026417459,
+          "needs 15.59 GiB \xC2\xB7 RTX 3060 12 GB has 24.00 usable: 8.41 left" },
+        { 12490457088, 16567500800, "needs 15.43 GiB \xC2\xB7 RTX 3060 12 GB has 11.63 usable: 3.80 short" },
+        { 24 * VR_GIB - 5368000, 8 * VR_GIB + 5369000,
+          "needs 8.01 GiB \xC2\xB7 RTX 3060 12 GB has 24.00 usable: 15.99 left" },
+        { 24 * VR_GIB, 24 * VR_GIB - 1000, "24.00 usable: <0.02 short" },
+        { 24 * VR_GIB, 24 * VR_GIB - 8 * VR_MIB,
+          "needs 23.99 GiB \xC2\xB7 RTX 3060 12 GB has 24.00 usable: 0.01 left" },
+        { 24 * VR_GIB, 24 * VR_GIB - 6 * VR_MIB,
+          "needs 23.99 GiB \xC2\xB7 RTX 3060 12 GB has 24.00 usable: <0.02 short" },
+    };
+    made m;
+    (void)state;
+
+    make(&m);
+    m.fit.run.failed = false;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        uint64_t usable = rows[i].usable, available = usable - 6710886; /* an idle GPU's own */
+        m.device.usable = (vr_range){ usable, usable, usable, VR_BASIS_TABLE };
+        m.device.available = (vr_range){ available, available, available, VR_BASIS_TABLE };
+        m.fit.ledger.required = m.fit.ledger.required_low = m.fit.ledger.required_high = rows[i].required;
+        m.fit.headroom = vr_diff(available, rows[i].required);
+        page g = show(&m, (vram_style){ .columns = 100 });
+        assert_has(&g, rows[i].words);
+        free(g.p);
+    }
+    m.device.free_given = true; /* then what is free is what counts */
+    m.device.available.bytes = 10 * VR_GIB;
+    m.fit.ledger.required = m.fit.ledger.required_low = m.fit.ledger.required_high = 9 * VR_GIB;
+    m.fit.headroom = (int64_t)VR_GIB;
+    page g = show(&m, (vram_style){ .columns = 100 });
+    assert_has(&g, "needs 9.00 GiB \xC2\xB7 RTX 3060 12 GB has 10.00 free: 1.00 left");
+    free(g.p);
+    m.device.free_given = false;
+    m.fit.kept_free = 14 * VR_GIB; /* by a memory fraction */
+    g = show(&m, (vram_style){ .columns = 100 });
+    assert_has(&g, "needs 9.00 GiB \xC2\xB7 RTX 3060 12 GB has 10.00 allowed: 1.00 left");
+    free(g.p);
+    m.fit.kept_free = 0;
+    m.device.gpu = NULL;
+    m.device.id = "24GiB";
+    g = show(&m, (vram_style){ .columns = 100 });
+    assert_has(&g, "24GiB GPU has 24.00 usable");
+    free(g.p);
+    m.device.count = 2;
+    g = show(&m, (vram_style){ .columns = 100 });
+    assert_has(&g, "2 x 24GiB have 24.00 usable each");
+    free(g.p);
+    unmake(&m);
+}
+
+/* One of something is not several. */
+static void one_is_not_many(void **state)
+{
+    static const char *const wrong[] = { "1 tokens", "1 sequences", "1 layers",
+                                         "1 heads",  "1 tensors",   "1 files" };
+    made m;
+    page g = { 0 };
+    vram_style plain = { .columns = 0 };
+    (void)state;
+
+    make(&m);
+    m.workload.context = m.workload.decode = 1;
+    m.model.heads = m.model.max_context = 1;
+    m.checkpoint.incomplete = true;
+    m.checkpoint.n_missing_tensors = 1;
+    m.file.missing = true;
+    assert_int_equal(vram_fit_render(&m.fit, &plain, page_write, &g), VRAM_OK);
+    assert_int_equal(vram_inspect_render(&m.model, &plain, page_write, &g), VRAM_OK);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        assert_lacks(&g, wrong[i]);
+    assert_has(&g, "set by you: 1 token");
+    assert_has(&g, "1 token generated");
+    assert_has(&g, "(1 tensor)");
+    assert_has(&g, "1 layer of width 3,584; 1 head of 128");
+    free(g.p);
+    unmake(&m);
+}
+
+/* U+202E turns the direction, U+2028 ends a line, U+200B is nothing, U+009B starts a sequence of a terminal.
+ */
+static void names_are_shown_harmless(void **state)
+{
+    static const char name[] = "a\xE2\x80\xAE"
+                               "b\xE2\x80\xA8"
+                               "c\xE2\x80\x8B"
+                               "d\xC2\x9B"
+                               "e\xFF"
+                               "f";
+    made m;
+    page g = { 0 };
+    vram_style text = { .columns = 80, .tensors = true }, json = { .format = VRAM_JSON, .tensors = true };
+    (void)state;
+
+    make(&m);
+    m.tensors[0].name = vr_str_of(name);
+    m.checkpoint.name = name;
+    m.model.architecture = name;
+    m.labels[1] = vr_str_of(name);
+    assert_int_equal(vram_inspect_render(&m.model, &text, page_write, &g), VRAM_OK);
+    assert_int_equal(vram_fit_render(&m.fit, &text, page_write, &g), VRAM_OK);
+    assert_has(&g, "a?b?c?d?e?f");
+    assert_lacks(&g, "\xE2\x80\xAE");
+    assert_lacks(&g, "\xC2\x9B");
+    assert_lacks(&g, "\xFF");
+    free(g.p);
+    g = (page){ 0 };
+    assert_int_equal(vram_inspect_render(&m.model, &json, page_write, &g), VRAM_OK);
+    assert_has(&g, "\"a\\u202eb\\u2028c\\u200bd\\u009be\xEF\xBF\xBD"
+                   "f\"");
+    free(g.p);
+    unmake(&m);
+}
+
 static void it_keeps_within_the_terminal(void **state)
 {
     static const unsigned widths[] = { 80, 100, 120, 200 };
@@ -221,6 +367,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(verdict_first_then_death_then_what_to_type),
+        cmocka_unit_test(hardware_is_told_last),
+        cmocka_unit_test(the_first_line_adds_up),
+        cmocka_unit_test(one_is_not_many),
+        cmocka_unit_test(names_are_shown_harmless),
         cmocka_unit_test(it_keeps_within_the_terminal),
         cmocka_unit_test(a_pipe_gets_plain_lines),
         cmocka_unit_test(colour_only_colours),
