@@ -269,8 +269,9 @@ static vram_status add_up(vram_checkpoint *ck)
     }
     if (ck->n_tensors == 0 && !ck->incomplete)
         return vr_fail_at(ck->ctx, VRAM_EUNSUPPORTED, ck->files[0].name, 8,
-                          T(ck->n_files == 1 ? "the header names no tensor"
-                                             : "the header names no tensor, nor does that of any other file"));
+                          T(ck->n_files == 1
+                                ? "the header names no tensor"
+                                : "the header names no tensor, nor does that of any other file"));
     return VRAM_OK;
 }
 

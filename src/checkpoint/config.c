@@ -60,8 +60,7 @@ static vram_status replace_words(vram_checkpoint *ck)
             at = past_string(text, at);
             continue;
         }
-        size_t i = text.s[at] == 'N' || text.s[at] == 'I' || text.s[at] == '-' ? word_at(text, at)
-                                                                              : N_WORDS;
+        size_t i = text.s[at] == 'N' || text.s[at] == 'I' || text.s[at] == '-' ? word_at(text, at) : N_WORDS;
         if (i == N_WORDS) {
             at++;
             continue;
@@ -157,8 +156,7 @@ static vram_status warn_twice(vram_checkpoint *ck, vr_str name, size_t n)
     if (n <= SHOWN_NAMES)
         return vr_warn(ck->ctx, FILE_NAME, T("\""), S(vr_shown(name)),
                        T("\" is there twice: the last one counts, as in Python"));
-    return n > SHOWN_NAMES + 1 ? VRAM_OK
-                               : vr_warn(ck->ctx, FILE_NAME, T("more names are there twice"));
+    return n > SHOWN_NAMES + 1 ? VRAM_OK : vr_warn(ck->ctx, FILE_NAME, T("more names are there twice"));
 }
 
 static vram_status blank_all(vram_checkpoint *ck, const members *all)
@@ -206,8 +204,7 @@ vram_status vr_config_read(vram_checkpoint *ck)
     VR_TRY(replace_words(ck));
     VR_TRY(parse(ck));
     if (ck->config.type != VR_JSON_OBJECT)
-        return vr_fail_at(ck->ctx, VRAM_EFORMAT, FILE_NAME,
-                          (uint64_t)(ck->config.text.s - ck->config_text.s),
+        return vr_fail_at(ck->ctx, VRAM_EFORMAT, FILE_NAME, (uint64_t)(ck->config.text.s - ck->config_text.s),
                           T("a configuration must be a JSON object"));
     VR_TRY(last_one_counts(ck));
     return parse(ck);

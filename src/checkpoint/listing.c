@@ -242,8 +242,8 @@ static vram_status files_of_listing(vram_checkpoint *ck)
     return VRAM_OK;
 }
 
-/* transformers takes model.safetensors where there is one, before it looks for an index, and then nothing else
- * (modeling_utils.py: 4.57 and 5.24, _get_resolved_checkpoint_files). */
+/* transformers takes model.safetensors where there is one, before it looks for an index, and then nothing
+ * else (modeling_utils.py: 4.57 and 5.24, _get_resolved_checkpoint_files). */
 static vram_status prefer_single(vram_checkpoint *ck, size_t *n_weights)
 {
     vr_loading *l = ck->loading;
@@ -264,8 +264,7 @@ static vram_status prefer_single(vram_checkpoint *ck, size_t *n_weights)
     return vr_warn(ck->ctx, single->name,
                    T("transformers loads this file where there is one, and nothing else; left out: "),
                    T(index ? "the index" : ""), T(index && others != 0 ? " and " : ""),
-                   others != 0 ? U(others) : T(""),
-                   T(others == 0 ? "" : " other *.safetensors"));
+                   others != 0 ? U(others) : T(""), T(others == 0 ? "" : " other *.safetensors"));
 }
 
 vram_status vr_listing_arrange(vram_checkpoint *ck)

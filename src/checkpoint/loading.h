@@ -24,10 +24,10 @@ typedef struct vr_input {
     uint64_t size;
     vr_view view;
     uint64_t header_bytes; /* of a safetensors file, without the 8 bytes of length; 0: not known yet */
-    const char *header; /* in one piece, once all are known */
-    bool weights;       /* a weight file by its name */
-    bool left_out;      /* weights that another file holds too */
-    bool counts;        /* weights of this checkpoint, now that it is certain */
+    const char *header;    /* in one piece, once all are known */
+    bool weights;          /* a weight file by its name */
+    bool left_out;         /* weights that another file holds too */
+    bool counts;           /* weights of this checkpoint, now that it is certain */
 } vr_input;
 
 /* One row of the index's weight_map. */

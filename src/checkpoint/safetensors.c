@@ -335,7 +335,6 @@ static vram_status name_twice(const reader *r, vr_str raw, const vr_tensor *othe
                T(r->ck->files[other->file].name));
 }
 
-
 static bool lies_before(void *ud, const void *x, const void *y)
 {
     const vr_tensor *a = x, *b = y;

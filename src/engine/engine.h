@@ -37,7 +37,7 @@ typedef enum vr_setting {
 #define X(id, key) VR_SET_##id,
     VR_SETTINGS(X)
 #undef X
-    VR_SETTING_COUNT
+        VR_SETTING_COUNT
 } vr_setting;
 
 const char *vr_setting_key(vr_setting s);
@@ -77,8 +77,8 @@ const char *vr_workload_value(const vram_workload *w, vr_setting s, vr_arena *a)
 /* What an engine must know of a device. */
 typedef struct vr_device_facts {
     unsigned cc_major, cc_minor; /* compute capability; 0, 0: unknown, then the default workspace is taken */
-    uint64_t usable, available; /* for the loader's warm-up rule */
-    uint64_t context;           /* of this process; the loader sees available less this; 0: unknown */
+    uint64_t usable, available;  /* for the loader's warm-up rule */
+    uint64_t context;            /* of this process; the loader sees available less this; 0: unknown */
 } vr_device_facts;
 
 typedef struct vr_plan {
@@ -111,7 +111,7 @@ typedef enum vr_basis {
 #define X(id, name) VR_BASIS_##id,
     VR_BASES(X)
 #undef X
-    VR_BASIS_COUNT
+        VR_BASIS_COUNT
 } vr_basis;
 const char *vr_basis_name(vr_basis b);
 

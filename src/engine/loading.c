@@ -10,7 +10,7 @@
 
 #define BLOCK_4BIT 64      /* bitsandbytes functional.py, quantize_4bit: one fp32 scale for each 64 */
 #define CODE_4BIT (16 * 4) /* and its table of 16 values */
-#define FEW 16 /* events and labels of a plan without a pass, beside its tensors */
+#define FEW 16             /* events and labels of a plan without a pass, beside its tensors */
 #define WARMUP_SPARE UINT64_C(1288490188) /* int(1.2 * 1024**3) */
 
 typedef struct loader {

@@ -101,8 +101,8 @@ static void add(builder *b, vr_str name, uint8_t kind, uint64_t rows, uint64_t c
     vr_param *p = &b->out->list[b->out->n++];
     *p = (vr_param){ .name = name, .rows = rows, .columns = columns, .kind = kind };
     if (kind == VR_PARAM_WEIGHT || kind == VR_PARAM_LINEAR)
-        p->tensor = vr_checkpoint_find(
-            b->ck, (vr_str){ name.s + b->hidden_prefix, name.n - b->hidden_prefix });
+        p->tensor =
+            vr_checkpoint_find(b->ck, (vr_str){ name.s + b->hidden_prefix, name.n - b->hidden_prefix });
 }
 
 static vr_str named(builder *b, const char *name)

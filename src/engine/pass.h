@@ -82,7 +82,7 @@ typedef enum vr_step {
 #define X(id, name) VR_STEP_##id,
     VR_STEPS(X)
 #undef X
-    VR_STEP_COUNT
+        VR_STEP_COUNT
 } vr_step;
 
 /* And outside the layers */
@@ -105,7 +105,7 @@ typedef enum vr_place {
 #define X(id, name) VR_PLACE_##id,
     VR_PLACES(X)
 #undef X
-    VR_PLACE_COUNT
+        VR_PLACE_COUNT
 } vr_place;
 
 /* Keys and values of one layer of one group of sequences. */

@@ -109,14 +109,17 @@ static vram_status check_missing(const review *r)
     if (n == 0 || r->ck->incomplete || r->ck->n_tensors == 0)
         return VRAM_OK;
     r->params->n_anew = n;
-    const vr_piece words[] = {
-        GROUPED(n),          T(n == 1 ? " tensor of " : " tensors of "), T(r->m->family->class_name),
-        T(n == 1 ? " is" : " are"), T(" not in the checkpoint and "),    T(n == 1 ? "is" : "are"),
-        T(" made anew: "),   S(first),                                   T(n == 1 ? "" : " and others")
-    };
+    const vr_piece words[] = { GROUPED(n),
+                               T(n == 1 ? " tensor of " : " tensors of "),
+                               T(r->m->family->class_name),
+                               T(n == 1 ? " is" : " are"),
+                               T(" not in the checkpoint and "),
+                               T(n == 1 ? "is" : "are"),
+                               T(" made anew: "),
+                               S(first),
+                               T(n == 1 ? "" : " and others") };
     VR_TRY(vr_warn_pieces(r->m->ctx, NULL, words, sizeof(words) / sizeof(words[0])));
-    return matrices == 0 ? VRAM_OK
-                         : refuse(r, vr_text_pieces(r->a, words, sizeof(words) / sizeof(words[0])));
+    return matrices == 0 ? VRAM_OK : refuse(r, vr_text_pieces(r->a, words, sizeof(words) / sizeof(words[0])));
 }
 
 /* ---- what is not declared ---- */
@@ -180,12 +183,17 @@ static vram_status check_left_out(const review *r)
     sort_out(r, &out);
     if (out.n == 0)
         return VRAM_OK;
-    const vr_piece words[] = {
-        GROUPED(out.n),    T(out.n == 1 ? " tensor" : " tensors"), T(" of the checkpoint "),
-        T(out.n == 1 ? "is" : "are"), T(" not part of "),          T(r->m->family->class_name),
-        T(" and "),        T(out.n == 1 ? "is" : "are"),           T(" not loaded: "),
-        S(out.first),      T(out.n == 1 ? "" : " and others")
-    };
+    const vr_piece words[] = { GROUPED(out.n),
+                               T(out.n == 1 ? " tensor" : " tensors"),
+                               T(" of the checkpoint "),
+                               T(out.n == 1 ? "is" : "are"),
+                               T(" not part of "),
+                               T(r->m->family->class_name),
+                               T(" and "),
+                               T(out.n == 1 ? "is" : "are"),
+                               T(" not loaded: "),
+                               S(out.first),
+                               T(out.n == 1 ? "" : " and others") };
     VR_TRY(vr_warn_pieces(r->m->ctx, NULL, words, sizeof(words) / sizeof(words[0])));
     if (out.bytes <= r->ck->tensor_bytes / TRIFLE)
         return VRAM_OK;
@@ -231,6 +239,6 @@ vram_status vr_params_review(vr_params *params, const vram_model *m, vr_arena *a
     VR_TRY(check_missing(&r));
     VR_TRY(check_left_out(&r));
     return params->n_others == 0 ? VRAM_OK
-                                 : vr_sort(m->ctx, params->others, params->n_others,
-                                           sizeof(*params->others), name_before, NULL);
+                                 : vr_sort(m->ctx, params->others, params->n_others, sizeof(*params->others),
+                                           name_before, NULL);
 }

@@ -16,10 +16,12 @@
 #define EVENTS_A_LAYER 100 /* at most; 55 in a qwen2 */
 /* Of generated tokens; what is more is taken in larger steps, of which there are at least so many. Held
  * against every single step on Qwen2.5 of 0.5, 1.5 and 7 billion, up to 4,096 tokens: the driver figure
- * differs by one segment of 2 MiB at most with one batch of prompts, by 2 % with 64 of them. */
+ * differs by one segment of 2 MiB at most with one batch of prompts; with 64 of them, against 128 steps, by
+ * 2 %. */
 #define MOST_STEP_EVENTS 100000
 #define LEAST_STEPS 16
-#define MOST_PASS_EVENTS 3600000    /* of prompts and steps; half of it on the tape: 45 MB */
+/* Of prompts and steps. Half of it gets on the tape, of small models two thirds: 60 MB. */
+#define MOST_PASS_EVENTS 3600000
 #define MOST_TAPE ((size_t)1 << 22) /* only a checkpoint of so many tensors gets there */
 #define UNCERTAIN_DENSE                                                                                      \
     100 /* permille of activations: same modules, other kernels; these differ by single storages */
@@ -52,9 +54,9 @@ static vram_status no_load_dtype(const vram_workload *w, const vram_model *m)
     if (m->dtype_at != 0) /* behind the quote */
         rest = (vr_str){ ck->config_text.s + m->dtype_at + 1, ck->config_text.n - (size_t)m->dtype_at - 1 };
     (void)vr_str_split(&rest, '"', &word);
-    vram_status s = vr_fail_at(w->ctx, VRAM_EUNSUPPORTED, m->dtype_at != 0 ? "config.json" : ck->name,
-                               m->dtype_at, T("the dtype is "), S(word),
-                               T(", which weights cannot be loaded as"));
+    vram_status s =
+        vr_fail_at(w->ctx, VRAM_EUNSUPPORTED, m->dtype_at != 0 ? "config.json" : ck->name, m->dtype_at,
+                   T("the dtype is "), S(word), T(", which weights cannot be loaded as"));
     vr_hint(w->ctx, "give --dtype bf16, fp16 or fp32");
     return vr_checkpoint_placed(ck, s);
 }
@@ -179,8 +181,8 @@ static vram_status make_groups(groups *g, const vr_pass *p)
     if (g->n > MOST_PASS_EVENTS / ((layers + 1) * EVENTS_A_LAYER * passes) + 1) {
         vram_status s = vr_fail(p->m->ctx, VRAM_ELIMIT, GROUPED(g->n),
                                 T(" batches of prompts one after the other are more than can be rehearsed"));
-        vr_hint(p->m->ctx, w->decode == 0 ? "raise --prefill-batch"
-                                          : "raise --prefill-batch, or leave --decode out");
+        vr_hint(p->m->ctx,
+                w->decode == 0 ? "raise --prefill-batch" : "raise --prefill-batch, or leave --decode out");
         return s;
     }
     g->list = VR_ARRAY(p->arena, vr_group, (size_t)g->n);
@@ -221,7 +223,8 @@ static void pass_all(vr_pass *p, groups *g, uint64_t q)
 /* Steps of one token; the cache of so many that they would fill the tape grows by several at a time. */
 static bool decode_all(vr_pass *p, groups *g)
 {
-    uint64_t n = p->w->decode, most = MOST_STEP_EVENTS / (g->n * (p->m->n_layers + 1) * EVENTS_A_LAYER) + LEAST_STEPS;
+    uint64_t n = p->w->decode,
+             most = MOST_STEP_EVENTS / (g->n * (p->m->n_layers + 1) * EVENTS_A_LAYER) + LEAST_STEPS;
     uint64_t steps = n < most ? n : most;
     size_t from = p->tape->n;
     for (uint64_t s = 0; s < steps && p->tape->status == VRAM_OK; s++) {

@@ -49,18 +49,17 @@ static const char *kv(const vr_pass *p)
             window = m->layers[i].window;
         }
     }
-    const char *text =
-        vr_text(p->arena, GROUPED(m->n_layers),
-                T(m->n_layers == 1 ? " layer x 2 (K,V) x " : " layers x 2 (K,V) x "), GROUPED(m->kv_heads),
-                T(m->kv_heads == 1 ? " head x " : " heads x "), GROUPED(m->head_dim), T(" x "), U(p->width),
-                T(" B x "), GROUPED(tokens), T(tokens == 1 ? " token" : " tokens"));
+    const char *text = vr_text(
+        p->arena, GROUPED(m->n_layers), T(m->n_layers == 1 ? " layer x 2 (K,V) x " : " layers x 2 (K,V) x "),
+        GROUPED(m->kv_heads), T(m->kv_heads == 1 ? " head x " : " heads x "), GROUPED(m->head_dim), T(" x "),
+        U(p->width), T(" B x "), GROUPED(tokens), T(tokens == 1 ? " token" : " tokens"));
     if (text != NULL && w->sequences > 1)
         text = vr_text(p->arena, T(text), T(" x "), GROUPED(w->sequences), T(" sequences"));
     if (text != NULL && n_sliding != 0 && tokens > window)
-        text = vr_text(p->arena, T(text), T("; "), GROUPED(n_sliding),
-                       T(n_sliding == 1 ? " sliding layer keeps" : " sliding layers keep"),
-                       T(" the prompt until the next token and "), GROUPED(window),
-                       T(" tokens from then on"));
+        text =
+            vr_text(p->arena, T(text), T("; "), GROUPED(n_sliding),
+                    T(n_sliding == 1 ? " sliding layer keeps" : " sliding layers keep"),
+                    T(" the prompt until the next token and "), GROUPED(window), T(" tokens from then on"));
     return text;
 }
 

@@ -9,7 +9,7 @@ typedef struct vr_facts {
     uint64_t weight_bytes, n_parameters;
     bool as_stored; /* tensors at the bytes that the checkpoint has */
     bool has_activations, has_kv;
-    bool steps_skipped; /* the cache grows by several tokens at a time */
+    bool steps_skipped;  /* the cache grows by several tokens at a time */
     size_t n_anew;       /* vectors that are not stored */
     const char *refused; /* as in vr_plan */
 } vr_facts;

@@ -135,8 +135,8 @@ typedef struct open_path {
 static vram_status fail_with(const open_path *o, vram_error e)
 {
     char path[PATH_MAX];
-    bool below = e.file != o->path && o->dir_name != NULL && e.file != o->dir_name &&
-                 strcmp(o->dir_name, ".") != 0;
+    bool below =
+        e.file != o->path && o->dir_name != NULL && e.file != o->dir_name && strcmp(o->dir_name, ".") != 0;
     size_t n = below ? strlen(o->dir_name) : 0, k = strlen(e.file) + 1;
     while (n > 0 && o->dir_name[n - 1] == '/')
         n--;

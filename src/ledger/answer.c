@@ -38,8 +38,7 @@ uint64_t vr_counted_sum(const vr_live *live, const vr_plan *p)
 static uint64_t capped(uint64_t available, const vr_alloc_conf *c, uint64_t total, uint64_t context,
                        uint64_t kernels)
 {
-    uint64_t allowed = vr_mul_div(total, c->memory_fraction_permille, 1000);
-    uint64_t most = vr_add_sat(allowed, vr_add_sat(context, kernels));
+    uint64_t most = vr_add_sat(vr_alloc_conf_allowed(c, total), vr_add_sat(context, kernels));
     return most < available ? most : available;
 }
 
@@ -186,9 +185,7 @@ vram_status vr_try(vr_trial *out, const vram_model *m, const vram_workload *w, c
                    vr_rooms *rooms)
 {
     vr_device_facts facts = vr_facts_of(d);
-    vr_scene s = {
-        .model = m, .workload = w, .device = d, .plans = &rooms->trial, .hall = &rooms->hall
-    };
+    vr_scene s = { .model = m, .workload = w, .device = d, .plans = &rooms->trial, .hall = &rooms->hall };
     vr_rehearsal needs;
     vr_arena_reset(&rooms->trial);
     VR_TRY(vr_planned(&s.here, &s, &facts));

@@ -72,8 +72,8 @@ typedef struct vr_trial {
 } vr_trial;
 /* Memory that is used again from one rehearsal to the next. */
 typedef struct vr_rooms {
-    vr_arena kept;    /* plans that are looked at again */
-    vr_arena trial;   /* one plan; emptied by each use */
+    vr_arena kept;  /* plans that are looked at again */
+    vr_arena trial; /* one plan; emptied by each use */
     vr_hall hall;
 } vr_rooms;
 void vr_rooms_open(vr_rooms *r, vram_ctx *ctx);

@@ -46,7 +46,7 @@ struct vram_fit {
     uint64_t kept_free;            /* of what is free, by a memory fraction; not in device->available */
     vr_plan plan;
     struct vr_rehearsed *large; /* what is known of the same on a card with room for all; or NULL */
-    vr_rehearsal run;   /* on the device as it is; where it lives in the least that may be available, in that */
+    vr_rehearsal run; /* on the device as it is; where it lives in the least that may be available, in that */
     vr_rehearsal needs; /* what it needs to live; equals run when nothing failed */
     vr_ledger ledger;   /* of run, or of needs when run failed */
     vram_verdict verdict;
@@ -56,7 +56,7 @@ struct vram_fit {
     /* The error text PyTorch will print; NULL when it does not fail, or in words not known for certain */
     const char *message;
     const char *message_version; /* whose wording it is: "PyTorch 2.2 to 2.9"; NULL without a message */
-    uint64_t short_bytes;         /* of the failure: what lacks at least */
+    uint64_t short_bytes;        /* of the failure: what lacks at least */
     unsigned loaded_permille;
     vr_lever *levers;
     size_t n_levers;
@@ -68,7 +68,7 @@ struct vram_fit {
         vram_verdict verdict;
         uint64_t required;
         int64_t headroom;
-    } *cards; /* without a device: NVIDIA cards of the table whose total is known, smallest first */
+    } * cards; /* without a device: NVIDIA cards of the table whose total is known, smallest first */
     size_t n_cards;
 };
 

@@ -26,7 +26,8 @@ static uint8_t item_basis(const vr_ledger *l, const vr_scene *s, vr_item i)
     case VR_ITEM_WORKSPACES:
         return facts.cc_major != 0 ? VR_BASIS_TABLE : VR_BASIS_ASSUMED;
     default:
-        return vr_item_category(i) == VR_OVERHEAD ? VR_BASIS_SIMULATED : l->category[vr_item_category(i)].basis;
+        return vr_item_category(i) == VR_OVERHEAD ? VR_BASIS_SIMULATED
+                                                  : l->category[vr_item_category(i)].basis;
     }
 }
 

@@ -4,16 +4,16 @@
  *
  * A run without a limit keeps whatever it has once taken; one that is short gives idle memory back. What it
  * needs to live is therefore found by raising: rehearsed with room for the weights, each request that fails
- * after the allocator gave back what it could is given just what it lacks. The highest figure of that is then a
- * limit to live in, which one more rehearsal confirms (or goes on raising from), since with more room the
+ * after the allocator gave back what it could is given just what it lacks. The highest figure of that is then
+ * a limit to live in, which one more rehearsal confirms (or goes on raising from), since with more room the
  * allocator acts otherwise. The answer depends on the tape and not on the card.
  *
  * Rehearsals are remembered: all happens the same on every device that grants and refuses the same requests,
  * which the figures `asked` of a rehearsal decide. */
 #include "ledger/answer.h"
 
-#define MOST_ROUNDS 4                 /* of raising; then the figure without a limit is taken */
-#define ENDLESS (UINT64_C(1) << 60)   /* total of a device without limit, where a memory fraction needs one */
+#define MOST_ROUNDS 4               /* of raising; then the figure without a limit is taken */
+#define ENDLESS (UINT64_C(1) << 60) /* total of a device without limit, where a memory fraction needs one */
 
 /* Uncertain inputs in figures. */
 typedef struct figures {
@@ -30,9 +30,7 @@ static figures figures_of(const vr_scene *s, vr_inputs inputs)
 {
     uint64_t uncertain = s->here->plan.uncertain_permille;
     unsigned band = uncertain > 1000 ? 1000 : (unsigned)uncertain;
-    figures f = { .permille = inputs == VR_LOW    ? 1000 - band
-                              : inputs == VR_HIGH ? 1000 + band
-                                                  : 1000 };
+    figures f = { .permille = inputs == VR_LOW ? 1000 - band : inputs == VR_HIGH ? 1000 + band : 1000 };
     if (s->device != NULL) {
         f.context = at_end(&s->device->context, inputs);
         f.kernels = at_end(&s->device->kernels, inputs);
@@ -119,7 +117,8 @@ static bool same(const vr_scene *s, const struct vr_played *p, const figures *f,
         return false;
     if (p->limit == limit && p->context == f->context && p->kernels == f->kernels)
         return true;
-    return !p->run.odd && !p->run.failure.outside && shifts(p, f) && granted_same(&p->run.asked[0], limit, f->context) &&
+    return !p->run.odd && !p->run.failure.outside && shifts(p, f) &&
+           granted_same(&p->run.asked[0], limit, f->context) &&
            (!takes_kernels(&p->run) ||
             granted_same(&p->run.asked[1], limit, vr_add_sat(f->context, f->kernels)));
 }
@@ -146,8 +145,8 @@ static void remember(vr_rehearsed *of, const struct vr_played *p)
     of->list[at] = *p;
 }
 
-static vram_status rehearse(struct vr_played *p, const vr_scene *s, const vr_rehearsed *of,
-                            const figures *f, bool raise)
+static vram_status rehearse(struct vr_played *p, const vr_scene *s, const vr_rehearsed *of, const figures *f,
+                            bool raise)
 {
     vr_stage stage = { .alloc = &s->workload->alloc,
                        .available = p->limit,

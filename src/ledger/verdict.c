@@ -13,10 +13,10 @@ static const char NEVER_PERFECT[] =
 /* Printed only where a memory fraction is set. */
 static const char *allowed_words(const vram_fit *f, vr_arena *a)
 {
-    unsigned permille = f->workload->alloc.memory_fraction_permille;
-    if (permille == 0)
+    const vr_alloc_conf *c = &f->workload->alloc;
+    if (c->memory_fraction_permille == 0)
         return "";
-    return vr_text(a, BYTES(vr_mul_div(f->device->usable.bytes, permille, 1000)), T(" allowed; "));
+    return vr_text(a, BYTES(vr_alloc_conf_allowed(c, f->device->usable.bytes)), T(" allowed; "));
 }
 
 static const char *allocator_message(const vram_fit *f, vr_arena *a)
@@ -85,7 +85,8 @@ vram_status vr_fit_failure(vram_fit *f)
 /* What each card holds for itself, however the rest is shared. */
 static uint64_t on_every_card(const vr_ledger *l)
 {
-    return l->item[VR_ITEM_CONTEXT].bytes + l->item[VR_ITEM_KERNELS].bytes + l->item[VR_ITEM_WORKSPACES].bytes;
+    return l->item[VR_ITEM_CONTEXT].bytes + l->item[VR_ITEM_KERNELS].bytes +
+           l->item[VR_ITEM_WORKSPACES].bytes;
 }
 
 void vr_fit_count(vram_fit *f)

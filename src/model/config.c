@@ -209,9 +209,9 @@ static vram_status layers_by_list(vr_reading *r, vr_json list, uint64_t window)
             set_layer(&m->layers[n], slides, window);
     }
     if (n != m->n_layers)
-        return vr_not_understood(r, T("layer_types has "), U(n),
-                                 T(n == 1 ? " layer, num_hidden_layers is " : " layers, num_hidden_layers is "),
-                                 U(m->n_layers));
+        return vr_not_understood(
+            r, T("layer_types has "), U(n),
+            T(n == 1 ? " layer, num_hidden_layers is " : " layers, num_hidden_layers is "), U(m->n_layers));
     return VRAM_OK;
 }
 

@@ -34,7 +34,8 @@ vram_status vr_config_refuse(const vr_reading *r, const char *key, vr_json value
     bool cut = shown.n > 40;
     if (cut)
         shown.n = 40;
-    return vr_fail_at(r->ctx, VRAM_EFORMAT, VR_CONFIG_FILE, at, T(key), T(" is "), S(shown), T(cut ? "..." : ""), T(", not "), T(expected));
+    return vr_fail_at(r->ctx, VRAM_EFORMAT, VR_CONFIG_FILE, at, T(key), T(" is "), S(shown),
+                      T(cut ? "..." : ""), T(", not "), T(expected));
 }
 
 /* A name; one with a zero byte in it is none, and would end there for C. */

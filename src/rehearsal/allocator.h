@@ -32,6 +32,8 @@ typedef struct vr_alloc_conf {
  * *out is set on VRAM_OK only. */
 vram_status vr_alloc_conf_parse(vr_alloc_conf *out, vram_ctx *ctx, vr_str text);
 bool vr_alloc_conf_is_default(const vr_alloc_conf *c);
+/* What the allocator may take of a device of this total (not 0): UINT64_MAX without a memory fraction. */
+uint64_t vr_alloc_conf_allowed(const vr_alloc_conf *c, uint64_t total);
 /* Held against recorded runs of real GPUs; figures made with other settings are not `verified`. */
 bool vr_alloc_conf_verified(const vr_alloc_conf *c);
 

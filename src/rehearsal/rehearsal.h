@@ -15,7 +15,7 @@ typedef struct vr_stage {
     const vr_alloc_conf *alloc; /* NULL: the defaults */
     /* Total that CUDA reports: for the error text, the memory fraction, expandable segments; 0: unknown */
     uint64_t usable;
-    uint64_t available; /* free before our context exists; UINT64_MAX: no limit */
+    uint64_t available;        /* free before our context exists; UINT64_MAX: no limit */
     uint64_t context, kernels; /* bytes of these items where the tape says "the device's figure" */
     /* Activation requests are scaled by this and rounded half up to bytes; 1000 or 0: as on the tape */
     unsigned activation_permille;
@@ -46,9 +46,9 @@ typedef struct vr_rehearsal {
     vr_live peak;
     vr_live before_kernels;  /* the peak until the device's figure for kernels was taken; all 0: it was not */
     uint64_t peak_allocated; /* highest figure of its own */
-    /* Until the device's figure for kernels is taken ([0]) and from then on ([1]): the largest sum of what the
-     * tape has taken so far and wants more, less the device's own figures, that was granted, and the least
-     * that was refused (UINT64_MAX: none). On any device that leaves that much room, granted <= room <
+    /* Until the device's figure for kernels is taken ([0]) and from then on ([1]): the largest sum of what
+     * the tape has taken so far and wants more, less the device's own figures, that was granted, and the
+     * least that was refused (UINT64_MAX: none). On any device that leaves that much room, granted <= room <
      * refused, everything happens the same. */
     struct vr_asked {
         uint64_t granted, refused;
@@ -71,7 +71,7 @@ typedef struct vr_rehearsal {
          * of the error text. When a memory fraction refused, driver_free may be larger than tried. */
         vr_live live;
         uint64_t loaded_bytes; /* weights live then, as requested */
-    } failure; /* all 0 unless failed */
+    } failure;                 /* all 0 unless failed */
     uint64_t n_retries; /* times that the allocator gave back everything idle because the driver refused */
     uint64_t n_events;  /* played, the failing one included */
 } vr_rehearsal;

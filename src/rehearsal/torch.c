@@ -348,6 +348,14 @@ vram_status vr_allocator_empty_cache(vr_allocator *a)
 
 /* ---- making, reading ---- */
 
+/* In double, as setMemoryFraction and garbage_collect_cached_blocks do, to be right to the byte */
+uint64_t vr_alloc_conf_allowed(const vr_alloc_conf *c, uint64_t total)
+{
+    if (c->memory_fraction_permille == 0)
+        return UINT64_MAX;
+    return (uint64_t)(c->memory_fraction_permille / 1000.0 * (double)total);
+}
+
 static void settle(vr_allocator *a, const vr_alloc_conf *conf, const vr_driver *driver)
 {
     static const vr_alloc_conf defaults;
@@ -362,10 +370,9 @@ static void settle(vr_allocator *a, const vr_alloc_conf *conf, const vr_driver *
         a->divisions[i] = c->roundup_divisions[i];
         a->roundup = a->roundup || a->divisions[i] > 1;
     }
-    /* In double, as setMemoryFraction and garbage_collect_cached_blocks do, to be right to the byte */
     bool limited = c->memory_fraction_permille != 0 && a->driver.total != 0;
-    double fraction = c->memory_fraction_permille / 1000.0, threshold = c->gc_threshold_permille / 1000.0;
-    a->allowed = limited ? (uint64_t)(fraction * (double)a->driver.total) : UINT64_MAX;
+    double threshold = c->gc_threshold_permille / 1000.0;
+    a->allowed = limited ? vr_alloc_conf_allowed(c, a->driver.total) : UINT64_MAX;
     a->gc = limited && c->gc_threshold_permille != 0;
     a->gc_from = a->gc ? (uint64_t)(threshold * (double)a->allowed) : UINT64_MAX;
 }

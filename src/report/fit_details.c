@@ -83,7 +83,7 @@ static const char *moment_screen(vr_moment_id m)
     static const char *const words[VR_MOMENT_COUNT] = {
         [VR_AT_CONTEXT] = "CUDA started",
         [VR_AT_LOADED] = "weights loaded",
-        [VR_AT_PREFILL] = "the prompt's pass, at its peak",
+        [VR_AT_PREFILL] = "after the prompt's pass",
         [VR_AT_DECODE] = "generating",
         [VR_AT_RELEASED] = "output and cache released",
     };

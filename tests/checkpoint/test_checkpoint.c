@@ -165,7 +165,8 @@ static void test_index_refused(void **state)
         { "{\"weight_map\":{\"x\":\"gone.safetensors\",@\"x\":\"gone.safetensors\"}}", VRAM_EFORMAT,
           "names tensor x twice" },
         /* a total that cannot be one */
-        { "{\"metadata\":{\"total_size\":@-1}," ABC "}", VRAM_EFORMAT, "not a whole number of bytes below 2^64: -1" },
+        { "{\"metadata\":{\"total_size\":@-1}," ABC "}", VRAM_EFORMAT,
+          "not a whole number of bytes below 2^64: -1" },
         { "{\"metadata\":{\"total_size\":@5.5}," ABC "}", VRAM_EFORMAT, "below 2^64: 5.5" },
         { "{" ABC ",\"metadata\":{\"a\":{},\"total_size\":@1e300}}", VRAM_EFORMAT, "below 2^64: 1e300" },
         { "{\"metadata\":{\"total_size\":@18446744073709551616}," ABC "}", VRAM_EFORMAT, "below 2^64" },

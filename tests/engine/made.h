@@ -19,15 +19,15 @@ typedef struct shape {
     unsigned long long layers, hidden, heads, kv_heads, head_dim, ffn, vocab;
     bool tied;
     unsigned long long window;
-    const char *kinds; /* of layers, "sf..." repeated; NULL: by the class */
-    const char *dtype; /* of the tensors; NULL: BF16 */
-    const char *skip;  /* a tensor that is left out */
-    const char *extra; /* a tensor that no class knows */
+    const char *kinds;             /* of layers, "sf..." repeated; NULL: by the class */
+    const char *dtype;             /* of the tensors; NULL: BF16 */
+    const char *skip;              /* a tensor that is left out */
+    const char *extra;             /* a tensor that no class knows */
     unsigned long long extra_rows; /* of it, 100 wide; 0: 1 */
     const char *other;             /* a tensor of another shape: other_rows x other_columns */
     unsigned long long other_rows, other_columns;
     const char *config; /* more members, with the comma before them */
-    bool by_name;      /* the header in the order of names */
+    bool by_name;       /* the header in the order of names */
     bool no_config;
 } shape;
 
@@ -104,7 +104,10 @@ static inline int by_name(const void *a, const void *b)
 
 static inline unsigned long long width_of(const char *dtype)
 {
-    return strcmp(dtype, "F32") == 0 ? 4 : strstr(dtype, "64") != NULL ? 8 : strstr(dtype, "F8") != NULL ? 1 : 2;
+    return strcmp(dtype, "F32") == 0     ? 4
+           : strstr(dtype, "64") != NULL ? 8
+           : strstr(dtype, "F8") != NULL ? 1
+                                         : 2;
 }
 
 static inline void seal(world *w, const shape *s)

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT
  * Any bytes as the config.json of three small checkpoints: a llama, a fused phi3, a gemma3 inside a vision
  * model. What must hold: an error names a place in config.json; a model is understood or says why not, never
- * both; what is understood keeps its bounds; the components hold every byte. */
+ * both; what is understood keeps its bounds; the components hold every byte; a plan that counts everything
+ * loads what is stored, but for trifles. */
 #include "fuzz.h"
 
 #include <string.h>
 
 #include "../support/hook.h"
-#include "model/model.h"
+#include "engine/engine.h"
 
 #define ROOM ((size_t)1 << 17)
 #define KINDS 3
@@ -43,12 +44,15 @@ static void put_layer(weights *w, const char *prefix, bool fused)
     } else {
         put(w, prefix, "layers.0.self_attn.q_proj.weight", 32, 32);
         put(w, prefix, "layers.0.self_attn.k_proj.weight", 16, 32);
+        put(w, prefix, "layers.0.self_attn.v_proj.weight", 16, 32);
         put(w, prefix, "layers.0.mlp.gate_proj.weight", 48, 32);
+        put(w, prefix, "layers.0.mlp.up_proj.weight", 48, 32);
         put(w, prefix, "layers.0.self_attn.q_norm.weight", 8, 0);
     }
     put(w, prefix, "layers.0.self_attn.o_proj.weight", 32, 32);
     put(w, prefix, "layers.0.mlp.down_proj.weight", 32, 48);
     put(w, prefix, "layers.0.input_layernorm.weight", 32, 0);
+    put(w, prefix, "layers.0.post_attention_layernorm.weight", 32, 0);
 }
 
 static void make(weights *w, const char *prefix, bool fused, bool vision)
@@ -57,6 +61,7 @@ static void make(weights *w, const char *prefix, bool fused, bool vision)
     w->bytes[w->n++] = '{';
     put(w, prefix, "embed_tokens.weight", 64, 32);
     put_layer(w, prefix, fused);
+    put(w, prefix, "norm.weight", 32, 0);
     put(w, "", "lm_head.weight", 64, 32);
     if (vision)
         put(w, "vision_tower.", "encoder.layers.0.weight", 8, 8);
@@ -119,6 +124,38 @@ static void check_components(vram_ctx *ctx, const vram_model *m)
     vr_arena_free(&a);
 }
 
+#define HEAD (64 * 32) /* the second copy of a tied one is not loaded */
+
+static void check_loaded(const vram_model *m, const vr_plan *p)
+{
+    uint64_t stored = m->checkpoint->elements, trifle = stored / 20;
+    for (int c = 0; c < VR_CATEGORY_COUNT; c++) {
+        if (!p->counted[c])
+            return;
+    }
+    CHECK(m->family != NULL && m->contradicted == NULL && p->refused == NULL);
+    CHECK(p->n_parameters <= stored + trifle);
+    CHECK(p->n_parameters + trifle + (m->tied ? HEAD : 0) >= stored);
+}
+
+static void check_plan(vram_ctx *ctx, const vram_model *m)
+{
+    vram_workload *w, *resolved;
+    vr_plan plan;
+    vr_arena a;
+    CHECK(vram_workload_new(&w, ctx, NULL) == VRAM_OK);
+    CHECK(vram_workload_set(w, "context", "16") == VRAM_OK);
+    vr_arena_init(&a, ctx);
+    vram_status s = vr_workload_resolve(&resolved, w, m, &a);
+    if (s == VRAM_OK)
+        s = w->engine->plan(&plan, m, resolved, NULL, &a);
+    if (s == VRAM_OK)
+        check_loaded(m, &plan);
+    else
+        CHECK(s == VRAM_EUNSUPPORTED || s == VRAM_ELIMIT);
+    vr_arena_free(&a);
+}
+
 static void try_config(const weights *w, const uint8_t *config, size_t size)
 {
     hook h = { 0 };
@@ -136,6 +173,7 @@ static void try_config(const weights *w, const uint8_t *config, size_t size)
         else
             CHECK(m->n_layers == 0 && m->kv_bytes_per_token_16bit == 0 && m->layers == NULL);
         check_components(ctx, m);
+        check_plan(ctx, m);
     } else {
         const vram_error *e = vram_last_error(ctx);
         CHECK(e->file != NULL && strcmp(e->file, "config.json") == 0);

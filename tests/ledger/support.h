@@ -32,7 +32,7 @@ typedef struct play {
     const shape *model;
     bool not_counted[VR_CATEGORY_COUNT];
     uint64_t uncertain_permille;
-    bool warms_up; /* with a device map: a block for all weights first, capped by what is available */
+    bool warms_up;        /* with a device map: a block for all weights first, capped by what is available */
     bool quantised_in_16; /* dtype left open: fp32, but of quantised weights fp16, as transformers 4 has it */
     const char *kv_formula;
     unsigned n_plans;

@@ -117,8 +117,6 @@ static void test_several_cards_warn(void **state)
     close_world(&s);
 }
 
-/* ---- the verdict's rules ---- */
-
 static vram_device edge(world *s, uint64_t available)
 {
     vram_device d = *device(s, "rtx-3060-12gb", 0);
@@ -127,6 +125,108 @@ static vram_device edge(world *s, uint64_t available)
     d.kernels = (vr_range){ MIB_OF(32), MIB_OF(24), MIB_OF(40), VR_BASIS_TABLE };
     return d;
 }
+
+/* How it would be split is not computed: no confident answer, but what is known stays. */
+static void test_several_cards_are_unknown(void **state)
+{
+    world s;
+    (void)state;
+    open_world(&s, &QWEN_7B);
+    vram_fit *f = fit(&s, device(&s, "2x rtx-3060-12gb", 0));
+    assert_int_equal(f->verdict, VRAM_UNKNOWN);
+    assert_string_equal(f->verdict_reason,
+                        "it does not fit on one card, and splitting it over 2 is not computed yet");
+    assert_int_equal(f->smallest_count, 2);
+    assert_true(f->run.failed && f->headroom < 0);
+    const vram_device *both[2] = { device(&s, "rtx-3060-12gb", 0), device(&s, "8GiB", 0) };
+    assert_int_equal(vram_fit_new(&f, &s.model, &s.work, both, 2), VRAM_OK);
+    assert_int_equal(f->verdict, VRAM_UNKNOWN);
+    assert_int_equal(fit(&s, device(&s, "2x 24GiB", 0))->verdict, VRAM_FITS); /* on one of them */
+    close_world(&s);
+}
+
+/* Each card repeats context, kernels and workspaces; what lies idle in the allocator goes along with the
+ * rest. */
+static void test_count_shares_idle_memory(void **state)
+{
+    world s;
+    (void)state;
+    open_world(&s, &QWEN_7B);
+    s.work.context = 16384;
+    vram_fit *f = fit(&s, device(&s, "rtx-3060-12gb", 0));
+    const vr_figure *item = f->ledger.item;
+    uint64_t own = item[VR_ITEM_CONTEXT].bytes + item[VR_ITEM_KERNELS].bytes + item[VR_ITEM_WORKSPACES].bytes;
+    uint64_t room = f->device->available.bytes - own, n = f->smallest_count;
+    assert_true(item[VR_ITEM_IDLE].bytes > MIB_OF(100));
+    assert_true(n * room >= f->ledger.required - own && (n - 1) * room < f->ledger.required - own);
+    close_world(&s);
+}
+
+/* CUDA's own error, not the allocator's. For kernels it is not known for certain which of several is printed.
+ */
+static void test_fails_outside_the_allocator(void **state)
+{
+    world s;
+    (void)state;
+    open_world(&s, &QWEN_1_5B);
+    vram_fit *f = fit(&s, device(&s, "rtx-3060-12gb", MIB_OF(50)));
+    assert_true(f->run.failed && f->run.failure.outside);
+    assert_true(vr_str_is(f->plan.tape.labels[f->run.failure.label], "CUDA context"));
+    assert_string_equal(f->message, "CUDA error: out of memory");
+    assert_non_null(f->message_version);
+    f = fit(&s, device(&s, "rtx-3060-12gb", MIB_OF(3264)));
+    assert_true(f->run.failed && f->run.failure.outside);
+    assert_true(vr_str_is(f->plan.tape.labels[f->run.failure.label], "kernels"));
+    assert_null(f->message);
+    assert_null(f->message_version);
+    assert_int_equal(f->verdict, VRAM_DOES_NOT_FIT);
+    close_world(&s);
+}
+
+/* 16,384 tokens with all logits: without a limit the allocator keeps gigabytes that it would give back. */
+static void test_needs_no_idle_memory(void **state)
+{
+    world s;
+    (void)state;
+    open_world(&s, &QWEN_7B);
+    s.work.context = 16384;
+    uint64_t endless = fit(&s, NULL)->ledger.required;
+    vram_device d = edge(&s, UINT64_C(19) << 30);
+    vram_fit *f = fit(&s, &d);
+    uint64_t needs = f->ledger.required;
+    assert_int_equal(f->verdict, VRAM_DOES_NOT_FIT);
+    assert_true(needs + VR_GIB < endless);
+    check_invariants(f);
+    d = edge(&s, needs);
+    f = fit(&s, &d);
+    assert_false(f->run.failed);
+    assert_int_equal(f->ledger.required, needs);
+    d = edge(&s, needs - 1);
+    assert_true(fit(&s, &d)->run.failed);
+    d = edge(&s, UINT64_C(12) << 30); /* the same on whatever card */
+    assert_int_equal(fit(&s, &d)->ledger.required, needs);
+    close_world(&s);
+}
+
+/* A process that may take a fifth of the card has no more than that, and says so. */
+static void test_memory_fraction(void **state)
+{
+    world s;
+    (void)state;
+    open_world(&s, &QWEN_1_5B);
+    s.work.alloc.memory_fraction_permille = 200;
+    vram_fit *f = fit(&s, device(&s, "rtx-3060-12gb", 0));
+    uint64_t allowed = UINT64_C(12490457088) / 5;
+    assert_int_equal(f->verdict, VRAM_DOES_NOT_FIT);
+    assert_true(f->run.failed && f->headroom < 0);
+    assert_int_equal(f->device->available.bytes,
+                     allowed + f->device->context.bytes + f->device->kernels.bytes);
+    assert_true(f->run.failure.driver_free > VR_GIB * 9); /* what CUDA says is free */
+    assert_non_null(strstr(f->message, "memory in use. 2.33 GiB allowed; Of the allocated memory "));
+    close_world(&s);
+}
+
+/* ---- the verdict's rules ---- */
 
 static vram_verdict verdict_at(world *s, uint64_t available)
 {
@@ -256,8 +356,42 @@ static void test_bases(void **state)
     close_world(&s);
 }
 
-/* With the last logits only, the highest figure is reached before the last layer has its keys and values; the ledger
- * is that of the fullest event of this figure, where the cache is complete: 28 layers x 2 x 256 x 2 B x 4,096. */
+static vr_figure category_of(world *s, uint64_t kv_low, vr_figure *item)
+{
+    vr_rehearsed r = { .plan = { .verified = true } };
+    vr_scene scene = { .model = &s->model, .workload = &s->work, .here = &r };
+    vr_live at = { .items = { [VR_ITEM_PARAMETERS] = 1000, [VR_ITEM_KV] = 100 } }, low = at;
+    vr_ledger l;
+    vr_arena texts;
+    for (int c = 0; c < VR_CATEGORY_COUNT; c++)
+        r.plan.counted[c] = true;
+    low.items[VR_ITEM_KV] = kv_low;
+    vr_arena_init(&texts, s->ctx);
+    assert_int_equal(vr_ledger_new(&l, &scene, &r.plan.tape, &at, &low, &at, &texts), VRAM_OK);
+    vr_arena_free(&texts);
+    assert_int_equal(l.category[VR_WEIGHTS].basis, VR_BASIS_EXACT);
+    *item = l.item[VR_ITEM_KV];
+    return l.category[VR_KV_CACHE];
+}
+
+/* What has bounds is not exact, and an item says what its category says. */
+static void test_exact_has_no_bounds(void **state)
+{
+    world s;
+    vr_figure item;
+    (void)state;
+    open_world(&s, &QWEN_1_5B);
+    assert_int_equal(category_of(&s, 100, &item).basis, VR_BASIS_EXACT);
+    assert_int_equal(item.basis, VR_BASIS_EXACT);
+    assert_int_equal(category_of(&s, 90, &item).basis, VR_BASIS_SIMULATED);
+    assert_int_equal(item.basis, VR_BASIS_SIMULATED);
+    assert_true(item.low == 90 && item.bytes == 100);
+    close_world(&s);
+}
+
+/* With the last logits only, the highest figure is reached before the last layer has its keys and values; the
+ * ledger is that of the fullest event of this figure, where the cache is complete: 28 layers x 2 x 256 x 2 B
+ * x 4,096. */
 static void test_cache_at_the_peak(void **state)
 {
     world s;
@@ -351,12 +485,18 @@ int main(void)
         cmocka_unit_test(test_dies_on_an_empty_card_too),
         cmocka_unit_test(test_counts),
         cmocka_unit_test(test_several_cards_warn),
+        cmocka_unit_test(test_several_cards_are_unknown),
+        cmocka_unit_test(test_count_shares_idle_memory),
+        cmocka_unit_test(test_fails_outside_the_allocator),
+        cmocka_unit_test(test_needs_no_idle_memory),
+        cmocka_unit_test(test_memory_fraction),
         cmocka_unit_test(test_bounds_decide),
         cmocka_unit_test(test_uncertain_activations),
         cmocka_unit_test(test_not_counted_is_unknown),
         cmocka_unit_test(test_too_much_without_the_rest),
         cmocka_unit_test(test_missing_files_are_unknown),
         cmocka_unit_test(test_bases),
+        cmocka_unit_test(test_exact_has_no_bounds),
         cmocka_unit_test(test_cache_at_the_peak),
         cmocka_unit_test(test_all_cards),
         cmocka_unit_test(test_cards_agree_with_answers),

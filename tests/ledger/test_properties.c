@@ -24,7 +24,7 @@ static shape draw_shape(void)
                     .head_dim = 64,
                     .ffn = h * (2 + draw(4)),
                     .vocab = 8000 * (1 + draw(18)),
-                    .tied = draw(2) };
+                    .tied = draw(2) == 1 };
 }
 
 /* A hundred of the shares: a part of the range below and above. */
@@ -37,12 +37,17 @@ static vr_range spread(uint64_t bytes, uint64_t percent)
 static void draw_workload(vram_workload *w)
 {
     static const char *const confs[] = {
-        "", "", "expandable_segments:True", "max_split_size_mb:64", "max_split_size_mb:128,expandable_segments:True",
-        "roundup_power2_divisions:4", "per_process_memory_fraction:0.9",
+        "",
+        "",
+        "expandable_segments:True",
+        "max_split_size_mb:64",
+        "max_split_size_mb:128,expandable_segments:True",
+        "roundup_power2_divisions:4",
+        "per_process_memory_fraction:0.9",
         "per_process_memory_fraction:0.8,garbage_collection_threshold:0.6",
     };
     const char *conf = confs[draw(8)];
-    w->context = 256 << draw(5);
+    w->context = UINT64_C(256) << draw(5);
     w->sequences = 1 + draw(6);
     w->prefill_batch = draw(2) ? 0 : 1 + draw(w->sequences);
     w->logits = draw(2) ? VR_LOGITS_ALL : VR_LOGITS_LAST;

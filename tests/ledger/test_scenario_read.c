@@ -204,6 +204,13 @@ static void test_overflow_names_the_setting(void **state)
     assert_int_equal(vram_scenario_solve(w.s), VRAM_ESETTING);
     assert_string_equal(vram_last_error(w.ctx)->text, "--params makes more than 2^63 bytes");
     close_world(&w);
+    open_world(&w); /* a sum whose difference to a card would not fit 64 bits with a sign */
+    assert_int_equal(vram_scenario_set(w.s, "params", "1e18"), VRAM_OK);
+    assert_int_equal(vram_scenario_set(w.s, "weight_bytes", "16"), VRAM_OK);
+    assert_int_equal(vram_scenario_set(w.s, "gpu_memory_gib", "24"), VRAM_OK);
+    assert_int_equal(vram_scenario_solve(w.s), VRAM_ESETTING);
+    assert_string_equal(vram_last_error(w.ctx)->text, "--params makes more than 2^63 bytes");
+    close_world(&w);
     open_world(&w);
     assert_int_equal(read_text(&w, "{\"params\": 7, \"context\": 1e18, \"kv_bytes_per_token\": 524288}"),
                      VRAM_OK);

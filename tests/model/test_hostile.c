@@ -52,9 +52,10 @@ static void counts_that_are_none(void **state)
 static void numbers_of_python(void **state)
 {
     static const char *const words[] = { "NaN", "Infinity", "-Infinity" };
-    static const char *const keys[] = { "num_attention_heads", "num_key_value_heads",     "hidden_size",
-                                        "sliding_window",      "max_position_embeddings", "tie_word_embeddings",
-                                        "torch_dtype" };
+    static const char *const keys[] = {
+        "num_attention_heads",     "num_key_value_heads", "hidden_size", "sliding_window",
+        "max_position_embeddings", "tie_word_embeddings", "torch_dtype"
+    };
     (void)state;
     for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
         for (size_t i = 0; i < 3; i++) {
@@ -181,11 +182,11 @@ static void shapes_meant_to_overflow(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(counts_that_are_none),          cmocka_unit_test(counts_over_their_bound),
-        cmocka_unit_test(numbers_of_python),
-        cmocka_unit_test(counts_that_do_not_divide),     cmocka_unit_test(things_of_the_wrong_kind),
-        cmocka_unit_test(a_model_type_that_is_a_number), cmocka_unit_test(long_and_odd_values),
-        cmocka_unit_test(a_long_list_of_layers),         cmocka_unit_test(shapes_meant_to_overflow),
+        cmocka_unit_test(counts_that_are_none),     cmocka_unit_test(counts_over_their_bound),
+        cmocka_unit_test(numbers_of_python),        cmocka_unit_test(counts_that_do_not_divide),
+        cmocka_unit_test(things_of_the_wrong_kind), cmocka_unit_test(a_model_type_that_is_a_number),
+        cmocka_unit_test(long_and_odd_values),      cmocka_unit_test(a_long_list_of_layers),
+        cmocka_unit_test(shapes_meant_to_overflow),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
