@@ -75,6 +75,8 @@ static void put_gpu(vr_json_out *o, const vram_device *d)
     vr_json_kv_u64(o, "usable_high_bytes", d->usable.high);
     vr_json_kv_text(o, "basis", vr_basis_name((vr_basis)d->usable.basis));
     vr_json_kv_u64(o, "available_bytes", d->available.bytes);
+    vr_json_kv_u64(o, "available_low_bytes", d->available.low);
+    vr_json_kv_u64(o, "available_high_bytes", d->available.high);
     vr_json_kv_text(o, "available_set_by", vr_set_by_name(d->free_given ? VR_BY_USER : VR_BY_DEFAULT));
     vr_json_kv_text(o, "set_by", vr_set_by_name(VR_BY_USER));
     vr_json_close(o, '}');

@@ -120,6 +120,19 @@ class Ledgers(unittest.TestCase):
         self.assertEqual(moments["prefill"]["reserved_bytes"], 4722 * MIB)
         self.assertEqual(device["ledger"]["kv_cache"]["bytes"], 112 * MIB)
 
+    def test_verdicts_follow_from_the_figures(self):
+        """The rule of the manual: high <= available fits, low > available does not, otherwise tight."""
+        seen = set()
+        for free in ("3GiB", "3.56GiB", "3.6GiB", "4GiB"):
+            d, _ = answer(*SMALL, "--free", free)
+            device = d["devices"][0]
+            gpu = device["gpu"]
+            rule = "fits" if device["required_high_bytes"] <= gpu["available_low_bytes"] else \
+                "does_not_fit" if device["required_low_bytes"] > gpu["available_high_bytes"] else "tight"
+            self.assertEqual(d["verdict"], rule, free)
+            seen.add(rule)
+        self.assertEqual(seen, {"fits", "tight", "does_not_fit"})
+
     def test_enough_room(self):
         d, status = answer(*STORY[:2], "--gpu", "24GiB", "--dtype", "bf16", "--device-map", "none", "--context", "4096")
         self.assertEqual(status, 0)
