@@ -22,11 +22,13 @@ struct vr_player {
     vr_stage stage;
     vr_allocator *allocator;
     const vr_alloc_stats *stats;
-    held_block *blocks; /* by the tape's number */
-    uint64_t items[VR_ITEM_COUNT];
-    uint64_t outside, by_device; /* by_device: the part of it that is the device's figures */
-    uint64_t lacking;            /* what should be available for the request refused last; 0: none was */
-    bool kernels;                /* the device's figure for them is taken */
+    held_block *blocks;            /* by the tape's number */
+    uint64_t items[VR_ITEM_COUNT]; /* requested of the allocator */
+    uint64_t taken[VR_ITEM_COUNT]; /* outside it */
+    uint64_t outside, by_device;   /* by_device: the part of it that is the device's figures */
+    uint64_t lacking;              /* what should be available for the request refused last; 0: none was */
+    bool kernels;                  /* the device's figure for them is taken */
+    uint64_t fullest[VR_ITEM_COUNT], taken_at_peak[VR_ITEM_COUNT];
     size_t at;
 };
 
@@ -101,7 +103,8 @@ vram_status vr_player_new(vr_player **player, vr_rehearsal *out, const vr_tape *
 
 void vr_player_live(const vr_player *p, vr_live *live)
 {
-    memcpy(live->items, p->items, sizeof(live->items));
+    for (int i = 0; i < VR_ITEM_COUNT; i++)
+        live->items[i] = p->items[i] + p->taken[i];
     live->items[VR_ITEM_ROUNDING] += p->stats->allocated - p->stats->requested;
     live->items[VR_ITEM_IDLE] += p->stats->reserved - p->stats->allocated;
     live->allocated = p->stats->allocated;
@@ -204,7 +207,7 @@ static void play_outside(vr_player *p, const vr_event *e)
         return;
     }
     p->outside += bytes;
-    p->items[e->item] += bytes;
+    p->taken[e->item] += bytes;
 }
 
 static vram_status play_mark(vr_player *p, const vr_event *e)
@@ -244,12 +247,32 @@ static vram_status play(vr_player *p, const vr_event *e)
     return contradicts(p, "there is no such kind of event");
 }
 
-/* The driver's figure stays up once memory is taken, so among equals the fullest event tells most: it is the
- * one that needs the memory. */
-static bool is_peak(const vr_player *p, const vr_live *peak)
+/* The peak is the highest driver figure; what it consists of is told by the fullest event, since the driver's
+ * figure often rises for the last time by some page when most is idle again. What was not in use then is
+ * idle. */
+static void follow_peak(vr_player *p, vr_live *peak)
 {
-    uint64_t driver = p->outside + p->stats->reserved;
-    return driver > peak->driver || (driver == peak->driver && p->stats->allocated > peak->allocated);
+    uint64_t driver = p->outside + p->stats->reserved, reserved = p->stats->reserved;
+    bool higher = driver > peak->driver;
+    if (!higher && p->stats->allocated <= peak->allocated)
+        return;
+    if (!higher) {
+        driver = peak->driver;
+        reserved = peak->reserved;
+    }
+    if (p->stats->allocated > peak->allocated) {
+        memcpy(p->fullest, p->items, sizeof(p->fullest));
+        p->fullest[VR_ITEM_ROUNDING] += p->stats->allocated - p->stats->requested;
+        peak->allocated = p->stats->allocated;
+        peak->event = p->at - 1;
+    }
+    if (higher)
+        memcpy(p->taken_at_peak, p->taken, sizeof(p->taken));
+    for (int i = 0; i < VR_ITEM_COUNT; i++)
+        peak->items[i] = p->fullest[i] + p->taken_at_peak[i];
+    peak->items[VR_ITEM_IDLE] += reserved - peak->allocated;
+    peak->reserved = reserved;
+    peak->driver = driver;
 }
 
 vram_status vr_player_step(vr_player *p, bool *more)
@@ -265,8 +288,7 @@ vram_status vr_player_step(vr_player *p, bool *more)
     r->span = p->stats->span;
     if (p->stats->allocated > r->peak_allocated)
         r->peak_allocated = p->stats->allocated;
-    if (is_peak(p, &r->peak))
-        vr_player_live(p, &r->peak);
+    follow_peak(p, &r->peak);
     *more = !r->failed && p->at < p->tape->n;
     return VRAM_OK;
 }

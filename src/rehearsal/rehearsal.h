@@ -41,8 +41,9 @@ typedef struct vr_moment {
 typedef struct vr_rehearsal {
     vr_moment moments[VR_MOMENT_COUNT]; /* in the order in which the tape marks them first */
     size_t n_moments;
-    /* At the highest driver figure; among events of that figure at the first one with most allocated. Of an
-     * empty tape all 0. */
+    /* The highest driver figure, with what was live at the fullest event (most allocated, the first of
+     * equals): `driver` and `reserved` are those of the highest, items and `allocated` those of the fullest,
+     * and IDLE is what of `reserved` was not in use then. Of an empty tape all 0. */
     vr_live peak;
     vr_live before_kernels;  /* the peak until the device's figure for kernels was taken; all 0: it was not */
     uint64_t peak_allocated; /* highest figure of its own */

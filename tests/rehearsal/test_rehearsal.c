@@ -132,15 +132,16 @@ static uint64_t sum_of(const vr_live *live)
     return sum;
 }
 
-/* Plays step by step: the items add up to the driver figure after every event, and the peak is the fullest
- * event of the highest figure, the first of equals. */
+/* Plays step by step: the items add up to the driver figure after every event, and the peak is the
+ * highest figure with what was live at the fullest event, the first of equals. */
 static void check_every_event(bench *b, const vr_tape *t, const vr_stage *stage)
 {
     vr_rehearsal r;
     vr_player *p;
     vr_live live;
     bool more = true;
-    uint64_t driver = 0, allocated = 0, fullest = 0;
+    uint64_t driver = 0, allocated = 0;
+    vr_live fullest = { .event = 0 };
     size_t at = 0, steps = 0;
     assert_int_equal(vr_player_new(&p, &r, t, stage, &b->arena), VRAM_OK);
     while (more) {
@@ -149,16 +150,19 @@ static void check_every_event(bench *b, const vr_tape *t, const vr_stage *stage)
         assert_int_equal(sum_of(&live), live.driver);
         assert_true(live.allocated <= live.reserved && live.reserved <= live.driver);
         assert_true(live.driver <= stage->available);
-        if (live.driver > driver || (live.driver == driver && live.allocated > fullest)) {
+        driver = live.driver > driver ? live.driver : driver;
+        if (live.allocated > allocated) {
             at = steps;
-            driver = live.driver;
-            fullest = live.allocated;
+            fullest = live;
         }
         allocated = live.allocated > allocated ? live.allocated : allocated;
         steps++;
     }
     assert_int_equal(r.peak.driver, driver);
     assert_int_equal(r.peak.event, at);
+    assert_int_equal(r.peak.allocated, allocated);
+    assert_int_equal(r.peak.items[VR_ITEM_PARAMETERS], fullest.items[VR_ITEM_PARAMETERS]);
+    assert_int_equal(r.peak.items[VR_ITEM_HIDDEN], fullest.items[VR_ITEM_HIDDEN]);
     assert_int_equal(sum_of(&r.peak), r.peak.driver);
     assert_int_equal(r.peak_allocated, allocated);
     if (r.failed)
