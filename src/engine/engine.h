@@ -88,6 +88,8 @@ typedef struct vr_plan {
     /* Checkpoint and class contradict each other (the sentence is also in why_not): the tape holds what is
      * stored, which the engine may not load at all. No verdict can follow from it. Otherwise NULL. */
     const char *refused;
+    bool as_stored; /* the tensors as they are stored: in which pieces and order they reach the card is not
+                       known */
     uint8_t basis[VR_CATEGORY_COUNT];       /* vr_basis of what the tape holds */
     const char *formula[VR_CATEGORY_COUNT]; /* in words, with the numbers put in */
     bool verified;                          /* this tape has been held against a real engine */

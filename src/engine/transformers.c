@@ -353,6 +353,7 @@ static vram_status describe(vr_plan *plan, const vr_pass *p, vr_facts *f)
     else if (!f->has_activations)
         plan->why_not[VR_ACTIVATIONS] = why_no_activations(p);
     plan->refused = f->refused;
+    plan->as_stored = f->as_stored;
     plan->weight_bytes = f->weight_bytes;
     plan->n_parameters = f->n_parameters;
     plan->verified = is_verified(p, f);

@@ -316,7 +316,8 @@ static vram_status try_cards(search *q)
         const vram_device *card = &deck.devices[i];
         bool fits;
         if (vr_add_sat(least, card->context.low) > card->available.low ||
-            card->available.bytes <= q->f->device->available.bytes)
+            card->available.bytes <= q->f->device->available.bytes ||
+            card->gpu->unified) /* a computer of its own, not a card to put in */
             continue;
         VR_TRY(vr_deck_fits(&deck, i, &fits, &required));
         if (fits) {

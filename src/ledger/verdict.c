@@ -79,6 +79,10 @@ vram_status vr_fit_failure(vram_fit *f)
                          : vr_sub_floor(f->ledger.required, f->device->available.bytes);
     f->loaded_permille = loaded_permille(f, loading);
     f->run.failure.driver_free = vr_add_sat(f->run.failure.driver_free, f->kept_free);
+    if (f->plan.as_stored) { /* that it dies is sure, but not at which tensor */
+        f->run.failure.label = 0;
+        return VRAM_OK;
+    }
     return f->run.failure.outside ? tell_outside(f) : tell_allocator(f);
 }
 

@@ -148,7 +148,7 @@ static void put_what_to_type(vr_report *r, const vr_lever *v)
 {
     const char *type = v->flag != NULL ? v->flag : v->option, *here = "";
 
-    if (type == NULL)
+    if (type == NULL || strcmp(v->ids[0], "another_gpu") == 0) /* nothing to type into the engine */
         return;
     if (v->flag != NULL && v->option != NULL)
         here = vr_say(r, T("   (here: "), T(v->option), T(")"));

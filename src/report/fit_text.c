@@ -121,16 +121,17 @@ static const char *failure_label(vr_report *r, const vram_fit *f)
 
     if (label >= f->plan.tape.n_labels || f->plan.tape.labels[label].n == 0)
         return "";
-    return vr_say(r, T(" at "), S(f->plan.tape.labels[label]));
+    return vr_say(r, T(f->run.failure.next_moment <= VR_AT_LOADED ? ", at " : " at "),
+                  S(f->plan.tape.labels[label]));
 }
 
 static const char *failure_phase(vr_report *r, const vram_fit *f)
 {
     switch (f->run.failure.next_moment) {
     case VR_AT_CONTEXT:
-        return "before anything is loaded,";
+        return "before anything is loaded";
     case VR_AT_LOADED:
-        return vr_say(r, FIXED(f->loaded_permille, 10, 1), T(" % loaded,"));
+        return vr_say(r, FIXED(f->loaded_permille, 10, 1), T(" % loaded"));
     case VR_AT_PREFILL:
         return "weights load, then the prompt's pass stops";
     default:
@@ -155,7 +156,9 @@ static const char *message_words(vr_report *r, const char *message)
 /* What lacks, and that the size in the message is not it. */
 static const char *lack_words(vr_report *r, const vram_fit *f)
 {
-    const char *last = vr_say(r, T("; "), BYTES(f->run.failure.tried), T(" is only the last piece"));
+    const char *last = f->message == NULL
+                           ? ""
+                           : vr_say(r, T("; "), BYTES(f->run.failure.tried), T(" is only the last piece"));
 
     if (f->weights_over_usable == 0)
         return vr_say(r, T("at least "), T(vr_gib(r, f->short_bytes)), T(" GiB"), T(last));
@@ -191,8 +194,7 @@ static const char *card_list(vr_report *r, const vram_fit *f, vram_verdict v, si
         if (++n > most)
             continue;
         list = vr_say(r, T(list), T(n > 1 ? ", " : ""), T(vr_card_name(r, c->gpu->name, c->gpu->marketed_gb)),
-                      T(" ("), T(vr_gib_signed(r, c->headroom)),
-                      T(v == VRAM_DOES_NOT_FIT ? " short)" : " left)"));
+                      T(" ("), T(vr_gib_signed(r, c->headroom)), T(c->headroom < 0 ? " short)" : " left)"));
     }
     if (n > most)
         list = vr_say(r, T(list), T(" and "), U(n - most), T(" more"));

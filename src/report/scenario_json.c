@@ -61,7 +61,8 @@ static void put_gpu(vr_json_out *o, vr_report *r, const vr_scenario_card *c)
     vr_json_close(o, '}');
 }
 
-static void put_change(vr_json_out *o, const vr_scenario_result *x, const vr_scenario_lever *v)
+/* card: the one that `fits` is about; n_cards: all of them. */
+static void put_change(vr_json_out *o, const vr_scenario_result *x, const vr_scenario_lever *v, size_t card)
 {
     bool fits = x->n_cards != 0;
 
@@ -79,7 +80,7 @@ static void put_change(vr_json_out *o, const vr_scenario_result *x, const vr_sce
     vr_json_open(o, '[');
     for (size_t i = 0; i < x->n_cards; i++) {
         vr_json_put_bool(o, v->fits[i]);
-        fits = fits && v->fits[i];
+        fits = fits && (v->fits[i] || (card < x->n_cards && i != card));
     }
     vr_json_close(o, ']');
     vr_json_kv_bool(o, "fits", fits);
@@ -95,7 +96,7 @@ static void put_verdict(vr_json_out *o, const vr_scenario_result *x, const vr_sc
     vr_json_kv_null(o, "failure");
     vr_json_key(o, "combination");
     if (c->combination != NULL)
-        put_change(o, x, c->combination);
+        put_change(o, x, c->combination, (size_t)(c - x->cards));
     else
         vr_json_put_null(o);
     vr_json_kv_text(o, "combination_note", c->combination_note);
@@ -158,7 +159,7 @@ static void put_members(vr_json_out *o, vr_report *r, const vram_scenario *s, co
     vr_json_key(o, "levers");
     vr_json_open(o, '[');
     for (size_t i = 0; i < x->n_levers; i++)
-        put_change(o, x, &x->levers[i]);
+        put_change(o, x, &x->levers[i], x->n_cards);
     vr_json_close(o, ']');
     vr_json_kv_text(o, "ranked_by", s->ranked_by);
 }

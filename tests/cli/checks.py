@@ -133,6 +133,39 @@ class Ledgers(unittest.TestCase):
             seen.add(rule)
         self.assertEqual(seen, {"fits", "tight", "does_not_fit"})
 
+    def test_an_unknown_class_dies_without_a_text(self):
+        """Its weights are too much, that is sure; in which pieces its loader puts them on the card is not."""
+        with tempfile.TemporaryDirectory() as where:
+            header = json.dumps({"blocks.0.w": {"dtype": "BF16", "shape": [1 << 20, 4096],
+                                                "data_offsets": [0, 1 << 33]}}).encode()
+            with open(os.path.join(where, "model.safetensors"), "wb") as out:
+                out.write(struct.pack("<Q", len(header)) + header)
+                out.truncate(8 + len(header) + (1 << 33))
+            with open(os.path.join(where, "config.json"), "w", encoding="utf-8") as out:
+                out.write('{"model_type": "zzz"}')
+            d, status = answer("fit", where, "--gpu", "6GiB")
+            plain = vram("fit", where, "--gpu", "6GiB").stdout.decode()
+        self.assertEqual((status, d["verdict"]), (1, "does_not_fit"))
+        self.assertIsNone(d["devices"][0]["ledger"]["kv_cache"]["bytes"])
+        self.assertIsNone(d["devices"][0]["failure"]["message"])
+        self.assertIn(d["devices"][0]["failure"]["label"], (None, ""))
+        self.assertNotIn("Tried to allocate", plain)
+
+    def test_cards_that_are_short_say_so(self):
+        """A card can be tight with some room left by the middle figure, or short by it."""
+        d, _ = answer("fit", "example:qwen2.5-7b", "-v")
+        text = vram("fit", "example:qwen2.5-7b", "-v").stdout.decode()
+        self.assertEqual(text.count(" short)"), sum(c["headroom_bytes"] < 0 for c in d["cards"]))
+        self.assertTrue(any(c["verdict"] == "tight" and c["headroom_bytes"] < 0 for c in d["cards"]))
+
+    def test_a_combination_is_about_its_own_card(self):
+        d, _ = answer(*LLAMA2, "--sequences", "64", "--gpu-memory-gib", "24,80")
+        for at, device in enumerate(d["devices"]):
+            combination = device["combination"]
+            if combination is not None:
+                self.assertEqual(combination["fits"], combination["fits_on"][at])
+        self.assertTrue(any(x["combination"] is not None and x["combination"]["fits"] for x in d["devices"]))
+
     def test_enough_room(self):
         d, status = answer(*STORY[:2], "--gpu", "24GiB", "--dtype", "bf16", "--device-map", "none", "--context", "4096")
         self.assertEqual(status, 0)
