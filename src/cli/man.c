@@ -61,7 +61,7 @@ static void option(const vram_option *o)
 
 static void examples(const char *lines)
 {
-    printf(".PP\n.nf\n");
+    printf(".PP\nExamples:\n.PP\n.nf\n");
     while (*lines != '\0') {
         char line[256];
         size_t n = strcspn(lines, "\n");

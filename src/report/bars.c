@@ -98,17 +98,29 @@ void vr_bar(vr_report *r, const vr_scale *s, uint64_t begin, uint64_t end)
     put_edges(r, s, &edge, s->cells, "│");
 }
 
+/* The cell before which a part that begins at `begin` ends: rounded, but what is there has one cell at least.
+ */
+static size_t mark_end(const vr_scale *s, uint64_t sum, size_t begin, uint64_t bytes)
+{
+    size_t end = (size_t)((eighths(s, sum) + 3) / 8); /* a cell belongs to what covers its middle */
+
+    if (bytes == 0)
+        return begin;
+    return end > begin ? end : begin + 1;
+}
+
 void vr_bar_marks(vr_report *r, const vr_scale *s, const uint64_t *parts, const char *marks, size_t n)
 {
     uint64_t sum = 0;
-    size_t edge = 0, part = 0;
+    size_t edge = 0, part = 0, end = 0;
 
     for (size_t c = 0; c < s->cells; c++) {
-        /* a cell belongs to the part that covers its middle */
-        while (part < n && eighths(s, vr_add_sat(sum, parts[part])) <= (uint64_t)c * 8 + 4)
-            sum = vr_add_sat(sum, parts[part++]);
+        for (; part < n && end <= c; part++) {
+            sum = vr_add_sat(sum, parts[part]);
+            end = mark_end(s, sum, end, parts[part]);
+        }
         put_edges(r, s, &edge, c, "|");
-        vr_put_bytes(&r->buf, part < n ? &marks[part] : " ", 1);
+        vr_put_bytes(&r->buf, end > c ? &marks[part - 1] : " ", 1);
     }
     put_edges(r, s, &edge, s->cells, "|");
 }

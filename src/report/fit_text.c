@@ -161,7 +161,8 @@ static const char *lack_words(vr_report *r, const vram_fit *f)
                            : vr_say(r, T("; "), BYTES(f->run.failure.tried), T(" is only the last piece"));
 
     if (f->weights_over_usable == 0)
-        return vr_say(r, T("at least "), T(vr_gib(r, f->short_bytes)), T(" GiB"), T(last));
+        return vr_say(r, T("at least "), T(vr_gib_between(r, shown_room(f), f->ledger.required, f->headroom)),
+                      T(" GiB"), T(last));
     return vr_say(r, T(vr_gib(r, f->weights_over_usable)), T(" GiB ("),
                   FIXED(f->weights_over_usable, VR_GB, 2), T(" GB) in weights alone"), T(last));
 }

@@ -94,7 +94,7 @@ static void put_verdict(const table *t)
                       T(vr_scenario_size(r, t->cards->cards[k].bytes, t->cards->cards[k].count)));
     }
     if (t->partial)
-        text = vr_say(r, T(text), T(*text != '\0' ? vr_dot(r) : ""), T("over what is counted; - is not"));
+        text = vr_say(r, T(text), T(*text != '\0' ? vr_dot(r) : ""), T("over what is counted (- is not)"));
     if (t->cards->n_cards != 0)
         vr_inked(r, vr_verdict_ink(t->s->verdict), vr_say(r, T(vr_verdict_screen(t->s->verdict)), T("  ")));
     vr_wrap(r, 14, 0, *text != '\0' ? text : "the ledgers side by side");

@@ -77,6 +77,18 @@ static void edges_are_sorted_and_kept(void **state)
     end(&s, "WWWWWWKKKKKK|KKKKKKKKKK++                |");
 }
 
+static void every_mark_has_a_cell(void **state)
+{
+    sheet s;
+    const uint64_t parts[] = { 40, 0, 1, 1 };
+    (void)state;
+
+    begin(&s, 80);
+    vr_scale scale = vr_scale_of(10, 100, NULL, 0);
+    vr_bar_marks(&s.r, &scale, parts, "WGK+", 4); /* K and + are a tenth of a cell each */
+    end(&s, "WWWWK+    ");
+}
+
 static void an_edge_beyond_all_ends_the_bar(void **state)
 {
     sheet s;
@@ -134,6 +146,7 @@ int main(void)
         cmocka_unit_test(a_bar_begins_where_the_last_ended),
         cmocka_unit_test(nothing_is_blank_and_little_shows),
         cmocka_unit_test(edges_are_sorted_and_kept),
+        cmocka_unit_test(every_mark_has_a_cell),
         cmocka_unit_test(an_edge_beyond_all_ends_the_bar),
         cmocka_unit_test(paragraphs_hang),
         cmocka_unit_test(a_pipe_is_not_wrapped),
