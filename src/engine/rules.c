@@ -4,92 +4,31 @@
  * of 4.57, 5.17, 5.24. */
 #include "engine/pass.h"
 
+/* What a version has, on top of the one before. */
+#define V4_56 .gqa = true, .warms_up = true
+#define V5_0                                                                                                 \
+    V4_56, .warmup_with_head = true, .dtype_auto = true, .natural_order = true, .two_inv_freq = true,        \
+           .window_tensor = true, .plain_masks = true
+#define V5_2 V5_0, .warmup_of_total = true
+#define V5_5 V5_2, .positions_added = true, .gemma2_scales = true
+#define V5_19 V5_5, .rotary_product = true
+#define V5_21 V5_19, .gemma2_eager = true
+#define V5_23 V5_21, .packs_gqa = true
+
 static const vr_rules rules[] = {
     /* cache_utils.py: the first keys are appended; sdpa_attention.py: repeat_kv always, then .contiguous() */
     { .major = 4, .minor = 48, .appends = true, .contiguous = true },
     { .major = 4, .minor = 50, .appends = true, .contiguous = true, .warms_up = true },
-    /* layers of a cache, which concatenate from the start; use_gqa_in_sdpa */
+    /* use_gqa_in_sdpa */
     { .major = 4, .minor = 54, .appends = true, .contiguous = true, .gqa = true, .warms_up = true },
-    { .major = 4, .minor = 56, .gqa = true, .warms_up = true },
-    { .major = 5,
-      .minor = 0,
-      .gqa = true,
-      .warms_up = true,
-      .warmup_with_head = true,
-      .dtype_auto = true,
-      .natural_order = true,
-      .two_inv_freq = true,
-      .window_tensor = true,
-      .plain_masks = true },
-    { .major = 5,
-      .minor = 2,
-      .gqa = true,
-      .warms_up = true,
-      .warmup_of_total = true,
-      .warmup_with_head = true,
-      .dtype_auto = true,
-      .natural_order = true,
-      .two_inv_freq = true,
-      .window_tensor = true,
-      .plain_masks = true },
-    { .major = 5,
-      .minor = 5,
-      .gqa = true,
-      .warms_up = true,
-      .warmup_of_total = true,
-      .warmup_with_head = true,
-      .dtype_auto = true,
-      .natural_order = true,
-      .two_inv_freq = true,
-      .window_tensor = true,
-      .plain_masks = true,
-      .positions_added = true,
-      .gemma2_scales = true },
-    { .major = 5,
-      .minor = 19,
-      .gqa = true,
-      .warms_up = true,
-      .warmup_of_total = true,
-      .warmup_with_head = true,
-      .dtype_auto = true,
-      .natural_order = true,
-      .two_inv_freq = true,
-      .window_tensor = true,
-      .plain_masks = true,
-      .positions_added = true,
-      .gemma2_scales = true,
-      .rotary_product = true },
-    { .major = 5,
-      .minor = 21,
-      .gqa = true,
-      .warms_up = true,
-      .warmup_of_total = true,
-      .warmup_with_head = true,
-      .dtype_auto = true,
-      .natural_order = true,
-      .two_inv_freq = true,
-      .window_tensor = true,
-      .plain_masks = true,
-      .positions_added = true,
-      .gemma2_scales = true,
-      .rotary_product = true,
-      .gemma2_eager = true },
-    { .major = 5,
-      .minor = 23,
-      .gqa = true,
-      .packs_gqa = true,
-      .warms_up = true,
-      .warmup_of_total = true,
-      .warmup_with_head = true,
-      .dtype_auto = true,
-      .natural_order = true,
-      .two_inv_freq = true,
-      .window_tensor = true,
-      .plain_masks = true,
-      .positions_added = true,
-      .gemma2_scales = true,
-      .rotary_product = true,
-      .gemma2_eager = true },
+    /* layers of a cache, which concatenate from the start */
+    { .major = 4, .minor = 56, V4_56 },
+    { .major = 5, .minor = 0, V5_0 },
+    { .major = 5, .minor = 2, V5_2 },
+    { .major = 5, .minor = 5, V5_5 },
+    { .major = 5, .minor = 19, V5_19 },
+    { .major = 5, .minor = 21, V5_21 },
+    { .major = 5, .minor = 23, V5_23 },
 };
 
 #define NEWEST_MAJOR 5
