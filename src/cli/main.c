@@ -3,8 +3,11 @@
  * The command `vram`: finds the command, reads its options, runs it, and makes sure that what it wrote has
  * arrived.
  */
+#define _POSIX_C_SOURCE 200809L
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli.h"
 
@@ -55,6 +58,24 @@ static int no_command(const char *word)
     return CLI_USAGE;
 }
 
+static void tell_of_patience(int signal)
+{
+    static const char words[] = "vram: still at it: many cards, sequences or tokens take seconds\n";
+
+    (void)signal;
+    if (write(STDERR_FILENO, words, sizeof words - 1) < 0)
+        return; /* nobody reads it */
+}
+
+/* Answers take milliseconds; one that takes over a second is announced, to people only. */
+static void announce_after_a_second(void)
+{
+    struct sigaction action = { .sa_handler = tell_of_patience, .sa_flags = SA_RESTART };
+
+    if (isatty(STDERR_FILENO) && sigaction(SIGALRM, &action, NULL) == 0)
+        alarm(1);
+}
+
 static int run(cli *c)
 {
     int status;
@@ -69,7 +90,9 @@ static int run(cli *c)
         cli_error("out of memory");
         return CLI_BROKEN;
     }
+    announce_after_a_second();
     status = c->command->run(c);
+    alarm(0);
     cli_show_warnings(c);
     vram_close(c->ctx);
     vram_io_free(c->io);

@@ -466,6 +466,25 @@ class Usage(unittest.TestCase):
             self.assertEqual(done.stderr.count(b"could not be written"), 1, done.stderr)
 
 
+class Patience(unittest.TestCase):
+    def test_a_long_wait_is_announced_to_people_only(self):
+        """Reading a scenario from a slow pipe takes over a second; only a terminal is told."""
+        main, other = pty.openpty()
+        words = [VRAM, "ledger", "--scenario", "-", "--gpu-memory-gib", "24"]
+        slow = subprocess.Popen(["sh", "-c", "sleep 1.3; echo '{\"params\": 7e9}'"], stdout=subprocess.PIPE)
+        done = subprocess.run(words, stdin=slow.stdout, stdout=subprocess.PIPE, stderr=other, timeout=60)
+        os.close(other)
+        told = os.read(main, 4096).decode()
+        os.close(main)
+        slow.wait()
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("still at it", told)
+        slow = subprocess.Popen(["sh", "-c", "sleep 1.3; echo '{\"params\": 7e9}'"], stdout=subprocess.PIPE)
+        done = subprocess.run(words, stdin=slow.stdout, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
+        slow.wait()
+        self.assertEqual((done.returncode, done.stderr), (0, b""))
+
+
 class Screens(unittest.TestCase):
     WORDS = (["example"], [*STORY], [*STORY, "-v"], ["fit", "example:qwen2.5-7b"], ["inspect", "example:qwen2.5-7b"],
              ["inspect", "example:qwen2.5-7b", "-v"], ["gpus"], ["gpus", "h100"],
