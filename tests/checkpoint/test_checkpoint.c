@@ -506,7 +506,7 @@ static void test_many_names_twice(void **state)
     add_text(w, "config.json", text);
     expect_ok(w, read_world(w, FEED_MOST));
     vr_json v;
-    uint64_t n;
+    uint64_t n = 0;
     assert_true(vr_json_get(w->ck->config, "k77", &v) && vr_json_u64(v, &n));
     assert_int_equal(n, 10077);
     assert_int_equal(n_warnings(w), 9);
