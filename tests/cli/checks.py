@@ -290,6 +290,12 @@ class Documented(unittest.TestCase):
             for inner in value:
                 yield from self.keys(inner)
 
+    def test_the_screen_of_the_readme(self):
+        here = os.path.dirname(os.path.abspath(__file__))
+        with open(os.path.join(here, "..", "..", "README.md"), encoding="utf-8") as readme, \
+                open(os.path.join(here, "cases", "example_terminal.stdout"), encoding="utf-8") as screen:
+            self.assertIn(screen.read().split("\n\n")[0], readme.read())
+
     def test_json_keys(self):
         here = os.path.dirname(os.path.abspath(__file__))
         with open(os.path.join(here, "..", "..", "docs", "json.md"), encoding="utf-8") as doc:
