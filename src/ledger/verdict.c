@@ -79,11 +79,12 @@ vram_status vr_fit_failure(vram_fit *f)
                          : vr_sub_floor(f->ledger.required, f->device->available.bytes);
     f->loaded_permille = loaded_permille(f, loading);
     f->run.failure.driver_free = vr_add_sat(f->run.failure.driver_free, f->kept_free);
-    if (f->plan.as_stored) { /* that it dies is sure, but not at which tensor */
-        f->run.failure.label = 0;
-        return VRAM_OK;
-    }
-    return f->run.failure.outside ? tell_outside(f) : tell_allocator(f);
+    if (f->run.failure.outside)
+        return tell_outside(f);
+    if (!f->plan.as_stored)
+        return tell_allocator(f);
+    f->run.failure.label = 0; /* that it dies is sure, but not at which tensor */
+    return VRAM_OK;
 }
 
 /* What each card holds for itself, however the rest is shared. */

@@ -141,10 +141,6 @@ static void fail(vr_player *p, const vr_event *e, uint64_t requested, uint64_t t
     r->failure.next_moment = next_moment(p);
     vr_player_live(p, &r->failure.live);
     r->failure.driver_free = vr_sub_floor(p->stage.available, r->failure.live.driver);
-    for (int i = 0; i < VR_ITEM_COUNT; i++) {
-        if (vr_item_category((vr_item)i) == VR_WEIGHTS)
-            r->failure.loaded_bytes += p->items[i];
-    }
 }
 
 static vram_status play_alloc(vr_player *p, const vr_event *e)

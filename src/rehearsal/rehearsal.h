@@ -71,8 +71,7 @@ typedef struct vr_rehearsal {
         /* What is live without the failing request, after the allocator gave back what it could: the figures
          * of the error text. When a memory fraction refused, driver_free may be larger than tried. */
         vr_live live;
-        uint64_t loaded_bytes; /* weights live then, as requested */
-    } failure;                 /* all 0 unless failed */
+    } failure;          /* all 0 unless failed */
     uint64_t n_retries; /* times that the allocator gave back everything idle because the driver refused */
     uint64_t n_events;  /* played, the failing one included */
 } vr_rehearsal;

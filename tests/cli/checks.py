@@ -145,11 +145,13 @@ class Ledgers(unittest.TestCase):
                 out.write('{"model_type": "zzz"}')
             d, status = answer("fit", where, "--gpu", "6GiB")
             plain = vram("fit", where, "--gpu", "6GiB").stdout.decode()
+            crowded, _ = answer("fit", where, "--gpu", "rtx-3060-12gb", "--free", "50MiB")
         self.assertEqual((status, d["verdict"]), (1, "does_not_fit"))
         self.assertIsNone(d["devices"][0]["ledger"]["kv_cache"]["bytes"])
         self.assertIsNone(d["devices"][0]["failure"]["message"])
         self.assertIn(d["devices"][0]["failure"]["label"], (None, ""))
         self.assertNotIn("Tried to allocate", plain)
+        self.assertEqual(crowded["devices"][0]["failure"]["label"], "CUDA context")  # of no class: it comes before
 
     def test_cards_that_are_short_say_so(self):
         """A card can be tight with some room left by the middle figure, or short by it."""

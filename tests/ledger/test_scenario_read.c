@@ -8,27 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "../support/hook.h"
-#include "ledger/scenario.h"
-
-typedef struct world {
-    hook h;
-    vram_ctx *ctx;
-    vram_scenario *s;
-} world;
-
-static void open_world(world *w)
-{
-    memset(w, 0, sizeof(*w));
-    assert_int_equal(vram_open(&w->ctx, hook_alloc, &w->h), VRAM_OK);
-    assert_int_equal(vram_scenario_new(&w->s, w->ctx), VRAM_OK);
-}
-
-static void close_world(world *w)
-{
-    vram_close(w->ctx);
-    assert_int_equal(w->h.live_bytes, 0);
-}
+#include "scenario_world.h"
 
 static vram_status read_text(world *w, const char *json)
 {
