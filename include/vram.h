@@ -98,8 +98,10 @@ VRAM_API void vram_clean(char *text);
 /* ---- checkpoint: the core asks, the caller fetches ---- */
 
 typedef enum vram_want_kind {
-    VRAM_WANT_LISTING, /* names and sizes of the regular files at the root of the source */
-    VRAM_WANT_RANGE    /* bytes of one file */
+    /* Names and sizes of the regular files of the source, those of sub-folders with the folder's path in
+     * front: "config.json", "unet/model.safetensors". */
+    VRAM_WANT_LISTING,
+    VRAM_WANT_RANGE /* bytes of one file */
 } vram_want_kind;
 
 /* Wants of one step can be answered in any order and in parallel. Supply at least `least` bytes from `offset`
@@ -114,6 +116,13 @@ typedef struct vram_want {
 VRAM_API vram_status vram_checkpoint_new(vram_checkpoint **out, vram_ctx *ctx, const char *name);
 /* Where its files lie: errors about one of them name it with this in front. Copied. */
 VRAM_API vram_status vram_checkpoint_place(vram_checkpoint *ck, const char *directory);
+/* Before the first step. Of several models that lie together, such as the quantisations of one, the one whose
+ * files' names match: '*' and '?' as in a shell, letters of either case; without any of the two, a part of
+ * the name. */
+VRAM_API vram_status vram_checkpoint_choose(vram_checkpoint *ck, const char *pattern);
+/* Before the first step: how many bytes may well be read in vain to spare one more request. 0, as it is at
+ * first, for a disk; about 1 MiB over a network. */
+VRAM_API void vram_checkpoint_request_cost(vram_checkpoint *ck, uint64_t bytes);
 /* Advances as far as the supplied bytes allow: VRAM_OK complete, VRAM_MORE see vram_checkpoint_wants, or an
  * error. */
 VRAM_API vram_status vram_checkpoint_step(vram_checkpoint *ck);

@@ -29,6 +29,30 @@ VRAM_API uint64_t vram_io_bytes(const vram_io *io);
 /* The C library's allocator, for vram_open. */
 VRAM_API void *vram_io_alloc(void *ud, void *ptr, size_t old_size, size_t new_size);
 
+typedef struct vram_io_options {
+    const char
+        *revision;    /* branch, tag or commit of a repository; NULL: what the name says, else the default */
+    const char *file; /* vram_checkpoint_choose; NULL: none */
+    bool offline;     /* only what lies on this disk, with the cache of headers */
+    bool refresh;     /* do not believe the cache of headers */
+    bool allow_http;  /* plain http to other hosts than this one */
+    const char *(*env)(void *ud, const char *name); /* NULL: getenv */
+    void *env_ud;
+} vram_io_options;
+
+/* The texts are borrowed until vram_io_free. */
+VRAM_API void vram_io_set_options(vram_io *io, const vram_io_options *options);
+
+/* read: bytes that came over the network so far; not_downloaded: bytes of the model that need not come. */
+typedef void (*vram_io_progress_fn)(void *ud, uint64_t read, uint64_t not_downloaded);
+VRAM_API void vram_io_set_progress(vram_io *io, vram_io_progress_fn fn, void *ud);
+
+/* Reads the checkpoint of that name, wherever it lies; an existing path wins. Paths as vram_io_open_path;
+ * "org/name[@revision]" and "org/name:QUANT" on the Hugging Face hub (HF_ENDPOINT) or in its local cache, and
+ * any of its URLs; "modelscope:org/name"; "ollama:name[:tag]" in the local store or the registry; any http(s)
+ * URL of a file. VRAM_ENOTFOUND: there is no such thing; VRAM_EIO: not reachable, or not allowed. */
+VRAM_API vram_status vram_io_open(vram_checkpoint **out, vram_io *io, vram_ctx *ctx, const char *name);
+
 /* Reads the checkpoint at path until it is complete: a directory; one *.safetensors file, with the
  * config.json beside it; a config.json alone; or an index, which means its directory. Only headers are read.
  * VRAM_ENOTFOUND: nothing is there; VRAM_EIO: not readable; otherwise as vram_checkpoint_step. */

@@ -39,6 +39,17 @@ const vr_tensor *vr_checkpoint_find(const vram_checkpoint *ck, vr_str name)
     return i == VR_NO_NAME ? NULL : &ck->tensors[i];
 }
 
+vram_status vram_checkpoint_choose(vram_checkpoint *ck, const char *pattern)
+{
+    ck->loading->chosen = vr_arena_copy(&ck->arena, vr_str_of(pattern));
+    return ck->loading->chosen == NULL ? VRAM_ENOMEM : VRAM_OK;
+}
+
+void vram_checkpoint_request_cost(vram_checkpoint *ck, uint64_t bytes)
+{
+    ck->loading->request_cost = bytes;
+}
+
 /* ---- what comes in ---- */
 
 /* A mistake of the caller, not of the files. */
@@ -47,13 +58,12 @@ static vram_status misuse(vram_checkpoint *ck, const char *what)
     return vr_fail(ck->ctx, VRAM_EINTERNAL, T(what));
 }
 
-static bool of_interest(vr_loading *l, vr_str name, bool *weights)
+static bool of_interest(vr_str name, bool *weights)
 {
-    *weights = vr_str_ends(name, ".safetensors");
-    if (vr_str_ends(name, ".gguf"))
-        l->saw_gguf = true;
-    if (vr_str_ends(name, ".bin") || vr_str_ends(name, ".pt") || vr_str_ends(name, ".pth"))
-        l->saw_torch = true;
+    static const char *const tails[] = { ".safetensors", ".gguf", ".bin", ".pt", ".pth", ".ckpt" };
+    *weights = false;
+    for (size_t i = 0; i < sizeof(tails) / sizeof(tails[0]); i++)
+        *weights = *weights || vr_str_ends(name, tails[i]);
     return *weights || vr_str_is(name, "config.json") || vr_str_is(name, "model.safetensors.index.json");
 }
 
@@ -63,7 +73,7 @@ vram_status vram_checkpoint_add_file(vram_checkpoint *ck, const char *file, uint
     bool weights = false;
     if (l->listed)
         return misuse(ck, "a file was added after the listing was closed");
-    if (!of_interest(l, vr_str_of(file), &weights))
+    if (!of_interest(vr_str_of(file), &weights))
         return VRAM_OK;
     if (l->n_inputs == VR_MAX_FILES)
         return vr_fail_file(ck->ctx, VRAM_ELIMIT, ck->name, T("there are over "), GROUPED(VR_MAX_FILES),
@@ -221,7 +231,7 @@ static vram_status read_head(vram_checkpoint *ck, vr_input *in)
 {
     const vr_loading *l = ck->loading;
     if (l->files_known)
-        return in->counts ? vr_safetensors_probe(ck, in) : VRAM_OK;
+        return in->counts ? vr_format_probe(ck, in) : VRAM_OK;
     if (!in->weights || in->left_out || in->size < 8)
         return VRAM_OK;
     bool known = false;
@@ -247,7 +257,7 @@ static vram_status make_room(vram_checkpoint *ck)
     for (size_t i = 0; i < ck->n_files; i++) {
         size_t n = 0;
         if (l->input_of_file[i] != NULL)
-            VR_TRY(vr_safetensors_bound(ck, l->input_of_file[i], &n));
+            VR_TRY(l->input_of_file[i]->format->bound(ck, l->input_of_file[i], &n));
         room += n;
     }
     ck->tensors = VR_ARRAY(&ck->arena, vr_tensor, room);
@@ -280,8 +290,11 @@ static vram_status finish(vram_checkpoint *ck)
     vr_loading *l = ck->loading;
     VR_TRY(make_room(ck));
     for (size_t i = 0; i < ck->n_files; i++) {
-        if (l->input_of_file[i] != NULL)
-            VR_TRY(vr_safetensors_read(ck, l->input_of_file[i], (uint32_t)i));
+        const vr_input *in = l->input_of_file[i];
+        if (in == NULL)
+            continue;
+        ck->files[i].format = in->format;
+        VR_TRY(in->format->read(ck, in, (uint32_t)i));
     }
     VR_TRY(add_up(ck));
     return ck->has_index ? vr_index_check(ck) : vr_warn_missing(ck, NULL);

@@ -10,11 +10,14 @@
 
 #define VR_MAX_DIMS 16
 
+typedef struct vr_format vr_format;
+
 typedef struct vr_tensor {
     vr_str name;
     const uint64_t *dims;
     uint8_t n_dims;
     uint8_t dtype;       /* vr_dtype */
+    bool shared;         /* its bytes are another tensor's, and counted there: begin == end */
     uint32_t file;       /* index into files */
     uint64_t begin, end; /* offsets in the file's data section; bytes = end - begin */
     uint64_t elements;
@@ -22,8 +25,9 @@ typedef struct vr_tensor {
 
 typedef struct vr_file {
     const char *name;
-    uint64_t size;         /* bytes on the source, 0 when missing */
-    uint64_t header_bytes; /* 8 + header of a safetensors file */
+    uint64_t size;           /* bytes on the source, 0 when missing */
+    const vr_format *format; /* NULL when missing */
+    uint64_t header_bytes;   /* all that stands before, between and behind the data of tensors and is read */
     uint64_t tensor_bytes;
     uint32_t n_tensors;
     bool missing; /* said to be there by the index, or by the numbers of the others, and is not */

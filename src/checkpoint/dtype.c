@@ -8,11 +8,12 @@
 
 static const struct {
     const char *name;
-    uint8_t length; /* of the name */
-    uint8_t bits;
+    uint8_t length;           /* of the name */
+    uint16_t elements, bytes; /* of a block */
     bool floating;
-} types[VR_DTYPE_COUNT] = { [VR_DTYPE_NONE] = { "?", 1, 0, false },
-#define X(id, name, bits, floating) [VR_##id] = { name, sizeof(name) - 1, bits, floating },
+} types[VR_DTYPE_COUNT] = { [VR_DTYPE_NONE] = { "?", 1, 1, 0, false },
+#define X(id, name, elements, bytes, floating)                                                               \
+    [VR_##id] = { name, sizeof(name) - 1, elements, bytes, floating },
                             VR_DTYPES(X)
 #undef X
 };
@@ -88,9 +89,24 @@ const char *vr_dtype_name(vr_dtype t)
     return types[known(t) ? t : VR_DTYPE_NONE].name;
 }
 
+unsigned vr_dtype_block(vr_dtype t)
+{
+    return types[known(t) ? t : VR_DTYPE_NONE].elements;
+}
+
+unsigned vr_dtype_block_bytes(vr_dtype t)
+{
+    return types[known(t) ? t : VR_DTYPE_NONE].bytes;
+}
+
+bool vr_dtype_ggml(vr_dtype t)
+{
+    return t >= VR_GGML_FIRST && t < VR_DTYPE_COUNT;
+}
+
 unsigned vr_dtype_bits(vr_dtype t)
 {
-    return known(t) ? types[t].bits : 0;
+    return vr_dtype_ggml(t) ? 0 : vr_dtype_block_bytes(t) * 8 / vr_dtype_block(t);
 }
 
 bool vr_dtype_floating(vr_dtype t)
@@ -100,7 +116,7 @@ bool vr_dtype_floating(vr_dtype t)
 
 bool vr_dtype_from_safetensors(vr_str name, vr_dtype *out)
 {
-    for (int t = VR_DTYPE_NONE + 1; t < VR_DTYPE_COUNT; t++) {
+    for (int t = VR_DTYPE_NONE + 1; t < VR_GGML_FIRST; t++) {
         if (name.n == types[t].length && memcmp(name.s, types[t].name, name.n) == 0) {
             *out = (vr_dtype)t;
             return true;

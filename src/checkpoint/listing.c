@@ -174,17 +174,9 @@ static vram_status check_size(vram_checkpoint *ck, const vr_input *in, uint64_t 
 
 static vram_status no_weights(vram_checkpoint *ck)
 {
-    const vr_loading *l = ck->loading;
     vram_status s =
         vr_fail_file(ck->ctx, VRAM_EUNSUPPORTED, ck->name, T("no weight files: there is no *.safetensors"));
-    if (l->saw_gguf)
-        vr_hint(ck->ctx, "there are GGUF files, which this version does not read");
-    else if (l->saw_torch)
-        vr_hint(ck->ctx,
-                "there are PyTorch files, which this version does not read; most models are also published "
-                "as safetensors");
-    else
-        vr_hint(ck->ctx, "give a directory with *.safetensors files, or one such file");
+    vr_hint(ck->ctx, "give a directory with *.safetensors files, or one such file");
     return s;
 }
 
@@ -267,6 +259,16 @@ static vram_status prefer_single(vram_checkpoint *ck, size_t *n_weights)
                    others != 0 ? U(others) : T(""), T(others == 0 ? "" : " other *.safetensors"));
 }
 
+/* Other formats count where there is no safetensors file. */
+static void safetensors_first(vr_loading *l)
+{
+    bool any = l->index != NULL;
+    for (size_t i = 0; i < l->n_inputs; i++)
+        any = any || vr_str_ends(vr_str_of(l->inputs[i].name), ".safetensors");
+    for (size_t i = 0; any && i < l->n_inputs; i++)
+        l->inputs[i].weights = vr_str_ends(vr_str_of(l->inputs[i].name), ".safetensors");
+}
+
 vram_status vr_listing_arrange(vram_checkpoint *ck)
 {
     vr_loading *l = ck->loading;
@@ -275,6 +277,7 @@ vram_status vr_listing_arrange(vram_checkpoint *ck)
     l->index = vr_input_find(l, "model.safetensors.index.json");
     VR_TRY(check_size(ck, l->config, VR_MAX_CONFIG_BYTES));
     VR_TRY(check_size(ck, l->index, VR_MAX_INDEX_BYTES));
+    safetensors_first(l);
     VR_TRY(leave_out_copies(ck, &n_weights));
     VR_TRY(prefer_single(ck, &n_weights));
     ck->has_index = l->index != NULL;

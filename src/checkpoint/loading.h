@@ -18,16 +18,38 @@
 #define VR_MAX_HEADERS_BYTES VR_GIB             /* of all files together */
 #define VR_MAX_FILES 100000                     /* weight files, with those that are missing */
 
+#define VR_SNIFF_BYTES 16
+
+struct vr_input;
+
+/* A format of weight files. One file in this folder and one line in formats.c each. */
+struct vr_format {
+    const char *name; /* as reports say it */
+    /* By the first VR_SNIFF_BYTES, or all of a shorter file. */
+    bool (*is)(const unsigned char *head, size_t n);
+    /* Asks for what it lacks of the file's header. VRAM_OK: all is known; VRAM_MORE: something is on the list
+     * of wants, or a fault waits for what is (vr_fault_waits). Called again with each step, so progress that
+     * is dear is kept in in->state. */
+    vram_status (*probe)(vram_checkpoint *ck, struct vr_input *in);
+    /* At most *n tensors are in it; called once, after probe has returned VRAM_OK for all files. */
+    vram_status (*bound)(vram_checkpoint *ck, struct vr_input *in, size_t *n);
+    /* Appends the file's tensors to ck->tensors by offset, their names to ck->names, and fills
+     * ck->files[file]. */
+    vram_status (*read)(vram_checkpoint *ck, const struct vr_input *in, uint32_t file);
+};
+
 /* A file of the listing that may matter. */
 typedef struct vr_input {
     const char *name;
     uint64_t size;
     vr_view view;
-    uint64_t header_bytes; /* of a safetensors file, without the 8 bytes of length; 0: not known yet */
-    const char *header;    /* in one piece, once all are known */
-    bool weights;          /* a weight file by its name */
-    bool left_out;         /* weights that another file holds too */
-    bool counts;           /* weights of this checkpoint, now that it is certain */
+    const vr_format *format; /* by its bytes; NULL: not known yet */
+    void *state;             /* of its format */
+    uint64_t header_bytes;   /* of a safetensors file, without the 8 bytes of length; 0: not known yet */
+    const char *header;      /* in one piece, once all are known */
+    bool weights;            /* a weight file by its name */
+    bool left_out;           /* weights that another file holds too */
+    bool counts;             /* weights of this checkpoint, now that it is certain */
 } vr_input;
 
 /* One row of the index's weight_map. */
@@ -42,9 +64,10 @@ typedef struct vr_loading {
     size_t n_inputs, inputs_room;
     vr_input *config, *index; /* NULL: not in the listing */
     bool listed, arranged, config_read, files_known, done;
-    bool saw_gguf, saw_torch;
-    vram_status failed; /* once in error, always in error */
-    uint64_t guess;     /* bytes asked for at the head of each weight file */
+    vram_status failed;    /* once in error, always in error */
+    const char *chosen;    /* pattern of the files that are meant, or NULL */
+    uint64_t request_cost; /* bytes that may be read in vain to spare a request */
+    uint64_t guess;        /* bytes asked for at the head of each weight file */
     uint64_t headers_bytes;
 
     vram_want *wants;
@@ -78,6 +101,29 @@ vram_status vr_want_bytes(vram_checkpoint *ck, vr_input *in, uint64_t begin, uin
 /* The whole of a small text file, VRAM_MORE when it has to be fetched. */
 vram_status vr_whole_text(vram_checkpoint *ck, vr_input *in, vr_str *text);
 
+/* Which fault is reported must not depend on the pieces in which bytes come: while something before this file
+ * is still wanted, the faults of that come first, and one in this file waits (return VRAM_MORE). */
+static inline bool vr_fault_waits(const vram_checkpoint *ck)
+{
+    return ck->loading->n_wants > 0;
+}
+
+/* ---- formats.c ---- */
+
+/* As vr_format.probe, of the format that the file's bytes show; an unknown one is refused with what it is. */
+vram_status vr_format_probe(vram_checkpoint *ck, vr_input *in);
+
+/* ---- tensors.c: for all formats ---- */
+
+/* A copy of a shape, or NULL: no memory. Cut from blocks: an allocation for each would cost more than the
+ * numbers. */
+uint64_t *vr_keep_dims(vram_checkpoint *ck, const uint64_t *dims, size_t n);
+/* Puts ck->tensors[number] and the n - 1 after it under their names; *put is how many were, and under n when
+ * the name of the next one is taken by *other already. n may be over VR_NAMES_MANY. */
+void vr_put_names(vram_checkpoint *ck, uint32_t number, size_t n, size_t *put, const vr_tensor **other);
+/* Sorts n tensors by where they lie, unless they are in order. */
+vram_status vr_sort_tensors(vram_checkpoint *ck, vr_tensor *t, size_t n);
+
 /* ---- config.c ---- */
 
 /* Reads config.json as Python's json module does; fills config_text and config. */
@@ -100,13 +146,8 @@ vram_status vr_index_read(vram_checkpoint *ck, vr_str text);
 /* Holds it against the headers. */
 vram_status vr_index_check(vram_checkpoint *ck);
 
-/* ---- safetensors.c ---- */
+/* ---- the formats ---- */
 
-/* Learns the header's length; VRAM_OK when the header is known whole, VRAM_MORE when bytes are wanted. */
-vram_status vr_safetensors_probe(vram_checkpoint *ck, vr_input *in);
-/* Puts the header in one piece; at most n tensors are in it. */
-vram_status vr_safetensors_bound(vram_checkpoint *ck, vr_input *in, size_t *n);
-/* Appends the file's tensors to ck->tensors, by offset. */
-vram_status vr_safetensors_read(vram_checkpoint *ck, const vr_input *in, uint32_t file);
+extern const vr_format vr_format_safetensors;
 
 #endif

@@ -23,19 +23,8 @@ static vram_status too_short(vram_checkpoint *ck, const vr_input *in)
 
 static vram_status beyond_file(vram_checkpoint *ck, const vr_input *in, uint64_t n)
 {
-    static const char pointer[] = "version https://git-lfs.github.com/"; /* git-lfs, docs/spec.md */
-    char head[sizeof(pointer) - 1];
-    vram_status s =
-        vr_fail_at(ck->ctx, VRAM_EFORMAT, in->name, 0, T("the header is said to have "), GROUPED(n),
-                   T(" bytes, but the file has "), GROUPED(in->size), T("; cut download?"));
-    if (vr_view_known(&in->view, 0) < sizeof(head))
-        return s;
-    vr_view_copy(&in->view, 0, head, sizeof(head));
-    if (memcmp(head, pointer, sizeof(head)) == 0) {
-        s = vr_fail_at(ck->ctx, VRAM_EFORMAT, in->name, 0, T("this is a Git LFS pointer, not the weights"));
-        vr_hint(ck->ctx, "run \"git lfs pull\" in that directory");
-    }
-    return s;
+    return vr_fail_at(ck->ctx, VRAM_EFORMAT, in->name, 0, T("the header is said to have "), GROUPED(n),
+                      T(" bytes, but the file has "), GROUPED(in->size), T("; cut download?"));
 }
 
 static uint64_t length_of(const vr_input *in)
@@ -78,12 +67,10 @@ static bool good_start(const vr_input *in)
     return c == '{';
 }
 
-/* While something before this file is still wanted, the faults of that come first: which error is reported
- * must not depend on the pieces in which the bytes come. So a fault here then waits. */
-vram_status vr_safetensors_probe(vram_checkpoint *ck, vr_input *in)
+static vram_status probe(vram_checkpoint *ck, vr_input *in)
 {
     vr_loading *l = ck->loading;
-    bool known = false, waits = l->n_wants > 0;
+    bool known = false, waits = vr_fault_waits(ck);
     uint64_t n = in->header_bytes;
     if (n == 0 && in->size >= LENGTH_BYTES) {
         VR_TRY(vr_want_bytes(ck, in, 0, LENGTH_BYTES, in->size < l->guess ? in->size : l->guess, &known));
@@ -104,7 +91,7 @@ vram_status vr_safetensors_probe(vram_checkpoint *ck, vr_input *in)
     return known ? VRAM_OK : VRAM_MORE;
 }
 
-vram_status vr_safetensors_bound(vram_checkpoint *ck, vr_input *in, size_t *n)
+static vram_status bound(vram_checkpoint *ck, vr_input *in, size_t *n)
 {
     size_t length = (size_t)in->header_bytes, objects = 0;
     const char *p = in->header = vr_view_get(&in->view, &ck->arena, LENGTH_BYTES, length);
@@ -149,25 +136,6 @@ static vram_status read_dtype(const reader *r, vr_walk *w, vr_str name, vr_tenso
     return VRAM_OK;
 }
 
-/* Shapes are cut from blocks: an allocation for each would cost more than the numbers. */
-static uint64_t *keep_dims(vram_checkpoint *ck, const uint64_t *dims, size_t n)
-{
-    vr_loading *l = ck->loading;
-    if (l->dims == NULL || n > l->dims_left) {
-        size_t room = 2048;
-        l->dims = VR_ARRAY(&ck->arena, uint64_t, room);
-        l->dims_left = l->dims == NULL ? 0 : room;
-        if (l->dims == NULL)
-            return NULL;
-    }
-    uint64_t *kept = l->dims;
-    if (n > 0)
-        memcpy(kept, dims, n * sizeof(*dims));
-    l->dims += n;
-    l->dims_left -= n;
-    return kept;
-}
-
 static vram_status read_shape(const reader *r, vr_walk *w, vr_str name, vr_tensor *t)
 {
     uint64_t dims[VR_MAX_DIMS];
@@ -184,7 +152,7 @@ static vram_status read_shape(const reader *r, vr_walk *w, vr_str name, vr_tenso
             return BAD(r, VRAM_EFORMAT, w->p, T("the shape of tensor "), S(vr_shown(name)),
                        T(" has a dimension that is not a whole number below 2^64"));
     }
-    t->dims = keep_dims(r->ck, dims, t->n_dims);
+    t->dims = vr_keep_dims(r->ck, dims, t->n_dims);
     return t->dims == NULL ? VRAM_ENOMEM : VRAM_OK;
 }
 
@@ -335,22 +303,6 @@ static vram_status name_twice(const reader *r, vr_str raw, const vr_tensor *othe
                T(r->ck->files[other->file].name));
 }
 
-static bool lies_before(void *ud, const void *x, const void *y)
-{
-    const vr_tensor *a = x, *b = y;
-    (void)ud;
-    return a->begin != b->begin ? a->begin < b->begin : a->end < b->end;
-}
-
-static vram_status sort_tensors(vram_checkpoint *ck, vr_tensor *t, size_t n)
-{
-    for (size_t i = 1; i < n; i++) {
-        if (lies_before(NULL, &t[i], &t[i - 1]))
-            return vr_sort(ck->ctx, t, n, sizeof(*t), lies_before, NULL);
-    }
-    return VRAM_OK;
-}
-
 /* Where the data_offsets of a tensor stand, found again by its name. */
 static const char *offsets_place(const reader *r, const vr_tensor *t)
 {
@@ -439,7 +391,7 @@ static vram_status parse_header(const reader *r)
     return BAD(r, VRAM_EFORMAT, r->text + e.offset, T("the header is not valid JSON: "), T(e.reason));
 }
 
-vram_status vr_safetensors_read(vram_checkpoint *ck, const vr_input *in, uint32_t file)
+static vram_status read(vram_checkpoint *ck, const vr_input *in, uint32_t file)
 {
     reader r = { .ck = ck, .in = in, .text = in->header, .n = (size_t)in->header_bytes, .file = file };
     vr_file *f = &ck->files[file];
@@ -447,7 +399,7 @@ vram_status vr_safetensors_read(vram_checkpoint *ck, const vr_input *in, uint32_
     size_t n = 0;
     VR_TRY(parse_header(&r));
     VR_TRY(read_entries(&r, &n));
-    VR_TRY(sort_tensors(ck, t, n));
+    VR_TRY(vr_sort_tensors(ck, t, n));
     VR_TRY(check_layout(&r, t, n, &f->tensor_bytes));
     for (size_t i = 0; i < n; i += VR_NAMES_MANY)
         VR_TRY(add_names(&r, (uint32_t)(ck->n_tensors + i), n - i < VR_NAMES_MANY ? n - i : VR_NAMES_MANY));
@@ -456,3 +408,11 @@ vram_status vr_safetensors_read(vram_checkpoint *ck, const vr_input *in, uint32_
     f->header_bytes = LENGTH_BYTES + in->header_bytes;
     return VRAM_OK;
 }
+
+/* A header's first character; the length before it may be anything. */
+static bool is_safetensors(const unsigned char *head, size_t n)
+{
+    return n > LENGTH_BYTES && head[LENGTH_BYTES] == '{';
+}
+
+const vr_format vr_format_safetensors = { "safetensors", is_safetensors, probe, bound, read };

@@ -29,7 +29,7 @@ MAY_INCLUDE = {
     'device': {'base', 'checkpoint', 'model', 'rehearsal', 'engine'},
     'ledger': {'base', 'checkpoint', 'model', 'rehearsal', 'engine', 'device'},
     'report': {'base', 'checkpoint', 'model', 'rehearsal', 'engine', 'device', 'ledger'},
-    'io': set(),
+    'io': {'base'},  # its JSON and text
     'cli': {'io'},
 }
 SHELL = {'io', 'cli'}  # not the core: may use the C library, but of the core only what is public

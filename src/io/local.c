@@ -3,10 +3,10 @@
  * pread into memory and no mmap: a file that shrinks meanwhile is then a short read and not a SIGBUS. Nothing
  * that is not a regular file is ever read, and opening one does not wait for a writer (O_NONBLOCK). Links are
  * followed: a snapshot of the hub's cache consists of them. */
-#define _DEFAULT_SOURCE /* madvise */
+#define _POSIX_C_SOURCE 200809L
 #define _FILE_OFFSET_BITS 64
 
-#include "vram_io.h"
+#include "io.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -15,111 +15,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#define HUGE_PAGE ((size_t)2 << 20)
-
-/* The bytes of one round of wants. */
-typedef struct block {
-    struct block *next;
-    char *bytes;
-} block;
-
-struct vram_io {
-    block *blocks;
-    uint64_t held;
-    vram_io_read_fn read;
-    void *read_ud;
-};
-
-static long plain_read(void *ud, int fd, void *bytes, size_t n, uint64_t offset)
-{
-    (void)ud;
-    return (long)pread(fd, bytes, n, (off_t)offset);
-}
-
-vram_status vram_io_new(vram_io **out)
-{
-    vram_io *io = calloc(1, sizeof(*io));
-    if (io == NULL)
-        return VRAM_ENOMEM;
-    io->read = plain_read;
-    *out = io;
-    return VRAM_OK;
-}
-
-void vram_io_free(vram_io *io)
-{
-    if (io == NULL)
-        return;
-    while (io->blocks != NULL) {
-        block *b = io->blocks;
-        io->blocks = b->next;
-        free(b->bytes);
-        free(b);
-    }
-    free(io);
-}
-
-void vram_io_set_read(vram_io *io, vram_io_read_fn fn, void *ud)
-{
-    io->read = fn != NULL ? fn : plain_read;
-    io->read_ud = ud;
-}
-
-uint64_t vram_io_bytes(const vram_io *io)
-{
-    return io->held;
-}
-
-void *vram_io_alloc(void *ud, void *ptr, size_t old_size, size_t new_size)
-{
-    (void)ud;
-    (void)old_size;
-    if (new_size == 0) {
-        free(ptr);
-        return NULL;
-    }
-    return realloc(ptr, new_size);
-}
-
-/* Headers and index of a large model are 20 MB. Pages of 2 MiB spare 5,000 page faults, a fifth of all time.
- */
-static char *bytes_new(size_t n)
-{
-    void *p = NULL;
-    if (n < 2 * HUGE_PAGE)
-        return malloc(n);
-    if (posix_memalign(&p, HUGE_PAGE, n) != 0)
-        return NULL;
-#ifdef MADV_HUGEPAGE
-    (void)madvise(p, n, MADV_HUGEPAGE); /* only advice: without it, it is slower */
-#endif
-    return p;
-}
-
-static char *hold(vram_io *io, size_t n)
-{
-    block *b = malloc(sizeof(*b));
-    char *bytes = b == NULL ? NULL : bytes_new(n);
-    if (bytes == NULL) {
-        free(b);
-        return NULL;
-    }
-    *b = (block){ io->blocks, bytes };
-    io->blocks = b;
-    io->held += n;
-    return bytes;
-}
 
 /* ---- errors ---- */
 
 typedef struct open_path {
-    vram_io *io;
-    vram_ctx *ctx;
-    vram_checkpoint *ck;
+    io_source source; /* first: the kind's functions get this */
     const char *path; /* as given, for errors */
     int dir;
     char *dir_name;   /* owned */
@@ -146,7 +48,7 @@ static vram_status fail_with(const open_path *o, vram_error e)
         memcpy(path + n + 1, e.file, k);
         e.file = path;
     }
-    return vram_fail(o->ctx, &e);
+    return vram_fail(o->source.ctx, &e);
 }
 
 static vram_status fail(const open_path *o, vram_status code, const char *file, const char *text)
@@ -233,7 +135,7 @@ static vram_status list_one(open_path *o, const char *name)
         return list_odd(o, name, 0, st.st_mode);
     o->n_weights += ends_with(name, ".safetensors");
     o->has_index = o->has_index || is_index(name);
-    return vram_checkpoint_add_file(o->ck, name, (uint64_t)st.st_size);
+    return vram_checkpoint_add_file(o->source.ck, name, (uint64_t)st.st_size);
 }
 
 static vram_status list_entries(open_path *o, DIR *d)
@@ -264,8 +166,9 @@ static vram_status list_directory(open_path *o)
     return s;
 }
 
-static vram_status list(open_path *o)
+static vram_status list(io_source *source)
 {
+    open_path *o = (open_path *)(void *)source;
     vram_status s = VRAM_OK;
     if (o->only == NULL) {
         s = list_directory(o);
@@ -276,7 +179,7 @@ static vram_status list(open_path *o)
     }
     if (s == VRAM_OK && o->n_weights == 0 && !o->has_index && o->odd_name != NULL)
         s = fail_odd(o, o->odd_name, o->odd_error, o->odd_mode);
-    return s != VRAM_OK ? s : vram_checkpoint_listed(o->ck);
+    return s != VRAM_OK ? s : vram_checkpoint_listed(o->source.ck);
 }
 
 /* ---- ranges ---- */
@@ -289,7 +192,7 @@ static vram_status read_bytes(const open_path *o, int fd, const char *file, uint
         /* Linux moves at most 0x7ffff000 bytes at once (read(2)). */
         size_t n = want - got < (size_t)1 << 30 ? want - got : (size_t)1 << 30;
         errno = 0;
-        long r = o->io->read(o->io->read_ud, fd, bytes + got, n, offset + got);
+        long r = o->source.io->read(o->source.io->read_ud, fd, bytes + got, n, offset + got);
         if (r < 0 && errno == EINTR)
             continue;
         if (r < 0)
@@ -328,15 +231,17 @@ static vram_status fetch(const open_path *o, const vram_want *w, char *bytes)
         return s;
     s = read_bytes(o, fd, w->file, w->offset, bytes, (size_t)w->most);
     close(fd);
-    return s == VRAM_OK ? vram_checkpoint_supply(o->ck, w->file, w->offset, bytes, (size_t)w->most) : s;
+    return s == VRAM_OK ? vram_checkpoint_supply(o->source.ck, w->file, w->offset, bytes, (size_t)w->most)
+                        : s;
 }
 
-static vram_status fetch_all(const open_path *o, const vram_want *wants, size_t n)
+static vram_status fetch_all(io_source *source, const vram_want *wants, size_t n)
 {
+    const open_path *o = (const open_path *)(const void *)source;
     uint64_t total = 0;
     for (size_t i = 0; i < n; i++)
         total = wants[i].most > PTRDIFF_MAX - total ? PTRDIFF_MAX : total + wants[i].most;
-    char *bytes = total == PTRDIFF_MAX ? NULL : hold(o->io, (size_t)total);
+    char *bytes = total == PTRDIFF_MAX ? NULL : io_hold(o->source.io, (size_t)total);
     if (bytes == NULL)
         return fail(o, VRAM_ENOMEM, o->path, "out of host memory");
     vram_status s = VRAM_OK;
@@ -347,27 +252,7 @@ static vram_status fetch_all(const open_path *o, const vram_want *wants, size_t 
     return s;
 }
 
-static vram_status answer(open_path *o)
-{
-    const vram_want *wants = NULL;
-    size_t n = vram_checkpoint_wants(o->ck, &wants);
-    /* A listing is only ever wanted alone. */
-    return wants[0].kind == VRAM_WANT_LISTING ? list(o) : fetch_all(o, wants, n);
-}
-
-static vram_status read_checkpoint(open_path *o)
-{
-    vram_status s = VRAM_MORE;
-    while (s == VRAM_MORE) {
-        s = vram_checkpoint_step(o->ck);
-        if (s != VRAM_MORE)
-            return s;
-        vram_status answered = answer(o);
-        if (answered != VRAM_OK)
-            return answered;
-    }
-    return s;
-}
+static const io_source_kind local_kind = { list, fetch_all };
 
 /* ---- the path ---- */
 
@@ -403,16 +288,16 @@ static vram_status open_directory(open_path *o)
 
 vram_status vram_io_open_path(vram_checkpoint **out, vram_io *io, vram_ctx *ctx, const char *path)
 {
-    open_path o = { .io = io, .ctx = ctx, .path = path, .dir = -1 };
+    open_path o = { .source = { &local_kind, io, ctx, NULL }, .path = path, .dir = -1 };
     vram_status s = open_directory(&o);
     if (s == VRAM_OK)
-        s = vram_checkpoint_new(&o.ck, ctx, path);
+        s = vram_checkpoint_new(&o.source.ck, ctx, path);
     if (s == VRAM_OK && strcmp(o.dir_name, ".") != 0)
-        s = vram_checkpoint_place(o.ck, o.dir_name);
+        s = vram_checkpoint_place(o.source.ck, o.dir_name);
     if (s == VRAM_OK)
-        s = read_checkpoint(&o);
+        s = io_read_checkpoint(&o.source);
     if (s == VRAM_OK)
-        *out = o.ck;
+        *out = o.source.ck;
     if (o.dir >= 0)
         close(o.dir);
     free(o.dir_name);
@@ -432,7 +317,7 @@ static vram_status read_whole(const open_path *o, int fd, const struct stat *st,
         return fail(o, VRAM_ELIMIT, o->path, text);
     }
     *n = (size_t)st->st_size;
-    char *bytes = hold(o->io, *n + 1); /* an empty file has an address too */
+    char *bytes = io_hold(o->source.io, *n + 1); /* an empty file has an address too */
     if (bytes == NULL)
         return fail(o, VRAM_ENOMEM, o->path, "out of host memory");
     *out = bytes;
@@ -442,7 +327,7 @@ static vram_status read_whole(const open_path *o, int fd, const struct stat *st,
 vram_status vram_io_read_file(const void **out, size_t *n, vram_io *io, vram_ctx *ctx, const char *path,
                               uint64_t most)
 {
-    const open_path o = { .io = io, .ctx = ctx, .path = path, .dir = AT_FDCWD };
+    const open_path o = { .source = { .io = io, .ctx = ctx }, .path = path, .dir = AT_FDCWD };
     struct stat st;
     int fd;
     vram_status s = open_regular(&o, path, &fd, &st);
