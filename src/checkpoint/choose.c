@@ -141,7 +141,7 @@ static size_t alike(const listed *list, size_t n)
             k++;
         same = k;
     }
-    while (same > 0 && strchr("-./", list[0].name.s[same - 1]) == NULL)
+    while (same > 0 && memchr("-./", list[0].name.s[same - 1], 3) == NULL)
         same--;
     return same < 6 ? 0 : same;
 }

@@ -118,6 +118,13 @@ static vram_status take_whole(vram_checkpoint *ck)
 
 /* transformers takes model.safetensors where there is one, before it looks for an index, and then nothing
  * else (modeling_utils.py: 4.57 and 5.24, _get_resolved_checkpoint_files). */
+static bool is_plain_safetensors(const vr_kind *k)
+{
+    return k->folder.n == 0 && k->ext == VR_FILES_SAFETENSORS && k->variant.n == 0 &&
+           !vr_str_starts(k->stem, "consolidated") && !vr_kind_is(k, "adapter_model") &&
+           (k->role == VR_ROLE_WEIGHTS || k->role == VR_ROLE_INDEX);
+}
+
 static vram_status warn_single(vram_checkpoint *ck)
 {
     const vr_loading *l = ck->loading;
@@ -125,16 +132,13 @@ static vram_status warn_single(vram_checkpoint *ck)
     const vr_kind *k = &s->first->kind;
     size_t others = 0;
     bool index = false;
-    if (l->chosen != NULL || k->folder.n != 0 || k->numbered || !vr_kind_is(k, "model") ||
-        k->ext != VR_FILES_SAFETENSORS || k->variant.n != 0)
+    if (l->chosen != NULL || !is_plain_safetensors(k) || k->numbered || !vr_kind_is(k, "model"))
         return VRAM_OK;
     for (size_t i = 0; i < l->n_inputs; i++) {
         const vr_input *in = &l->inputs[i];
-        bool plain = in->kind.folder.n == 0 && in->kind.ext == VR_FILES_SAFETENSORS &&
-                     in->kind.variant.n == 0 && !vr_str_starts(in->kind.stem, "consolidated") &&
-                     !vr_kind_is(&in->kind, "adapter_model");
-        others += plain && in->weights && in->group == 0;
-        index = index || (plain && in->kind.role == VR_ROLE_INDEX);
+        bool other = in->group == 0 && is_plain_safetensors(&in->kind);
+        others += other && in->weights;
+        index = index || (other && !in->weights);
     }
     if (others == 0 && !index)
         return VRAM_OK;
