@@ -123,12 +123,14 @@ static bool smaller(void *ud, const void *x, const void *y)
     return ((const listed *)x)->set->bytes < ((const listed *)y)->set->bytes;
 }
 
-/* Of the first file, without the shard's number: the folder, the stem and the variant. */
+/* Of the first file, without the shard's number: folder, stem and variant. A quantisation's folder is only
+ * tidiness. */
 static vr_str name_of(const vr_set *s)
 {
     const vr_kind *k = &s->first->kind;
+    const char *from = k->ext == VR_FILES_GGUF ? k->stem.s : k->folder.s;
     vr_str end = k->variant.n != 0 && k->variant.s > k->stem.s ? k->variant : k->stem;
-    return (vr_str){ k->folder.s, (size_t)(end.s + end.n - k->folder.s) };
+    return (vr_str){ from, (size_t)(end.s + end.n - from) };
 }
 
 /* What the names begin with alike, up to a dash, a dot or a slash. */

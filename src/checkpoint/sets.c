@@ -239,7 +239,7 @@ static const char *why_by_format(const vr_set *s, const vr_set *taken)
                                                              : "PyTorch files";
 }
 
-static const char *why_of(vr_arena *a, const vr_set *s, const vr_set *taken)
+static const char *why_of(vr_arena *a, const vr_set *s, const vr_set *taken, bool beside_pipeline)
 {
     const vr_kind *k = &s->first->kind;
     bool elsewhere = !vr_str_eq(k->folder, taken->first->kind.folder);
@@ -253,8 +253,12 @@ static const char *why_of(vr_arena *a, const vr_set *s, const vr_set *taken)
         return "adapter";
     if (k->ext != VR_FILES_GGUF && elsewhere && k->folder.n != 0)
         return vr_text(a, S(k->folder), T(": another model"));
+    if (beside_pipeline && k->folder.n == 0)
+        return "a single file, not the pipeline";
     if (k->variant.n != 0 && !vr_str_eq(k->variant, taken->first->kind.variant))
         return why_variant(a, k->variant);
+    if (k->variant.n == 0 && taken->first->kind.variant.n != 0 && k->ext == taken->first->kind.ext)
+        return "the precision that is taken without a variant";
     if (is_consolidated(s))
         return "consolidated: the publisher's own format";
     return why_by_format(s, taken);
@@ -282,7 +286,7 @@ vram_status vr_sets_explain(vram_checkpoint *ck)
             continue;
         const vr_set *s = &l->sets[in->set];
         if (whys[in->set] == NULL)
-            whys[in->set] = why_of(&ck->arena, s, taken_beside(l, s));
+            whys[in->set] = why_of(&ck->arena, s, taken_beside(l, s), l->pipeline != NULL);
         if (whys[in->set] == NULL)
             return VRAM_ENOMEM;
         in->left_out = true;
