@@ -53,9 +53,10 @@ VRAM_API void vram_io_set_progress(vram_io *io, vram_io_progress_fn fn, void *ud
  * URL of a file. VRAM_ENOTFOUND: there is no such thing; VRAM_EIO: not reachable, or not allowed. */
 VRAM_API vram_status vram_io_open(vram_checkpoint **out, vram_io *io, vram_ctx *ctx, const char *name);
 
-/* Reads the checkpoint at path until it is complete: a directory; one *.safetensors file, with the
- * config.json beside it; a config.json alone; or an index, which means its directory. Only headers are read.
- * VRAM_ENOTFOUND: nothing is there; VRAM_EIO: not readable; otherwise as vram_checkpoint_step. */
+/* Reads the checkpoint at path until it is complete: a directory, with two levels of sub-folders; one file of
+ * weights, with the config.json beside it and, when it is a shard, the other shards; a config.json alone; or
+ * an index, which means its directory. Only headers are read. VRAM_ENOTFOUND: nothing is there; VRAM_EIO: not
+ * readable; otherwise as vram_checkpoint_step. */
 VRAM_API vram_status vram_io_open_path(vram_checkpoint **out, vram_io *io, vram_ctx *ctx, const char *path);
 
 /* The bytes of a whole regular file, borrowed from io. VRAM_ENOTFOUND, VRAM_EIO as above; VRAM_EUNSUPPORTED:

@@ -125,7 +125,7 @@ struct vram_ctx {
     void *ud;
     vr_arena arena; /* of the context itself: error texts, warnings, small objects */
     vram_error error;
-    char error_text[512];
+    char error_text[1536];
     char error_hint[256];
     char error_file[256];
     vram_warning *warnings;

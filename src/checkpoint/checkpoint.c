@@ -58,23 +58,18 @@ static vram_status misuse(vram_checkpoint *ck, const char *what)
     return vr_fail(ck->ctx, VRAM_EINTERNAL, T(what));
 }
 
-static bool of_interest(vr_str name, bool *weights)
-{
-    static const char *const tails[] = { ".safetensors", ".gguf", ".bin", ".pt", ".pth", ".ckpt" };
-    *weights = false;
-    for (size_t i = 0; i < sizeof(tails) / sizeof(tails[0]); i++)
-        *weights = *weights || vr_str_ends(name, tails[i]);
-    return *weights || vr_str_is(name, "config.json") || vr_str_is(name, "model.safetensors.index.json");
-}
-
 vram_status vram_checkpoint_add_file(vram_checkpoint *ck, const char *file, uint64_t size)
 {
     vr_loading *l = ck->loading;
-    bool weights = false;
+    vr_kind kind;
     if (l->listed)
         return misuse(ck, "a file was added after the listing was closed");
-    if (!of_interest(vr_str_of(file), &weights))
+    if (!vr_kind_of(vr_str_of(file), &kind))
         return VRAM_OK;
+    if (vr_name_leads_out(vr_str_of(file)))
+        return vr_fail_file(ck->ctx, VRAM_EFORMAT, ck->name,
+                            T("the listing names a file outside of its directory: \""),
+                            S(vr_shown(vr_str_of(file))), T("\""));
     if (l->n_inputs == VR_MAX_FILES)
         return vr_fail_file(ck->ctx, VRAM_ELIMIT, ck->name, T("there are over "), GROUPED(VR_MAX_FILES),
                             T(" weight files"));
@@ -89,7 +84,12 @@ vram_status vram_checkpoint_add_file(vram_checkpoint *ck, const char *file, uint
     char *name = vr_arena_copy(&ck->arena, vr_str_of(file));
     if (name == NULL)
         return VRAM_ENOMEM;
-    l->inputs[l->n_inputs++] = (vr_input){ .name = name, .size = size, .weights = weights };
+    (void)vr_kind_of(vr_str_of(name), &kind); /* again: its slices must stay */
+    l->inputs[l->n_inputs++] = (vr_input){ .name = name,
+                                           .size = size,
+                                           .kind = kind,
+                                           .guess = VR_GUESS_LEAST,
+                                           .weights = kind.role == VR_ROLE_WEIGHTS };
     return VRAM_OK;
 }
 
@@ -212,30 +212,63 @@ static vram_status read_config(vram_checkpoint *ck)
     return VRAM_OK;
 }
 
-static vram_status read_index(vram_checkpoint *ck)
+static vram_status want_indexes(vram_checkpoint *ck)
+{
+    vr_loading *l = ck->loading;
+    for (size_t i = 0; i < l->n_groups; i++) {
+        vr_group *g = &l->groups[i];
+        vram_status s = g->known ? VRAM_OK : vr_whole_text(ck, g->index, &g->index_text);
+        if (s < 0)
+            return s;
+    }
+    return VRAM_OK;
+}
+
+/* Faults of the configuration come first, then those of each index in order, however the bytes come. */
+static vram_status read_indexes(vram_checkpoint *ck)
 {
     vr_loading *l = ck->loading;
     if (l->files_known)
         return VRAM_OK;
-    VR_TRY(vr_whole_text(ck, l->index, &l->index_text));
-    if (l->n_wants > 0)
-        return VRAM_MORE; /* faults of the configuration come first, however the bytes come */
-    VR_TRY(vr_index_read(ck, l->index_text));
+    VR_TRY(want_indexes(ck));
+    if (vr_fault_waits(ck))
+        return VRAM_MORE;
+    for (size_t i = 0; i < l->n_groups; i++) {
+        if (!l->groups[i].known)
+            VR_TRY(vr_index_read(ck, &l->groups[i]));
+        l->groups[i].known = true;
+    }
     l->files_known = true;
-    return VRAM_OK;
+    return vr_files_set(ck);
 }
 
-/* While the index is not known, the head of every file that it probably names is asked for with it: one round
+/* A zip's directory stands at its end: asked for while it is not known yet whether the file is one. */
+#define TAIL_BYTES (64 * VR_KIB)
+
+vram_status vr_want_first(vram_checkpoint *ck, vr_input *in, uint64_t least, bool *known)
+{
+    bool torch = in->kind.ext == VR_FILES_BIN || in->kind.ext == VR_FILES_PT, tail;
+    uint64_t most = in->size < in->guess ? in->size : in->guess;
+    if (torch && in->size > in->guess)
+        most = ck->loading->request_cost < most ? ck->loading->request_cost : most;
+    VR_TRY(vr_want_bytes(ck, in, 0, least, most < least ? least : most, known));
+    if (!torch || *known || in->size <= in->guess)
+        return VRAM_OK;
+    uint64_t begin = in->size - TAIL_BYTES < least ? least : in->size - TAIL_BYTES;
+    return vr_want_bytes(ck, in, begin < most ? most : begin, in->size, in->size, &tail);
+}
+
+/* While an index is not known, the head of every file that it probably names is asked for with it: one round
  * trip less over a network. */
 static vram_status read_head(vram_checkpoint *ck, vr_input *in)
 {
     const vr_loading *l = ck->loading;
     if (l->files_known)
         return in->counts ? vr_format_probe(ck, in) : VRAM_OK;
-    if (!in->weights || in->left_out || in->size < 8)
+    if (in->group == 0 || in->left_out || in->size < 8)
         return VRAM_OK;
     bool known = false;
-    return vr_want_bytes(ck, in, 0, 8, in->size < l->guess ? in->size : l->guess, &known);
+    return vr_want_first(ck, in, 8, &known);
 }
 
 static vram_status read_heads(vram_checkpoint *ck)
@@ -255,16 +288,18 @@ static vram_status make_room(vram_checkpoint *ck)
     vr_loading *l = ck->loading;
     size_t room = 0;
     for (size_t i = 0; i < ck->n_files; i++) {
+        vr_group *g = &l->groups[ck->files[i].part];
         size_t n = 0;
         if (l->input_of_file[i] != NULL)
             VR_TRY(l->input_of_file[i]->format->bound(ck, l->input_of_file[i], &n));
         room += n;
+        g->n_tensors += n;
     }
     ck->tensors = VR_ARRAY(&ck->arena, vr_tensor, room);
     if (ck->tensors == NULL)
         return VRAM_ENOMEM;
     l->tensors_room = room;
-    return vr_names_init(&ck->names, &ck->arena, room, l->headers_bytes);
+    return VRAM_OK;
 }
 
 static vram_status add_up(vram_checkpoint *ck)
@@ -285,19 +320,46 @@ static vram_status add_up(vram_checkpoint *ck)
     return VRAM_OK;
 }
 
-static vram_status finish(vram_checkpoint *ck)
+/* Each group has its own table of names. */
+static vram_status read_group(vram_checkpoint *ck, uint32_t number)
 {
     vr_loading *l = ck->loading;
-    VR_TRY(make_room(ck));
+    vr_group *g = &l->groups[number];
+    VR_TRY(vr_names_init(&ck->names, &ck->arena, g->n_tensors, l->headers_bytes));
+    g->first_tensor = ck->n_tensors;
     for (size_t i = 0; i < ck->n_files; i++) {
         const vr_input *in = l->input_of_file[i];
-        if (in == NULL)
+        if (in == NULL || ck->files[i].part != number)
             continue;
         ck->files[i].format = in->format;
         VR_TRY(in->format->read(ck, in, (uint32_t)i));
     }
+    g->n_tensors = ck->n_tensors - g->first_tensor;
+    g->names = ck->names;
+    return VRAM_OK;
+}
+
+static vram_status check_group(vram_checkpoint *ck, uint32_t number)
+{
+    vr_group *g = &ck->loading->groups[number];
+    ck->names = g->names;
+    if (g->index != NULL)
+        return vr_index_check(ck, number);
+    return ck->n_parts != 0 && ck->parts[number].missing ? VRAM_OK : vr_warn_missing(ck, number, NULL);
+}
+
+static vram_status finish(vram_checkpoint *ck)
+{
+    vr_loading *l = ck->loading;
+    VR_TRY(make_room(ck));
+    for (uint32_t i = 0; i < l->n_groups; i++)
+        VR_TRY(read_group(ck, i));
     VR_TRY(add_up(ck));
-    return ck->has_index ? vr_index_check(ck) : vr_warn_missing(ck, NULL);
+    for (uint32_t i = 0; i < l->n_groups; i++)
+        VR_TRY(check_group(ck, i));
+    if (l->n_groups > 1)
+        ck->promised_bytes = 0; /* what each index says is no total */
+    return vr_parts_finish(ck);
 }
 
 /* Stages that only want bytes go on to the next one, so that a step asks for all it can. */
@@ -313,7 +375,10 @@ static vram_status step(vram_checkpoint *ck)
     vram_status s = read_config(ck);
     if (s < 0)
         return s;
-    s = read_index(ck);
+    s = vr_sides_read(ck);
+    if (s < 0)
+        return s;
+    s = l->sides_read ? read_indexes(ck) : want_indexes(ck);
     if (s < 0)
         return s;
     VR_TRY(read_heads(ck));

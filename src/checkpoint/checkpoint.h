@@ -30,8 +30,27 @@ typedef struct vr_file {
     uint64_t header_bytes;   /* all that stands before, between and behind the data of tensors and is read */
     uint64_t tensor_bytes;
     uint32_t n_tensors;
-    bool missing; /* said to be there by the index, or by the numbers of the others, and is not */
+    uint32_t part; /* number in parts, when there are any */
+    bool missing;  /* said to be there by the index, or by the numbers of the others, and is not */
 } vr_file;
+
+/* A file with weights, or what somebody could take for such, that is not counted. */
+typedef struct vr_left_out {
+    const char *name, *why;
+    uint64_t size;
+} vr_left_out;
+
+/* Of a model that consists of several in folders of their own: a pipeline of diffusers, modules of
+ * sentence-transformers. */
+typedef struct vr_part {
+    const char *name;       /* "unet"; "" is the model in the root */
+    const char *class_name; /* "UNet2DConditionModel", or NULL */
+    const char *prefix;     /* of its tensors' and its files' names: "unet/" */
+    const char *variant;    /* its files are of this precision only: "fp16"; NULL: the plain ones */
+    uint64_t bytes, elements;
+    uint32_t n_tensors;
+    bool missing; /* it should have weights, and its folder has none */
+} vr_part;
 
 struct vram_checkpoint {
     vr_object object;
@@ -40,9 +59,9 @@ struct vram_checkpoint {
     const char *name;
     const char *place; /* directory for the file of an error, or NULL */
     /* complete after vram_checkpoint_step returned VRAM_OK: */
-    vr_tensor *tensors; /* in order of files (sorted by name), then of offset */
+    vr_tensor *tensors; /* in order of files, then of offset */
     size_t n_tensors;
-    vr_file *files; /* weight files only, sorted by name */
+    vr_file *files; /* weight files only, sorted by part, then by name */
     size_t n_files;
     uint64_t tensor_bytes; /* sum over tensors that are there */
     uint64_t elements;     /* idem */
@@ -51,9 +70,19 @@ struct vram_checkpoint {
     size_t n_missing_tensors; /* named by the index, their file is missing */
     bool incomplete;          /* files are missing: tensor_bytes is not the whole */
     bool has_config;
-    vr_str config_raw;          /* as it came */
-    vr_str config_text;         /* strict JSON of the same length, see config.c */
-    vr_json config;             /* valid when has_config; in config_text */
+    vr_str config_raw;     /* as it came */
+    vr_str config_text;    /* strict JSON of the same length, see config.c */
+    vr_json config;        /* valid when has_config; in config_text */
+    vr_left_out *left_out; /* sorted by name */
+    size_t n_left_out;
+    vr_part *parts; /* sorted by name; n_parts 0: the checkpoint is one model */
+    size_t n_parts;
+    const char *pipeline;   /* _class_name of model_index.json, or NULL */
+    bool adapter_only;      /* the weights are an adapter's */
+    bool has_adapter;       /* adapter_config.json is there: */
+    vr_json adapter_config; /* an object */
+    vr_str adapter_text;
+    const char *adapter_file;   /* its name */
     vr_names names;             /* see vr_checkpoint_find */
     struct vr_loading *loading; /* state of the steps; private to this folder */
 };

@@ -87,7 +87,7 @@ vram_status vr_format_probe(vram_checkpoint *ck, vr_input *in)
     bool known = false;
     if (in->format == NULL) {
         bool waits = vr_fault_waits(ck);
-        VR_TRY(vr_want_bytes(ck, in, 0, n, at_most(in->size, ck->loading->guess), &known));
+        VR_TRY(vr_want_first(ck, in, n, &known));
         if (!known)
             return VRAM_MORE;
         vr_view_copy(&in->view, 0, (char *)head, n);

@@ -1,24 +1,26 @@
 /* SPDX-License-Identifier: MIT
  * State of a checkpoint while its files are being read; private to this folder.
  *
- * The steps: listing; which files matter (listing.c); config.json, the index and the first bytes of each
- * weight file; the rest of their headers. Then all is read once (safetensors.c) and held against the index
- * (index.c). */
+ * The steps: listing; which files matter (kinds.c, sets.c, listing.c); config.json and its like, each index
+ * and the first bytes of each weight file; the rest of their headers. Then all is read once (the formats) and
+ * held against each index (index.c). */
 #ifndef VR_LOADING_H
 #define VR_LOADING_H
 
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/kinds.h"
 #include "checkpoint/view.h"
 #include "checkpoint/walk.h"
 
 /* Ceilings. A configuration has a few KB; the index of DeepSeek-V3, 90,427 tensors, has 8.9 MB. */
-#define VR_MAX_CONFIG_BYTES (4 * VR_MIB)
+#define VR_MAX_CONFIG_BYTES (4 * VR_MIB) /* also of the other small ones */
 #define VR_MAX_INDEX_BYTES (256 * VR_MIB)
 #define VR_MAX_HEADER_BYTES UINT64_C(100000000) /* safetensors/src/tensor.rs, MAX_HEADER_SIZE */
 #define VR_MAX_HEADERS_BYTES VR_GIB             /* of all files together */
 #define VR_MAX_FILES 100000                     /* weight files, with those that are missing */
 
 #define VR_SNIFF_BYTES 16
+#define VR_GUESS_LEAST (64 * VR_KIB) /* first request for a weight file */
 
 struct vr_input;
 
@@ -47,10 +49,26 @@ typedef struct vr_input {
     void *state;             /* of its format */
     uint64_t header_bytes;   /* of a safetensors file, without the 8 bytes of length; 0: not known yet */
     const char *header;      /* in one piece, once all are known */
+    vr_kind kind;            /* by its name */
+    uint32_t set;            /* number of its set, of weights */
+    uint32_t group;          /* number of its group + 1; 0: in none */
+    uint64_t guess;          /* bytes asked for at its head while its format is not known */
+    const char *why;         /* it is left out, or NULL */
     bool weights;            /* a weight file by its name */
-    bool left_out;           /* weights that another file holds too */
+    bool left_out;           /* it cannot be one of those that count */
     bool counts;             /* weights of this checkpoint, now that it is certain */
 } vr_input;
+
+/* Files of one folder that are loaded together: one file, the shards of one name, or what an index names. */
+typedef struct vr_set {
+    vr_input *first; /* the first of its files; the index when it has none */
+    vr_input *index; /* or NULL */
+    uint32_t n;      /* files */
+    uint32_t rank;   /* the lowest is taken */
+    uint64_t bytes;
+    bool taken;
+    bool matches; /* the pattern that was given */
+} vr_set;
 
 /* One row of the index's weight_map. */
 typedef struct vr_entry {
@@ -59,24 +77,44 @@ typedef struct vr_entry {
     uint32_t shard; /* number among the names of files in the index */
 } vr_entry;
 
+typedef struct vr_path_list {
+    const char **p;
+    size_t n, room;
+} vr_path_list;
+
+/* Weights whose tensors share one space of names: the checkpoint, or a part of it. */
+typedef struct vr_group {
+    const vr_set *set;  /* the one, or the first of those, that it is made of */
+    vr_input *index;    /* or NULL */
+    bool unclear;       /* other sets are as good */
+    bool known;         /* paths are: */
+    vr_path_list paths; /* of its files */
+    vr_str index_text;
+    vr_entry *entries;
+    size_t n_entries, entries_room;
+    uint32_t *file_of_path; /* number in ck->files */
+    uint64_t promised;      /* metadata.total_size */
+    size_t n_tensors, first_tensor;
+    vr_names names; /* of its tensors, before they got the part's prefix */
+} vr_group;
+
 typedef struct vr_loading {
     vr_input *inputs; /* sorted by name once listed */
     size_t n_inputs, inputs_room;
-    vr_input *config, *index; /* NULL: not in the listing */
-    bool listed, arranged, config_read, files_known, done;
+    vr_set *sets;
+    size_t n_sets, sets_room;
+    vr_group *groups;
+    size_t n_groups;
+    vr_input *config, *pipeline, *modules, *adapter; /* NULL: not in the listing, or of no account */
+    bool listed, arranged, config_read, sides_read, files_known, done;
     vram_status failed;    /* once in error, always in error */
     const char *chosen;    /* pattern of the files that are meant, or NULL */
     uint64_t request_cost; /* bytes that may be read in vain to spare a request */
-    uint64_t guess;        /* bytes asked for at the head of each weight file */
     uint64_t headers_bytes;
 
     vram_want *wants;
     size_t n_wants, wants_room;
 
-    vr_str index_text;
-    vr_entry *entries;
-    size_t n_entries, entries_room;
-    uint32_t *file_of_shard;  /* number in ck->files of each file the index names */
     vr_input **input_of_file; /* beside ck->files; NULL: missing */
 
     size_t tensors_room;
@@ -98,6 +136,8 @@ vr_input *vr_input_find(const vr_loading *l, const char *name);
  * most_end. */
 vram_status vr_want_bytes(vram_checkpoint *ck, vr_input *in, uint64_t begin, uint64_t least_end,
                           uint64_t most_end, bool *known);
+/* As above for the first bytes of a weight file, with what else its format will probably want. */
+vram_status vr_want_first(vram_checkpoint *ck, vr_input *in, uint64_t least, bool *known);
 /* The whole of a small text file, VRAM_MORE when it has to be fetched. */
 vram_status vr_whole_text(vram_checkpoint *ck, vr_input *in, vr_str *text);
 
@@ -129,22 +169,65 @@ vram_status vr_sort_tensors(vram_checkpoint *ck, vr_tensor *t, size_t n);
 /* Reads config.json as Python's json module does; fills config_text and config. */
 vram_status vr_config_read(vram_checkpoint *ck);
 
+/* ---- sets.c: which files are loaded together, and which of such sets is taken ---- */
+
+/* Sorts the weight files into sets. */
+vram_status vr_sets_make(vram_checkpoint *ck);
+/* Takes one, or several that are loaded together; an error when it is not clear which. */
+vram_status vr_sets_take(vram_checkpoint *ck);
+/* Says of each weight file that is in no group why it is left out. */
+vram_status vr_sets_explain(vram_checkpoint *ck);
+bool vr_set_is_adapter(const vr_set *s);
+
+/* ---- choose.c: what the user means by a pattern ---- */
+
+/* Marks the sets that match best; the number of them. */
+size_t vr_choose(vram_checkpoint *ck);
+/* Every set with its size, or those that match, in the error text. */
+vram_status vr_choose_fail(vram_checkpoint *ck, const vr_set *const *sets, size_t n, const char *what);
+
+/* ---- shards.c ---- */
+
+vram_status vr_path_add(vram_checkpoint *ck, vr_path_list *list, const char *path);
+/* Adds the files that the numbers of the others say that there are. */
+vram_status vr_shards_missing(vram_checkpoint *ck, vr_group *g, uint32_t number);
+
 /* ---- listing.c ---- */
 
-/* Decides by names and sizes; without an index also fills ck->files. */
+/* Decides by names and sizes. */
 vram_status vr_listing_arrange(vram_checkpoint *ck);
-/* Fills ck->files from distinct names: those of the index, or of the listing; numbers[i] is the place
- * names[i] got. */
-vram_status vr_files_set(vram_checkpoint *ck, const char *const *names, size_t n, uint32_t *numbers);
-/* "X: missing", for the first few and then their number. by_index: how many tensors of each, or NULL. */
-vram_status vr_warn_missing(vram_checkpoint *ck, const uint32_t *by_index);
+/* One of the small files is not empty and not over the limit; NULL is fine. */
+vram_status vr_check_size(vram_checkpoint *ck, const vr_input *in, uint64_t limit);
+/* The set is what group g has. */
+vram_status vr_group_fill(vram_checkpoint *ck, uint32_t g, const vr_set *s);
+/* All groups are known: fills ck->files and ck->left_out. */
+vram_status vr_files_set(vram_checkpoint *ck);
+/* "X: missing", for the first few and then their number. by_index: how many tensors of each file, or NULL. */
+vram_status vr_warn_missing(vram_checkpoint *ck, uint32_t group, const uint32_t *by_index);
+
+/* ---- sides.c: the small JSON files that say what the folders and files are ---- */
+
+vram_status vr_sides_read(vram_checkpoint *ck);
+
+/* ---- parts.c: models in folders of their own ---- */
+
+/* Takes a set of each folder; whether the folder counts is known when model_index.json is read. */
+vram_status vr_parts_take(vram_checkpoint *ck);
+bool vr_parts_any(const vr_loading *l); /* is there a folder with weights? */
+/* Is the pattern the word of a precision that such a folder has? It then means that one of each. */
+bool vr_parts_choose(const vr_loading *l);
+/* model_index.json, modules.json */
+vram_status vr_parts_pipeline(vram_checkpoint *ck, vr_json root, const char *text);
+vram_status vr_parts_modules(vram_checkpoint *ck, vr_json root, const char *text);
+/* Puts the part's prefix before the names of tensors and sums them up. */
+vram_status vr_parts_finish(vram_checkpoint *ck);
 
 /* ---- index.c ---- */
 
-/* Reads the index, fills ck->files. */
-vram_status vr_index_read(vram_checkpoint *ck, vr_str text);
+/* Reads the index of the group, fills its paths. */
+vram_status vr_index_read(vram_checkpoint *ck, vr_group *g);
 /* Holds it against the headers. */
-vram_status vr_index_check(vram_checkpoint *ck);
+vram_status vr_index_check(vram_checkpoint *ck, uint32_t group);
 
 /* ---- the formats ---- */
 

@@ -73,7 +73,7 @@ static vram_status probe(vram_checkpoint *ck, vr_input *in)
     bool known = false, waits = vr_fault_waits(ck);
     uint64_t n = in->header_bytes;
     if (n == 0 && in->size >= LENGTH_BYTES) {
-        VR_TRY(vr_want_bytes(ck, in, 0, LENGTH_BYTES, in->size < l->guess ? in->size : l->guess, &known));
+        VR_TRY(vr_want_bytes(ck, in, 0, LENGTH_BYTES, in->size < in->guess ? in->size : in->guess, &known));
         if (!known)
             return VRAM_MORE;
         n = length_of(in);

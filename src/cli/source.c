@@ -47,7 +47,13 @@ static vram_status not_here(cli *c, const char *name)
 vram_status cli_open_checkpoint(cli *c, const char *name, vram_checkpoint **out)
 {
     struct stat st;
+    const vram_io_options options = { .revision = cli_value(c, "revision"),
+                                      .file = cli_value(c, "file"),
+                                      .offline = cli_has(c, "offline"),
+                                      .refresh = cli_has(c, "refresh"),
+                                      .allow_http = cli_has(c, "allow_http") };
 
+    vram_io_set_options(c->io, &options);
     if (stat(name, &st) == 0 || (errno != ENOENT && errno != ENOTDIR && errno != ENAMETOOLONG))
         return vram_io_open_path(out, c->io, c->ctx, name);
     if (starts(name, "example:"))

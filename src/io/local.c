@@ -2,7 +2,9 @@
  * Checkpoints on the file system: lists a directory and reads the ranges that the library asks for.
  * pread into memory and no mmap: a file that shrinks meanwhile is then a short read and not a SIGBUS. Nothing
  * that is not a regular file is ever read, and opening one does not wait for a writer (O_NONBLOCK). Links are
- * followed: a snapshot of the hub's cache consists of them. */
+ * followed: a snapshot of the hub's cache consists of them. Of sub-folders two levels are listed (a pipeline
+ * of diffusers has one, quantisations in folders of their own too), none that is hidden, and none again that
+ * leads back to where it came from. */
 #define _POSIX_C_SOURCE 200809L
 #define _FILE_OFFSET_BITS 64
 
@@ -18,6 +20,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define MOST_ENTRIES 200000 /* of a directory and its sub-folders */
+#define DEEPEST 2           /* levels of sub-folders */
+
 /* ---- errors ---- */
 
 typedef struct open_path {
@@ -27,6 +32,7 @@ typedef struct open_path {
     char *dir_name;   /* owned */
     const char *only; /* one file of the directory is meant; NULL: all of it */
     size_t n_weights; /* listed */
+    size_t n_entries; /* seen */
     bool has_index;
     char *odd_name;  /* owned; the first weight file that cannot be one */
     int odd_error;   /* why: 0 for its kind */
@@ -94,7 +100,17 @@ static bool ends_with(const char *s, const char *tail)
 
 static bool is_index(const char *name)
 {
-    return strcmp(name, "model.safetensors.index.json") == 0;
+    return ends_with(name, ".index.json") || strcmp(name, "model_index.json") == 0;
+}
+
+static bool is_weights(const char *name)
+{
+    static const char *const tails[] = { ".safetensors", ".gguf", ".bin", ".pt", ".pth", ".ckpt" };
+    for (size_t i = 0; i < sizeof(tails) / sizeof(tails[0]); i++) {
+        if (ends_with(name, tails[i]))
+            return true;
+    }
+    return false;
 }
 
 static vram_status fail_odd(const open_path *o, const char *name, int error, mode_t mode)
@@ -103,6 +119,20 @@ static vram_status fail_odd(const open_path *o, const char *name, int error, mod
         return fail(o, VRAM_EUNSUPPORTED, name, kind_text(mode));
     return error == ENOENT ? fail(o, VRAM_ENOTFOUND, name, "this is a link to nothing")
                            : fail_errno(o, name, error);
+}
+
+/* Told when nothing else is found. */
+static vram_status keep_odd(open_path *o, const char *name, int error, mode_t mode)
+{
+    if (o->odd_name != NULL)
+        return VRAM_OK;
+    o->odd_name = malloc(strlen(name) + 1);
+    if (o->odd_name == NULL)
+        return fail(o, VRAM_ENOMEM, o->path, "out of host memory");
+    memcpy(o->odd_name, name, strlen(name) + 1);
+    o->odd_error = error;
+    o->odd_mode = mode;
+    return VRAM_OK;
 }
 
 /* Something of that name is there and is no file. Without the configuration or the index the answer would be
@@ -115,53 +145,126 @@ static vram_status list_odd(open_path *o, const char *name, int error, mode_t mo
         return VRAM_OK; /* deleted meanwhile */
     if (strcmp(name, "config.json") == 0 || is_index(name))
         return fail_odd(o, name, error, mode);
-    if (!ends_with(name, ".safetensors") || o->odd_name != NULL)
-        return VRAM_OK;
-    o->odd_name = malloc(strlen(name) + 1);
-    if (o->odd_name == NULL)
-        return fail(o, VRAM_ENOMEM, o->path, "out of host memory");
-    memcpy(o->odd_name, name, strlen(name) + 1);
-    o->odd_error = error;
-    o->odd_mode = mode;
-    return VRAM_OK;
+    return is_weights(name) ? keep_odd(o, name, error, mode) : VRAM_OK;
 }
 
-static vram_status list_one(open_path *o, const char *name)
+/* A folder and those it lies in. */
+typedef struct level {
+    const struct level *above;
+    const char *path; /* from o->dir, with a slash behind it; "" is o->dir itself */
+    dev_t dev;
+    ino_t ino;
+} level;
+
+static vram_status list_folder(open_path *o, const level *above, const char *path);
+
+static vram_status list_one(open_path *o, const level *in, const char *name)
 {
     struct stat st;
     if (fstatat(o->dir, name, &st, 0) != 0)
         return list_odd(o, name, errno, 0);
+    if (S_ISDIR(st.st_mode) && in != NULL && !is_weights(name) && !is_index(name) &&
+        strcmp(name, "config.json") != 0)
+        return list_folder(o, in, name);
     if (!S_ISREG(st.st_mode) || st.st_size < 0)
         return list_odd(o, name, 0, st.st_mode);
-    o->n_weights += ends_with(name, ".safetensors");
+    o->n_weights += is_weights(name);
     o->has_index = o->has_index || is_index(name);
     return vram_checkpoint_add_file(o->source.ck, name, (uint64_t)st.st_size);
 }
 
-static vram_status list_entries(open_path *o, DIR *d)
+static vram_status list_entry(open_path *o, const level *in, const char *name)
+{
+    char path[PATH_MAX];
+    if (name[0] == '.')
+        return VRAM_OK;
+    if (o->n_entries++ == MOST_ENTRIES)
+        return fail(o, VRAM_ELIMIT, o->path,
+                    "there are over 200,000 files in it and its sub-folders; is this one model?");
+    int n = snprintf(path, sizeof(path), "%s%s", in->path, name);
+    if (n < 0 || (size_t)n >= sizeof(path))
+        return VRAM_OK; /* no system call could open it */
+    return list_one(o, in, path);
+}
+
+/* Shards of one set: names that differ in digits only. */
+static bool is_sibling(const char *name, const char *only)
+{
+    bool split = strstr(only, "-of-") != NULL;
+    size_t i = 0;
+    for (; split && name[i] != '\0' && only[i] != '\0'; i++) {
+        if (name[i] != only[i] && !(name[i] >= '0' && name[i] <= '9' && only[i] >= '0' && only[i] <= '9'))
+            return false;
+    }
+    return split && name[i] == only[i] && strcmp(name, only) != 0;
+}
+
+static bool is_beside(const char *name, const char *only)
+{
+    bool split = strstr(only, "-of-") != NULL;
+    return strcmp(name, "config.json") == 0 || strcmp(name, "adapter_config.json") == 0 ||
+           is_sibling(name, only) || (split && ends_with(name, ".index.json"));
+}
+
+static vram_status list_entries(open_path *o, DIR *d, const level *in)
 {
     for (;;) {
         errno = 0;
         const struct dirent *e = readdir(d);
+        vram_status s = VRAM_OK;
         if (e == NULL)
             return errno == 0 ? VRAM_OK : fail_errno(o, o->path, errno);
-        vram_status s = list_one(o, e->d_name);
+        if (o->only == NULL)
+            s = list_entry(o, in, e->d_name);
+        else if (is_beside(e->d_name, o->only) && strcmp(e->d_name, o->only) != 0)
+            s = list_one(o, NULL, e->d_name);
         if (s != VRAM_OK)
             return s;
     }
 }
 
-static vram_status list_directory(open_path *o)
+static unsigned depth_of(const level *in)
 {
-    int fd = openat(o->dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    unsigned n = 0;
+    for (; in != NULL; in = in->above)
+        n++;
+    return n;
+}
+
+static bool is_above(const level *in, const struct stat *st)
+{
+    for (; in != NULL; in = in->above) {
+        if (in->dev == st->st_dev && in->ino == st->st_ino)
+            return true;
+    }
+    return false;
+}
+
+/* A sub-folder that cannot be read is as if it were not there, unless nothing else is. */
+static vram_status not_readable(open_path *o, const level *above, const char *path, int error)
+{
+    if (above == NULL)
+        return fail_errno(o, o->path, error);
+    return error == ENOENT ? VRAM_OK : keep_odd(o, path, error, 0);
+}
+
+static vram_status list_folder(open_path *o, const level *above, const char *path)
+{
+    char below[PATH_MAX];
+    struct stat st;
+    int n = snprintf(below, sizeof(below), "%s%s", path, above == NULL ? "" : "/");
+    if (depth_of(above) > DEEPEST || n < 0 || (size_t)n >= sizeof(below))
+        return VRAM_OK;
+    int fd = openat(o->dir, above == NULL ? "." : path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *d = fd < 0 || fstat(fd, &st) != 0 ? NULL : fdopendir(fd);
     if (d == NULL) {
         int error = errno;
         if (fd >= 0)
             close(fd);
-        return fail_errno(o, o->path, error);
+        return not_readable(o, above, path, error);
     }
-    vram_status s = list_entries(o, d);
+    const level here = { above, below, st.st_dev, st.st_ino };
+    vram_status s = is_above(above, &st) ? VRAM_OK : list_entries(o, d, &here);
     closedir(d);
     return s;
 }
@@ -170,13 +273,10 @@ static vram_status list(io_source *source)
 {
     open_path *o = (open_path *)(void *)source;
     vram_status s = VRAM_OK;
-    if (o->only == NULL) {
-        s = list_directory(o);
-    } else {
-        s = list_one(o, o->only);
-        if (s == VRAM_OK && strcmp(o->only, "config.json") != 0)
-            s = list_one(o, "config.json");
-    }
+    if (o->only != NULL)
+        s = list_one(o, NULL, o->only);
+    if (s == VRAM_OK)
+        s = list_folder(o, NULL, "");
     if (s == VRAM_OK && o->n_weights == 0 && !o->has_index && o->odd_name != NULL)
         s = fail_odd(o, o->odd_name, o->odd_error, o->odd_mode);
     return s != VRAM_OK ? s : vram_checkpoint_listed(o->source.ck);
@@ -267,8 +367,9 @@ static vram_status split_path(open_path *o, bool directory)
         return fail(o, VRAM_ENOMEM, o->path, "out of host memory");
     memcpy(o->dir_name, from, n);
     o->dir_name[n] = '\0';
-    if (!directory && !ends_with(o->path, ".safetensors.index.json"))
-        o->only = slash != NULL ? slash + 1 : o->path;
+    const char *base = slash != NULL ? slash + 1 : o->path;
+    if (!directory && !is_index(base))
+        o->only = base;
     return VRAM_OK;
 }
 
@@ -294,6 +395,8 @@ vram_status vram_io_open_path(vram_checkpoint **out, vram_io *io, vram_ctx *ctx,
         s = vram_checkpoint_new(&o.source.ck, ctx, path);
     if (s == VRAM_OK && strcmp(o.dir_name, ".") != 0)
         s = vram_checkpoint_place(o.source.ck, o.dir_name);
+    if (s == VRAM_OK && io->options.file != NULL)
+        s = vram_checkpoint_choose(o.source.ck, io->options.file);
     if (s == VRAM_OK)
         s = io_read_checkpoint(&o.source);
     if (s == VRAM_OK)

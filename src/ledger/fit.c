@@ -159,6 +159,16 @@ static vram_status count_cards(uint64_t *count, vram_ctx *ctx, const vram_device
                      "whole model on one of them"));
 }
 
+/* Only of weights that are loaded as they are stored. */
+static vram_status warn_fp32(const vram_model *m, const vram_workload *w)
+{
+    if (!m->fp32 || m->family == NULL || w->dtype != VR_F32 || w->weight_quant != VR_QUANT_NONE)
+        return VRAM_OK;
+    return vr_warn(m->ctx, NULL,
+                   T("the checkpoint is in fp32 and loaded as that: twice the memory of bf16, which --dtype "
+                     "bf16 takes"));
+}
+
 vram_status vram_fit_new(vram_fit **out, const vram_model *m, const vram_workload *w,
                          const vram_device *const *devices, size_t n)
 {
@@ -169,6 +179,7 @@ vram_status vram_fit_new(vram_fit **out, const vram_model *m, const vram_workloa
     VR_TRY(make(&f, m));
     VR_TRY(vr_workload_resolve(&resolved, w, m, &f->arena));
     f->workload = resolved;
+    VR_TRY(warn_fp32(m, resolved));
     VR_TRY(take_roomiest(f, devices, n));
     VR_TRY(count_cards(&n_cards, m->ctx, devices, n));
     vr_rooms_open(&rooms, m->ctx);

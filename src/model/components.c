@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Which tensors belong together, for reports; by names alone, so that it serves architectures that are not
- * known.
+ * known. Of a model whose parts lie in folders of their own each part is a component.
  *
  * A stack is what stands before the number in "model.layers.7.mlp.down_proj.weight". The one with the most
  * bytes is the decoder; its layers are listed one by one, every other stack is one component. */
@@ -8,9 +8,10 @@
 
 #define MAX_STACKS 16
 #define NOT_A_STACK MAX_STACKS
+#define IN_FOLDER (MAX_STACKS + 1)
 #define NUMBER_BITS 40
 
-typedef enum part { EMBEDDINGS, LAYER, FINAL_NORM, HEAD, VISION, SIDE_STACK, OTHER } part;
+typedef enum part { EMBEDDINGS, LAYER, FINAL_NORM, HEAD, VISION, SIDE_STACK, OTHER, FOLDER } part;
 
 typedef struct stack {
     vr_str path; /* "model.layers." */
@@ -20,7 +21,7 @@ typedef struct stack {
 
 /* Where a tensor stands. */
 typedef struct place {
-    uint32_t stack, layer; /* stack NOT_A_STACK: in none, or in one too many */
+    uint32_t stack, layer; /* stack NOT_A_STACK: in none, or in one too many; IN_FOLDER: layer is the part */
 } place;
 
 typedef struct sorting {
@@ -32,6 +33,7 @@ typedef struct sorting {
 /* A component while it is being summed up; key: part in the high bits, then layer or stack. */
 typedef struct sum {
     uint64_t key;
+    uint64_t in_dtype[VR_DTYPE_COUNT]; /* bytes */
     vr_component c;
 } sum;
 
@@ -121,7 +123,12 @@ static vram_status find_stacks(sorting *s, const vram_checkpoint *ck, vr_arena *
     for (size_t i = 0; i < ck->n_tensors; i++) {
         const vr_tensor *t = &ck->tensors[i];
         uint64_t layer = 0;
+        uint32_t folder = ck->files[t->file].part;
         vr_str path;
+        if (ck->n_parts != 0 && *ck->parts[folder].prefix != '\0') {
+            s->places[i] = (place){ IN_FOLDER, folder };
+            continue;
+        }
         size_t at = split_stack(t->name, &path, &layer) ? stack_of(s, path) : NOT_A_STACK;
         s->places[i] = (place){ (uint32_t)at, (uint32_t)layer };
         if (at != NOT_A_STACK)
@@ -166,6 +173,8 @@ static uint64_t key_of_tensor(const sorting *s, const vram_checkpoint *ck, size_
 {
     place p = s->places[i];
     vr_str name = ck->tensors[i].name;
+    if (p.stack == IN_FOLDER)
+        return key_of(FOLDER, p.layer);
     if (p.stack == NOT_A_STACK)
         return key_of(vr_name_is_vision(name) ? VISION : part_of_single(name), 0);
     if (s->stacks[p.stack].vision)
@@ -182,12 +191,14 @@ static vr_str name_of_stack(vr_str path)
     return (vr_str){ path.s, n > 1 ? n - 1 : path.n - 1 };
 }
 
-static const char *name_of(const sorting *s, uint64_t key, vr_arena *a)
+static const char *name_of(const sorting *s, const vram_checkpoint *ck, uint64_t key, vr_arena *a)
 {
     static const char *const names[] = { "embeddings",   NULL, "final norm", "head",
-                                         "vision tower", NULL, "other" };
+                                         "vision tower", NULL, "other",      NULL };
     part p = (part)(key >> NUMBER_BITS);
     uint64_t number = key & UINT32_MAX;
+    if (p == FOLDER)
+        return ck->parts[number].name;
     if (p == LAYER)
         return vr_text(a, T("layer "), U(number));
     return p == SIDE_STACK ? vr_arena_copy(a, name_of_stack(s->stacks[number].path)) : names[p];
@@ -235,6 +246,14 @@ static bool by_key(void *ud, const void *x, const void *y)
     return ((const sum *)x)->key < ((const sum *)y)->key;
 }
 
+static vr_dtype most_of(const uint64_t *in_dtype)
+{
+    size_t most = 0;
+    for (size_t i = 1; i < VR_DTYPE_COUNT; i++)
+        most = in_dtype[i] > in_dtype[most] ? i : most;
+    return (vr_dtype)most;
+}
+
 static vram_status sum_up(sums *s, const sorting *sorted, const vram_checkpoint *ck)
 {
     for (size_t i = 0; i < ck->n_tensors; i++) {
@@ -244,6 +263,7 @@ static vram_status sum_up(sums *s, const sorting *sorted, const vram_checkpoint 
         to->c.bytes = vr_add_sat(to->c.bytes, t->end - t->begin);
         to->c.elements = vr_add_sat(to->c.elements, t->elements);
         to->c.n_tensors++;
+        to->in_dtype[t->dtype] = vr_add_sat(to->in_dtype[t->dtype], t->end - t->begin);
     }
     return vr_sort(ck->ctx, s->all, s->n, sizeof *s->all, by_key, NULL);
 }
@@ -261,7 +281,8 @@ vram_status vr_model_components(const vram_model *m, vr_arena *a, vr_component *
         return VRAM_ENOMEM;
     for (size_t i = 0; i < s.n; i++) {
         list[i] = s.all[i].c;
-        list[i].name = name_of(&sorted, s.all[i].key, a);
+        list[i].dtype = most_of(s.all[i].in_dtype);
+        list[i].name = name_of(&sorted, m->checkpoint, s.all[i].key, a);
         list[i].layer = s.all[i].key >> NUMBER_BITS == LAYER ? s.all[i].key & UINT32_MAX : UINT64_MAX;
         if (list[i].name == NULL)
             return VRAM_ENOMEM;

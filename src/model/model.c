@@ -15,6 +15,15 @@ static bool is_packed(const vr_tensor *t)
     return weight && (d == VR_U8 || d == VR_I8 || d == VR_I32 || d == VR_U32);
 }
 
+/* Under a quarter of a GiB nobody minds. */
+static bool is_fp32(const vram_checkpoint *ck)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < ck->n_tensors; i++)
+        bytes += ck->tensors[i].dtype == VR_F32 ? ck->tensors[i].end - ck->tensors[i].begin : 0;
+    return bytes >= VR_GIB / 4 && bytes >= ck->tensor_bytes / 20 * 19;
+}
+
 static void look_at_dtypes(vram_model *m)
 {
     const vram_checkpoint *ck = m->checkpoint;
@@ -23,6 +32,7 @@ static void look_at_dtypes(vram_model *m)
     for (size_t i = 0; i < ck->n_tensors && m->dtype == VR_DTYPE_NONE; i++)
         if (vr_dtype_floating((vr_dtype)ck->tensors[i].dtype))
             m->dtype = (vr_dtype)ck->tensors[i].dtype;
+    m->fp32 = is_fp32(ck);
 }
 
 /* Keys and values of all layers at full length, 2 bytes an element (cache_utils.py, DynamicLayer: [B, nkv, S,
@@ -38,6 +48,12 @@ static vram_status read_config(vr_reading *r)
     vr_json q;
     static vram_status (*const steps[])(vr_reading *) = { vr_read_identity, vr_read_counts, vr_check_shapes,
                                                           vr_read_rotary, vr_read_layers };
+    if (r->ck->adapter_only)
+        return vr_read_adapter(r);
+    if (r->ck->pipeline != NULL) {
+        m->architecture = r->ck->pipeline;
+        return vr_not_understood(r, T("pipelines of diffusers are not rehearsed yet"));
+    }
     if (!r->ck->has_config)
         return vr_not_understood(r, T("there is no config.json"));
     r->root = r->text = r->ck->config;

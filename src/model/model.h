@@ -71,6 +71,16 @@ typedef struct vr_layer {
     uint32_t window;   /* tokens; 0 for full */
 } vr_layer;
 
+/* What adapter_config.json says. */
+typedef struct vr_adapter {
+    const char *type;    /* "LoRA", or what PEFT calls it; NULL: not said */
+    const char *base;    /* the model it is loaded on top of, or NULL */
+    const char *alpha;   /* a number, or NULL */
+    const char *targets; /* words of modules, or NULL */
+    uint64_t rank;       /* 0: not said */
+    uint64_t n_targets, n_modules;
+} vr_adapter;
+
 struct vram_model {
     vr_object object;
     vram_ctx *ctx;
@@ -86,6 +96,8 @@ struct vram_model {
     const char *uncounted_part; /* what stands beside the decoder, is there and not counted, or NULL */
     vr_dtype dtype;             /* of the config, or of the first floating tensor */
     uint64_t dtype_at;          /* where config.json says so; 0: it does not */
+    const vr_adapter *adapter;  /* the checkpoint is an adapter and no model; or NULL */
+    bool fp32;                  /* nearly all weights are F32, and there are many */
     bool quantised;             /* quantization_config present or packed tensors */
     const char *prefix; /* "model." or "" or "language_model.model." as in the names; NULL with family */
     uint64_t n_layers, hidden, heads, kv_heads, head_dim, ffn, vocab, max_context;
@@ -102,12 +114,14 @@ struct vram_model {
 const vr_family *vr_families(size_t *n);
 const vr_family *vr_family_find(vr_str model_type); /* also by the wrapper's name */
 
-/* Which tensors belong together in reports: "embeddings", "layer 0", ..., "final norm", "head", "vision
+/* Which tensors belong together in reports: the parts of a model that consists of several by their folders
+ * ("unet"); of one model "embeddings", "layer 0", ..., "final norm", "head", "vision
  * tower", other stacks of layers by their path ("encoder"), "other"; in this order. Also for architectures
  * that are not known. */
 typedef struct vr_component {
     const char *name;
     uint64_t layer; /* or UINT64_MAX */
+    vr_dtype dtype; /* of most of its bytes */
     uint64_t bytes, elements;
     uint32_t n_tensors;
 } vr_component;

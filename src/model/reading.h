@@ -31,6 +31,7 @@ vram_status vr_read_counts(vr_reading *r);   /* layers, heads, sizes, flags */
 vram_status vr_read_layers(vr_reading *r);   /* attention kind of each layer */
 vram_status vr_check_shapes(vr_reading *r);  /* against the tensors, which may change sizes */
 vram_status vr_read_rotary(vr_reading *r);
+vram_status vr_read_adapter(vr_reading *r); /* of a checkpoint that is one */
 
 vram_status vr_not_understood_pieces(vr_reading *r, const vr_piece *p, size_t n);
 #define vr_not_understood(r, ...)                                                                            \

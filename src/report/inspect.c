@@ -41,6 +41,36 @@ static void cost_token(vr_inspection *x)
     x->logits_per_token = vr_mul_div(m->vocab, bits, 8);
 }
 
+static vram_status warn_fp32(const vram_model *m)
+{
+    if (!m->fp32)
+        return VRAM_OK;
+    return vr_warn(m->ctx, NULL,
+                   T("the checkpoint is in fp32: twice the memory of bf16, unless it is loaded as 16 bits"));
+}
+
+/* Left-out files of one reason together, in the order in which the reasons come first. */
+static vram_status sum_left_out(vr_inspection *x, vr_arena *a)
+{
+    const vram_checkpoint *ck = x->model->checkpoint;
+    vr_map by_why;
+    VR_TRY(vr_map_init(&by_why, a, 16, 0));
+    x->left_out = VR_ARRAY(a, vr_left_out_kind, ck->n_left_out);
+    if (x->left_out == NULL)
+        return VRAM_ENOMEM;
+    for (size_t i = 0; i < ck->n_left_out; i++) {
+        const vr_left_out *f = &ck->left_out[i];
+        bool known;
+        uint32_t at = (uint32_t)x->n_left_out;
+        VR_TRY(vr_map_put(&by_why, vr_str_of(f->why), at, &known, &at));
+        if (!known)
+            x->left_out[at = (uint32_t)x->n_left_out++] = (vr_left_out_kind){ .why = f->why };
+        x->left_out[at].n++;
+        x->left_out[at].bytes = vr_add_sat(x->left_out[at].bytes, f->size);
+    }
+    return VRAM_OK;
+}
+
 vram_status vr_inspect(vr_inspection *out, const vram_model *m, vr_arena *a)
 {
     const vram_checkpoint *ck = m->checkpoint;
@@ -55,5 +85,6 @@ vram_status vr_inspect(vr_inspection *out, const vram_model *m, vr_arena *a)
     VR_TRY(vr_model_components(m, a, &out->components, &out->n_components));
     sum_layers(out);
     cost_token(out);
-    return VRAM_OK;
+    VR_TRY(sum_left_out(out, a));
+    return warn_fp32(m);
 }

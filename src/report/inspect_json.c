@@ -45,6 +45,64 @@ static void put_files(vr_json_out *o, const vram_checkpoint *ck)
     vr_json_close(o, ']');
 }
 
+static void put_left_out(vr_json_out *o, const vram_checkpoint *ck)
+{
+    vr_json_key(o, "left_out");
+    vr_json_open(o, '[');
+    for (size_t i = 0; i < ck->n_left_out; i++) {
+        vr_json_open(o, '{');
+        vr_json_kv_text(o, "name", ck->left_out[i].name);
+        vr_json_kv_u64(o, "size_bytes", ck->left_out[i].size);
+        vr_json_kv_text(o, "why", ck->left_out[i].why);
+        vr_json_close(o, '}');
+    }
+    vr_json_close(o, ']');
+}
+
+/* null unless the model consists of several. */
+static void put_parts(vr_json_out *o, const vram_checkpoint *ck)
+{
+    vr_json_key(o, "parts");
+    if (ck->n_parts == 0) {
+        vr_json_put_null(o);
+        return;
+    }
+    vr_json_open(o, '[');
+    for (size_t i = 0; i < ck->n_parts; i++) {
+        const vr_part *p = &ck->parts[i];
+        vr_json_open(o, '{');
+        vr_json_kv_text(o, "name", p->name);
+        vr_json_kv_text(o, "class", p->class_name);
+        vr_json_kv_text(o, "variant", p->variant);
+        vr_json_kv_bool(o, "missing", p->missing);
+        vr_json_kv_u64(o, "tensors", p->n_tensors);
+        vr_json_kv_u64(o, "parameters", p->elements);
+        vr_json_kv_u64(o, "bytes", p->bytes);
+        vr_json_close(o, '}');
+    }
+    vr_json_close(o, ']');
+}
+
+static void put_adapter(vr_json_out *o, const vr_adapter *a)
+{
+    vr_json_key(o, "adapter");
+    if (a == NULL) {
+        vr_json_put_null(o);
+        return;
+    }
+    vr_json_open(o, '{');
+    vr_json_kv_text(o, "type", a->type);
+    vr_json_kv_text(o, "base", a->base);
+    if (a->rank != 0)
+        vr_json_kv_u64(o, "rank", a->rank);
+    else
+        vr_json_kv_null(o, "rank");
+    vr_json_kv_text(o, "alpha", a->alpha);
+    vr_json_kv_text(o, "targets", a->targets);
+    vr_json_kv_u64(o, "modules", a->n_modules);
+    vr_json_close(o, '}');
+}
+
 static void put_missing(vr_json_out *o, const vram_checkpoint *ck)
 {
     vr_json_kv_bool(o, "incomplete", ck->incomplete);
@@ -174,6 +232,9 @@ void vr_inspect_json(vr_report *r, const vr_inspection *x)
     put_dtypes(&o, x);
     put_missing(&o, ck);
     put_files(&o, ck);
+    put_left_out(&o, ck);
+    put_parts(&o, ck);
+    put_adapter(&o, x->model->adapter);
     put_components(&o, x, "components", false);
     put_components(&o, x, "layers", true);
     put_token(&o, x);

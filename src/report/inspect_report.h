@@ -10,11 +10,19 @@ typedef struct vr_tally {
     uint64_t n, elements, bytes;
 } vr_tally;
 
+/* Files that are left out for one reason. */
+typedef struct vr_left_out_kind {
+    const char *why;
+    uint64_t n, bytes;
+} vr_left_out_kind;
+
 typedef struct vr_inspection {
     const vram_model *model;
     vr_tally dtype[VR_DTYPE_COUNT];
     vr_component *components;
     size_t n_components;
+    vr_left_out_kind *left_out;
+    size_t n_left_out;
     vr_tally layers;       /* all of them together; n counts layers */
     bool layers_alike;     /* the same bytes in each */
     uint64_t header_bytes; /* what had to be read of the weight files */

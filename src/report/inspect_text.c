@@ -9,6 +9,7 @@
 #define GIB_WIDTH 8
 #define BAR_MOST 60
 #define NOTE_WIDTH 24
+#define LEFT_OUT_KINDS 6
 
 static const char *base_name(vr_report *r, const char *path)
 {
@@ -27,6 +28,16 @@ static const char *gib_with_unit(vr_report *r, uint64_t bytes)
     return bytes < VR_GIB / 10 ? vr_say(r, BYTES(bytes)) : vr_say(r, GIB(bytes), T(" GiB"));
 }
 
+/* As downloads are counted. */
+static const char *decimal_words(vr_report *r, uint64_t bytes)
+{
+    if (bytes >= VR_GB)
+        return vr_say(r, FIXED(bytes, VR_GB, 2), T(" GB"));
+    if (bytes >= 1000000)
+        return vr_say(r, FIXED(bytes, 1000000, 1), T(" MB"));
+    return vr_say(r, FIXED(bytes, 1000, 0), T(" KB"));
+}
+
 static void put_head(vr_report *r, const vr_inspection *x)
 {
     const vram_model *m = x->model;
@@ -38,6 +49,55 @@ static void put_head(vr_report *r, const vr_inspection *x)
             vr_say(r, T(arch), T(vr_dot(r)), T(vr_count(r, ck->elements, "parameter", "parameters")),
                    T(vr_dot(r)), T(vr_count(r, ck->n_tensors, "tensor", "tensors")), T(vr_dot(r)),
                    T(vr_count(r, files, "file", "files"))));
+}
+
+/* "3 files, 13.50 GB" */
+static const char *left_out_words(vr_report *r, uint64_t n, uint64_t bytes)
+{
+    return vr_say(r, T(vr_count(r, n, "file", "files")), T(", "), T(decimal_words(r, bytes)));
+}
+
+static void put_left_out(vr_report *r, const vr_inspection *x)
+{
+    const vram_checkpoint *ck = x->model->checkpoint;
+    const char *text = "";
+
+    for (size_t i = 0; i < x->n_left_out; i++) {
+        const vr_left_out_kind *k = &x->left_out[i];
+        if (i == LEFT_OUT_KINDS && !r->style->verbose) {
+            text = vr_say(r, T(text), T(vr_dot(r)), T("and more: -v"));
+            break;
+        }
+        text = vr_say(r, T(text), T(i != 0 ? vr_dot(r) : ""), T(k->why), T(" ("),
+                      T(left_out_words(r, k->n, k->bytes)), T(")"));
+    }
+    if (x->n_left_out != 0)
+        vr_para(r, VR_INK_FAINT, "left out", INDENT, text);
+    for (size_t i = 0; r->style->verbose && i < ck->n_left_out; i++) {
+        const vr_left_out *f = &ck->left_out[i];
+        vr_para(r, VR_INK_FAINT, "", INDENT,
+                vr_say(r, T(f->name), T("  "), T(decimal_words(r, f->size)), T("  "), T(f->why)));
+        vr_report_flush(r);
+    }
+}
+
+static void put_adapter(vr_report *r, const vr_adapter *a)
+{
+    const char *text;
+
+    if (a == NULL)
+        return;
+    text = vr_say(r, T(a->type != NULL ? a->type : "an"), T(" adapter of "),
+                  T(a->base != NULL ? a->base : "a model that it does not name"));
+    if (a->rank != 0)
+        text = vr_say(r, T(text), T(", rank "), U(a->rank));
+    if (a->alpha != NULL)
+        text = vr_say(r, T(text), T(", alpha "), T(a->alpha));
+    if (a->targets != NULL)
+        text = vr_say(r, T(text), T(", on "), T(a->targets));
+    if (a->n_modules != 0)
+        text = vr_say(r, T(text), T(vr_dot(r)), T(vr_count(r, a->n_modules, "module", "modules")));
+    vr_para(r, VR_INK_BOLD, "adapter", INDENT, text);
 }
 
 static void put_missing(vr_report *r, const vram_checkpoint *ck)
@@ -128,6 +188,14 @@ static const char *layer_note(vr_report *r, const vram_model *m, uint64_t layer)
     return "full attention";
 }
 
+/* Of a part of a pipeline: the type of its weights. */
+static const char *part_note(vr_report *r, const vram_checkpoint *ck, const vr_component *c)
+{
+    return ck->n_parts != 0 ? vr_say(r, T(vr_dtype_name(c->dtype)), T(", "),
+                                     T(vr_count(r, c->n_tensors, "tensor", "tensors")))
+                            : "";
+}
+
 /* Layers as one row, each of its own with -v; the place in the list is that of the first layer. */
 static void put_components(vr_report *r, const vr_inspection *x, const vr_scale *s)
 {
@@ -141,7 +209,8 @@ static void put_components(vr_report *r, const vr_inspection *x, const vr_scale 
             const char *name = vr_count(r, x->layers.n, "layer", "layers");
             put_row(r, name, begin, x->layers.bytes, s, layers_note(r, x));
         } else if (!layer || r->style->verbose) {
-            put_row(r, c->name, begin, c->bytes, s, layer ? layer_note(r, x->model, c->layer) : "");
+            put_row(r, c->name, begin, c->bytes, s,
+                    layer ? layer_note(r, x->model, c->layer) : part_note(r, x->model->checkpoint, c));
         }
         layers_done = layers_done || layer;
         begin = vr_add_sat(begin, c->bytes);
@@ -176,16 +245,6 @@ static const char *size_words(vr_report *r, uint64_t bytes)
     if (bytes >= VR_KIB && bytes < VR_MIB && bytes % VR_KIB == 0)
         return vr_say(r, U(bytes / VR_KIB), T(" KiB"));
     return vr_say(r, BYTES(bytes));
-}
-
-/* As downloads are counted. */
-static const char *decimal_words(vr_report *r, uint64_t bytes)
-{
-    if (bytes >= VR_GB)
-        return vr_say(r, FIXED(bytes, VR_GB, 2), T(" GB"));
-    if (bytes >= 1000000)
-        return vr_say(r, FIXED(bytes, 1000000, 1), T(" MB"));
-    return vr_say(r, FIXED(bytes, 1000, 0), T(" KB"));
 }
 
 static void put_costs(vr_report *r, const vr_inspection *x)
@@ -249,8 +308,10 @@ void vr_inspect_text(vr_report *r, const vr_inspection *x)
     vr_inked(r, VR_INK_BOLD, "by component");
     vr_put(&r->buf, T("\n"));
     put_components(r, x, &s);
+    put_adapter(r, x->model->adapter);
     put_shape(r, x->model);
     put_costs(r, x);
+    put_left_out(r, x);
     if (r->style->tensors)
         put_tensors(r, ck);
 }

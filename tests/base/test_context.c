@@ -87,10 +87,10 @@ static void long_errors_are_cut_between_characters(void **state)
     (void)state;
     hook h = { 0 };
     vram_ctx *ctx = open_context(&h);
-    char name[1001];
-    for (int i = 0; i < 500; i++)
+    char name[2001];
+    for (int i = 0; i < 1000; i++)
         memcpy(name + 2 * i, "é", 2);
-    name[1000] = '\0';
+    name[2000] = '\0';
     for (size_t lead = 0; lead < 4; lead++) {
         vr_fail_file(ctx, VRAM_EFORMAT, name, T(&"xxxx"[lead]), T(name), T("never seen"));
         vr_hint(ctx, name);
