@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: MIT
  * Ranges over http(s), many at once: libcurl's multi interface, connections re-used, HTTP/2 where the server
  * has it. Redirects are followed here and not by libcurl: credentials are sent to the origin they are meant
- * for and nowhere else, and nothing but https is followed (http to loopback, or where it was allowed). */
+ * for and nowhere else, and nothing but https is followed (http to loopback, or where it was allowed).
+ * Environment: SSL_CERT_FILE, CURL_CA_BUNDLE, REQUESTS_CA_BUNDLE, SSL_CERT_DIR (who is trusted, otherwise
+ * the system's); VRAM_HTTP_TIMEOUT (seconds); https_proxy, no_proxy and the like as libcurl reads them, but
+ * no proxy for loopback. A vram_io is used by one thread at a time; two of them by two threads are fine with
+ * libcurl since 7.84, whose global start is safe then. */
 #ifndef IO_HTTP_H
 #define IO_HTTP_H
 
@@ -39,7 +43,7 @@ typedef struct io_request {
     char error_code[64];     /* X-Error-Code, X-Error-Message: the hub's; "" */
     char error_text[200];
     char location[1024]; /* origin and path of the last redirect, without its query; "" */
-    char trouble[240];   /* a sentence */
+    char trouble[320];   /* a sentence; it begins with the server's name and has no credentials in it */
     const char *hint;    /* what to do about it, or NULL */
     vram_status code;    /* what to fail with when result is none of OK, NOT_MODIFIED, CHANGED */
 } io_request;

@@ -55,12 +55,10 @@ static void drop_bytes(io_job *j)
 /* False: the file is another than the one the caller, or the bytes kept so far, are of. */
 static bool same_file(io_job *j, bool must_say)
 {
-    const char *now = io_head_validator(j->head);
-    const char *before = j->r->validator;
-    memcpy(j->r->validator_now, now, strlen(now) + 1);
+    const char *now = j->r->validator_now, *before = j->r->validator;
     if (before != NULL && (*now == '\0' ? must_say : strcmp(before, now) != 0)) {
+        io_trouble(j, VRAM_EIO, NULL, "has another version of the file than before");
         j->r->result = IO_HTTP_CHANGED;
-        j->settled = true;
         return false;
     }
     return true;
@@ -132,7 +130,11 @@ static void begin_body(io_job *j)
 {
     j->head_ended = true;
     copy_head(j);
-    if (j->r->status != 200 && j->r->status != 206)
+    if (j->r->status != 200 && j->r->status != 206 && j->r->status != 304)
+        return;
+    const char *validator = io_head_validator(j->head);
+    memcpy(j->r->validator_now, validator, strlen(validator) + 1);
+    if (j->r->status == 304)
         return;
     if (j->head->encoded)
         io_trouble(j, VRAM_EUNSUPPORTED, NULL, "sends the file compressed, although it was asked not to");
@@ -276,9 +278,9 @@ static bool set_trust(const io_job *j, CURL *e)
     }
     if (j->now.loopback) /* no proxy leads to this computer */
         SET(CURLOPT_NOPROXY, "*");
-    if (j->now.user != NULL && j->r->bearer == NULL && io_url_same_origin(&j->first, &j->now)) {
-        SET(CURLOPT_USERNAME, j->now.user);
-        SET(CURLOPT_PASSWORD, j->now.password != NULL ? j->now.password : "");
+    if (j->first.user != NULL && j->r->bearer == NULL && io_url_same_origin(&j->first, &j->now)) {
+        SET(CURLOPT_USERNAME, j->first.user);
+        SET(CURLOPT_PASSWORD, j->first.password != NULL ? j->first.password : "");
     }
     return ok;
 }
@@ -330,7 +332,7 @@ vram_status io_attempt_begin(io_job *j)
     j->last = io_http_now();
     if (j->head != NULL)
         io_head_reset(j->head);
-    if (j->r->whole)
+    if (j->r->whole || j->part_validator[0] == '\0') /* nobody can say whether the rest would belong to it */
         drop_bytes(j);
     if (j->easy == NULL || j->head == NULL || !add_lines(j) || !set_all(j, j->easy) ||
         curl_multi_add_handle(j->http->multi, j->easy) != CURLM_OK) {

@@ -113,11 +113,21 @@ struct io_http {
     io_origin *origins;
     io_job *jobs; /* of the running call */
     size_t n_jobs, active;
-    const char *ca_file, *ca_dir; /* of the environment, or NULL */
-    uint64_t random, read;
+    const char *ca_file, *ca_dir;    /* of the environment, or NULL */
+    uint64_t random, read, deadline; /* deadline: of the running call */
 };
 
+/* http.c */
 uint64_t io_http_now(void); /* milliseconds, monotonic, never 0 */
+
+/* ---- http_job.c: VRAM_OK, or VRAM_ENOMEM ---- */
+
+vram_status io_job_begin(io_job *j, struct io_http *h, io_request *r);
+void io_job_end(io_job *j);
+/* Its attempt ended with that code. */
+vram_status io_job_ended(io_job *j, CURLcode code);
+/* Looks at the clock; *next is made earlier when that is when to look again. */
+vram_status io_job_check_time(io_job *j, uint64_t now, uint64_t *next);
 
 /* ---- http_attempt.c ---- */
 
@@ -131,6 +141,9 @@ void io_attempt_end(io_job *j);
 void io_trouble(io_job *j, vram_status code, const char *hint, const char *text, ...)
     __attribute__((format(printf, 4, 5)));
 void io_trouble_status(io_job *j, long status);
+void io_trouble_stalled(io_job *j, bool answered);
+void io_trouble_late(io_job *j);
+bool io_trouble_proxy(io_job *j); /* true: it is the proxy's answer that is to blame */
 void io_trouble_curl(io_job *j, CURLcode code);
 const char *io_status_text(long status); /* "Not Found"; "" when it is not known */
 

@@ -50,13 +50,14 @@ const char *io_status_text(long status)
 
 void io_trouble_status(io_job *j, long status)
 {
-    char what[64], often[32] = "";
+    char what[64];
     const char *text = io_status_text(status);
     snprintf(what, sizeof(what), *text != '\0' ? "%ld (%s)" : "%ld", status, text);
-    if (j->tries > 1)
-        snprintf(often, sizeof(often), " and did so %u times", j->tries);
     bool absent = status == 404 || status == 410;
-    io_trouble(j, absent ? VRAM_ENOTFOUND : VRAM_EIO, NULL, "sends back %s%s", what, often);
+    if (j->tries > 1)
+        io_trouble(j, VRAM_EIO, NULL, "sends back %s and did so %u times", what, j->tries);
+    else
+        io_trouble(j, absent ? VRAM_ENOTFOUND : VRAM_EIO, NULL, "sends back %s", what);
     j->r->result = IO_HTTP_STATUS;
 }
 
@@ -79,37 +80,83 @@ static const char *reason(const io_job *j, CURLcode code)
     return text;
 }
 
+/* ", 4 times"; "" for once. */
+static const char *times(const io_job *j, char room[32])
+{
+    room[0] = '\0';
+    if (j->tries > 1)
+        snprintf(room, 32, ", %u times", j->tries);
+    return room;
+}
+
+/* libcurl names whom it asked: that may be a proxy. */
 static void trouble_connect(io_job *j, CURLcode code)
 {
+    char often[32];
     long error = 0;
     (void)curl_easy_getinfo(j->easy, CURLINFO_OS_ERRNO, &error);
-    if (error == ECONNREFUSED)
-        io_trouble(j, VRAM_EIO, NULL, "refuses the connection to port %u", j->now.port);
+    if (error == ECONNREFUSED && strstr(j->error, j->now.host) != NULL)
+        io_trouble(j, VRAM_EIO, NULL, "refuses the connection to port %u%s", j->now.port, times(j, often));
     else
-        io_trouble(j, VRAM_EIO, NULL, "cannot be connected to: %s", reason(j, code));
+        io_trouble(j, VRAM_EIO, NULL, "cannot be connected to: %s%s", reason(j, code), times(j, often));
 }
 
 static void trouble_broken(io_job *j)
 {
+    char often[32];
     if (j->n > 0)
-        io_trouble(j, VRAM_EIO, NULL, "broke off after %zu of %zu bytes", j->n, j->want);
+        io_trouble(j, VRAM_EIO, NULL, "broke off after %zu of %zu bytes%s", j->n, j->want, times(j, often));
     else
-        io_trouble(j, VRAM_EIO, NULL, "broke off the connection before it answered");
+        io_trouble(j, VRAM_EIO, NULL, "broke off the connection before it answered%s", times(j, often));
+}
+
+void io_trouble_stalled(io_job *j, bool answered)
+{
+    char often[32];
+    unsigned s = j->http->limits.stall_s;
+    if (answered)
+        io_trouble(j, VRAM_EIO, NULL, "stopped sending after %zu of %zu bytes (nothing came for %u s%s)",
+                   j->n, j->want, s, times(j, often));
+    else
+        io_trouble(j, VRAM_EIO, NULL, "does not answer (timed out after %u s%s)", s, times(j, often));
+}
+
+void io_trouble_late(io_job *j)
+{
+    unsigned s = j->http->limits.request_s;
+    if (j->n > 0)
+        io_trouble(j, VRAM_EIO, "VRAM_HTTP_TIMEOUT=SECONDS allows more",
+                   "is too slow: %zu of %zu bytes came in %u s", j->n, j->want, s);
+    else
+        io_trouble(j, VRAM_EIO, NULL, "does not answer (timed out after %u s)", s);
+}
+
+bool io_trouble_proxy(io_job *j)
+{
+    long status = 0;
+    if (j->port != 0 || curl_easy_getinfo(j->easy, CURLINFO_HTTP_CONNECTCODE, &status) != CURLE_OK ||
+        status < 300)
+        return false;
+    io_trouble(j, VRAM_EIO, NULL, "is not reached through the proxy, which sends back %ld (%s)", status,
+               io_status_text(status));
+    return true;
 }
 
 void io_trouble_curl(io_job *j, CURLcode code)
 {
-    static const char ca[] = "SSL_CERT_FILE names a file of certificates that are to be trusted";
+    static const char ca[] = "SSL_CERT_FILE can name a file of certificates that are to be trusted";
+    char often[32];
     switch (code) {
     case CURLE_COULDNT_RESOLVE_HOST:
-        io_trouble(j, VRAM_EIO, "is there a network, and is the name right?", "is not known: %s",
-                   "no address was found for its name");
+        io_trouble(j, VRAM_EIO, "is there a network, and is the name right?",
+                   "was not found: its name has no address");
         break;
     case CURLE_COULDNT_CONNECT:
         trouble_connect(j, code);
         break;
     case CURLE_OPERATION_TIMEDOUT:
-        io_trouble(j, VRAM_EIO, NULL, "does not answer (timed out after %u s)", j->http->limits.connect_s);
+        io_trouble(j, VRAM_EIO, NULL, "does not answer (timed out after %u s%s)", j->http->limits.connect_s,
+                   times(j, often));
         break;
     case CURLE_UNSUPPORTED_PROTOCOL:
     case CURLE_WEIRD_SERVER_REPLY:
@@ -122,6 +169,10 @@ void io_trouble_curl(io_job *j, CURLcode code)
     case CURLE_HTTP2:
     case CURLE_HTTP2_STREAM:
         trouble_broken(j);
+        break;
+    case CURLE_SSL_CONNECT_ERROR:
+        io_trouble(j, VRAM_EIO, NULL, "makes no encrypted connection: %s%s", reason(j, code),
+                   times(j, often));
         break;
     default:
         if (is_certificate(code))

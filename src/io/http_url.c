@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT
  * URLs: taken apart with libcurl's own reader, so that what is checked here is what is asked there. */
+#define _POSIX_C_SOURCE 200809L /* strcasecmp */
+
 #include "http_parts.h"
 
+#include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,14 +28,13 @@ static vram_status part(CURLU *u, CURLUPart which, unsigned flags, char **out)
     return *out == NULL ? VRAM_ENOMEM : VRAM_OK;
 }
 
-/* 127.0.0.0/8, ::1 and localhost, as libcurl writes them: it has made dotted numbers of all other forms. */
+/* 127.0.0.0/8, ::1 and localhost, as libcurl writes them: it has made dotted numbers of all other forms, and
+ * asks no server of names what localhost is. */
 static bool is_loopback(const char *host)
 {
-    unsigned a, b, c, d;
-    char rest;
-    if (strcasecmp(host, "localhost") == 0 || strcmp(host, "[::1]") == 0)
-        return true;
-    return sscanf(host, "%3u.%3u.%3u.%3u%c", &a, &b, &c, &d, &rest) == 4 && a == 127;
+    unsigned char address[4];
+    return strcasecmp(host, "localhost") == 0 || strcmp(host, "[::1]") == 0 ||
+           (inet_pton(AF_INET, host, address) == 1 && address[0] == 127);
 }
 
 static vram_status take_parts(io_url *out, CURLU *u)
