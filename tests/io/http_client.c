@@ -2,6 +2,8 @@
  * Asks io_http_perform what its standard input says, and prints one line of JSON for each answer. Run by
  * test_http.py and by hand:
  *   http_client [name=value ...]     limits: connect stall request total tries hops connections allow_http
+ *   fail=N fails the N-th allocation of our own code, fail_from=N also all after it. It prints how many there
+ *   were when show_allocations=1.
  * Input: a line a request, an empty line performs those before it (connections are kept for the next ones):
  *   URL whole MOST [word=text ...]
  *   URL OFFSET LEAST MOST [word=text ...]     words: bearer validator known accept file */
@@ -11,14 +13,45 @@
 
 #include "io/http.h"
 
+/* The linker leads our objects here (--wrap), and libcurl not. */
+static unsigned long allocations, fail_at, fail_from;
+
+static bool fails(void)
+{
+    allocations++;
+    return allocations == fail_at || (fail_from != 0 && allocations >= fail_from);
+}
+
+void *__real_malloc(size_t n);
+void *__real_calloc(size_t n, size_t size);
+void *__real_realloc(void *p, size_t n);
+void *__wrap_malloc(size_t n);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_realloc(void *p, size_t n);
+
+void *__wrap_malloc(size_t n)
+{
+    return fails() ? NULL : __real_malloc(n);
+}
+
+void *__wrap_calloc(size_t n, size_t size)
+{
+    return fails() ? NULL : __real_calloc(n, size);
+}
+
+void *__wrap_realloc(void *p, size_t n)
+{
+    return fails() ? NULL : __real_realloc(p, n);
+}
+
 #define LINE 16384
-#define MOST 6000
+#define MOST 2100
 
 static const char *const results[] = { "ok", "status", "not_modified", "changed", "failed" };
 
 typedef struct line {
     io_request r;
-    char *text;
+    char text[LINE];
 } line;
 
 static char *next_word(char **rest)
@@ -109,9 +142,7 @@ static void show(const io_request *r)
 
 static void perform(vram_io *io, vram_ctx *ctx, line *lines, size_t n)
 {
-    io_request *r = calloc(n > 0 ? n : 1, sizeof(*r));
-    if (r == NULL)
-        exit(99);
+    static io_request r[MOST];
     for (size_t i = 0; i < n; i++)
         r[i] = lines[i].r;
     vram_status s = io_http_perform(io, ctx, r, n);
@@ -119,13 +150,10 @@ static void perform(vram_io *io, vram_ctx *ctx, line *lines, size_t n)
         printf("{\"result\": \"error\", \"code\": %d}\n", (int)s);
     for (size_t i = 0; i < n && s == VRAM_OK; i++)
         show(&r[i]);
-    for (size_t i = 0; i < n; i++)
-        free(lines[i].text);
-    free(r);
     fflush(stdout);
 }
 
-static void take_limit(io_http_limits *l, const char *arg)
+static bool take_limit(io_http_limits *l, const char *name, unsigned value)
 {
     const struct {
         const char *name;
@@ -133,43 +161,68 @@ static void take_limit(io_http_limits *l, const char *arg)
     } fields[] = { { "connect", &l->connect_s },      { "stall", &l->stall_s }, { "request", &l->request_s },
                    { "total", &l->total_s },          { "tries", &l->tries },   { "hops", &l->hops },
                    { "connections", &l->connections } };
-    const char *value = strchr(arg, '=');
-    if (value == NULL)
-        exit(98);
     for (size_t i = 0; i < sizeof(fields) / sizeof(*fields); i++)
-        if (strncmp(arg, fields[i].name, strlen(fields[i].name)) == 0 && arg[strlen(fields[i].name)] == '=')
-            *fields[i].to = (unsigned)strtoul(value + 1, NULL, 10);
-    if (strncmp(arg, "allow_http=", 11) == 0)
-        l->allow_http = value[1] == '1';
+        if (strcmp(name, fields[i].name) == 0) {
+            *fields[i].to = value;
+            return true;
+        }
+    return false;
 }
 
-int main(int argc, char **argv)
+static void take_argument(io_http_limits *l, char *arg, bool *show_allocations)
+{
+    char *value = strchr(arg, '=');
+    if (value == NULL)
+        exit(98);
+    *value++ = '\0';
+    unsigned number = (unsigned)strtoul(value, NULL, 10);
+    if (strcmp(arg, "allow_http") == 0)
+        l->allow_http = number == 1;
+    else if (strcmp(arg, "fail") == 0)
+        fail_at = number;
+    else if (strcmp(arg, "fail_from") == 0)
+        fail_from = number;
+    else if (strcmp(arg, "show_allocations") == 0)
+        *show_allocations = number == 1;
+    else if (!take_limit(l, arg, number))
+        exit(98);
+}
+
+static void read_and_perform(vram_io *io, vram_ctx *ctx)
 {
     static line lines[MOST];
-    static char text[LINE];
     size_t n = 0;
-    vram_io *io;
-    vram_ctx *ctx;
-    if (vram_io_new(&io) != VRAM_OK || vram_open(&ctx, vram_io_alloc, NULL) != VRAM_OK)
-        return 99;
-    io_http_limits limits = io_http_limits_of(io);
-    for (int i = 1; i < argc; i++)
-        take_limit(&limits, argv[i]);
-    if (io_http_set_limits(io, &limits) != VRAM_OK)
-        return 99;
-    while (fgets(text, sizeof(text), stdin) != NULL) {
-        if (text[0] == '\n') {
+    while (fgets(lines[n].text, LINE, stdin) != NULL) {
+        if (lines[n].text[0] == '\n') {
             perform(io, ctx, lines, n);
             n = 0;
             continue;
         }
-        if (n == MOST || (lines[n].text = malloc(strlen(text) + 1)) == NULL)
-            return 97;
-        memcpy(lines[n].text, text, strlen(text) + 1);
         lines[n].r = parse(lines[n].text);
-        n++;
+        if (++n == MOST)
+            exit(97);
     }
     perform(io, ctx, lines, n);
+}
+
+int main(int argc, char **argv)
+{
+    vram_io *io = NULL;
+    vram_ctx *ctx = NULL;
+    bool show_allocations = false;
+    if (vram_io_new(&io) != VRAM_OK || vram_open(&ctx, vram_io_alloc, NULL) != VRAM_OK)
+        return 99;
+    io_http_limits limits = io_http_limits_of(io);
+    for (int i = 1; i < argc; i++)
+        take_argument(&limits, argv[i], &show_allocations);
+    allocations = 0;
+    vram_status s = io_http_set_limits(io, &limits);
+    if (s == VRAM_OK)
+        read_and_perform(io, ctx);
+    else
+        printf("{\"result\": \"error\", \"code\": %d}\n", (int)s);
+    if (show_allocations)
+        printf("{\"allocations\": %lu}\n", allocations);
     vram_close(ctx);
     vram_io_free(io);
     return 0;
