@@ -81,20 +81,33 @@ static void begin_200(io_job *j)
                    "sends only whole files, no parts of them (200 to a request for a range)");
 }
 
-/* A range that is not the one that was asked for would put wrong bytes in its place. */
-static void begin_206(io_job *j)
+/* A range that is not the one that was asked for would put wrong bytes in its place: what is wrong, or NULL.
+ */
+static const char *wrong_206(const io_job *j, uint64_t to)
 {
     const io_head *h = j->head;
     const io_content_range *c = &h->range;
+    if (j->r->whole)
+        return "206, and the whole was";
+    if (!h->has_range)
+        return "206 without Content-Range";
+    if (!h->range_valid)
+        return "206 with a malformed Content-Range";
+    if (c->unsatisfied || c->first != vr_add_sat(j->r->offset, j->n) || c->last >= to)
+        return "its Content-Range is not that of the request";
+    return h->length != IO_UNKNOWN && h->length != c->last - c->first + 1
+               ? "its Content-Range and Content-Length contradict each other"
+               : NULL;
+}
+
+static void begin_206(io_job *j)
+{
+    const io_content_range *c = &j->head->range;
     const io_request *r = j->r;
-    uint64_t from = vr_add_sat(r->offset, j->n), to = vr_add_sat(r->offset, r->most);
-    if (r->whole || !h->has_range || !h->range_valid || c->unsatisfied || c->first != from || c->last >= to ||
-        (h->length != IO_UNKNOWN && h->length != c->last - c->first + 1)) {
-        io_trouble(j, VRAM_EFORMAT, NULL, "sends another part of the file than was asked for (%s)",
-                   r->whole          ? "206, and the whole was"
-                   : !h->has_range   ? "206 without Content-Range"
-                   : !h->range_valid ? "206 with a malformed Content-Range"
-                                     : "its Content-Range is not that of the request");
+    uint64_t to = vr_add_sat(r->offset, r->most);
+    const char *wrong = wrong_206(j, to);
+    if (wrong != NULL) {
+        io_trouble(j, VRAM_EFORMAT, NULL, "sends another part of the file than was asked for (%s)", wrong);
         return;
     }
     if (!same_file(j, false))

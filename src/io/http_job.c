@@ -190,7 +190,7 @@ static vram_status redirect(io_job *j)
         return VRAM_OK;
     }
     j->hops++;
-    io_url_shown(j->r->location, sizeof(j->r->location), to.text);
+    io_url_path(j->r->location, sizeof(j->r->location), &to);
     io_url_free(&j->now);
     j->now = to;
     j->origin = origin_of(j->http, &to);

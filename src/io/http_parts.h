@@ -28,6 +28,8 @@ void io_url_free(io_url *u);
 bool io_url_same_origin(const io_url *a, const io_url *b);
 /* NULL, or why nothing is asked there; from NULL: it is no redirect. */
 const char *io_url_refused(const io_url *from, const io_url *to, bool allow_http);
+/* Without its query, which may be a signature. */
+void io_url_path(char *out, size_t room, const io_url *u);
 /* "huggingface.co", "127.0.0.1:8080": the port where it is not the usual one. */
 void io_url_host(char *out, size_t room, const io_url *u);
 

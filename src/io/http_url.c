@@ -127,6 +127,12 @@ void io_url_host(char *out, size_t room, const io_url *u)
         snprintf(out, room, "%s:%u", u->host, u->port);
 }
 
+void io_url_path(char *out, size_t room, const io_url *u)
+{
+    snprintf(out, room, "%.*s", (int)strcspn(u->text, "?#"), u->text);
+    vram_clean(out);
+}
+
 void io_url_shown(char *out, size_t room, const char *url)
 {
     io_url u;
@@ -135,7 +141,6 @@ void io_url_shown(char *out, size_t room, const char *url)
         snprintf(out, room, "(not a URL)");
         return;
     }
-    snprintf(out, room, "%.*s", (int)strcspn(u.text, "?#"), u.text);
-    vram_clean(out);
+    io_url_path(out, room, &u);
     io_url_free(&u);
 }
