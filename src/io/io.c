@@ -3,7 +3,7 @@
 #define _DEFAULT_SOURCE /* madvise */
 #define _FILE_OFFSET_BITS 64
 
-#include "io.h"
+#include "cache.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -39,6 +39,7 @@ void vram_io_free(vram_io *io)
         free(b->bytes);
         free(b);
     }
+    io_cache_free(io->cache);
     free(io);
 }
 
