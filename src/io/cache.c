@@ -37,6 +37,7 @@ struct io_cache {
     unsigned made;        /* temporary files, for their names */
     size_t budget;        /* bytes that may be written before the whole directory is looked at */
     char name[NAME_ROOM]; /* of `entry`, which is in io_hold's memory; "" for none */
+    char *held;           /* its bytes */
     io_entry entry;
 };
 
@@ -203,21 +204,25 @@ static bool load_entry(vram_io *io, int dir, const char *name, const char *url, 
 }
 
 bool io_cache_get(vram_io *io, const char *url, const char *validator, uint64_t offset, uint64_t least,
-                  const char **bytes, size_t *n, uint64_t *total)
+                  char **bytes, size_t *n, uint64_t *total)
 {
-    char name[NAME_ROOM], *held;
+    char name[NAME_ROOM];
+    const char *found;
     struct io_cache *c = io->options.refresh || !is_clean(url, validator) ? NULL : cache_of(io, false);
     if (c == NULL)
         return false;
     name_of(name, url, validator);
     if (strcmp(c->name, name) != 0) {
         c->name[0] = '\0';
-        if (!load_entry(io, c->dir, name, url, validator, &c->entry, &held))
+        if (!load_entry(io, c->dir, name, url, validator, &c->entry, &c->held))
             return false;
         memcpy(c->name, name, sizeof(name));
     }
     *total = c->entry.total;
-    return io_entry_find(&c->entry, offset, least, bytes, n);
+    if (!io_entry_find(&c->entry, offset, least, &found, n))
+        return false;
+    *bytes = c->held + (found - c->held);
+    return true;
 }
 
 bool io_cache_newest(vram_io *io, const char *url, char *validator, size_t room)

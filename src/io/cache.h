@@ -20,7 +20,7 @@ void io_cache_free(struct io_cache *c);
  * that are known, at least `least` unless the file ends before, of a file of *total bytes. So least 0 asks
  * for the size alone. */
 bool io_cache_get(vram_io *io, const char *url, const char *validator, uint64_t offset, uint64_t least,
-                  const char **bytes, size_t *n, uint64_t *total);
+                  char **bytes, size_t *n, uint64_t *total);
 /* Adds bytes to the entry. Keeps what other ranges it has, unless its size was another. */
 void io_cache_put(vram_io *io, const char *url, const char *validator, uint64_t total, uint64_t offset,
                   const char *bytes, size_t n);

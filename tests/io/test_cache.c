@@ -115,7 +115,7 @@ static void put(world *w, uint64_t offset, size_t n)
 /* How many bytes are known from offset on, all of them right; -1: nothing is found. */
 static long get_as(vram_io *io, const char *url, const char *validator, uint64_t offset, uint64_t least)
 {
-    const char *bytes;
+    char *bytes;
     size_t n;
     uint64_t total;
     if (!io_cache_get(io, url, validator, offset, least, &bytes, &n, &total))
@@ -453,7 +453,7 @@ static void test_oversized(void **state)
     assert_non_null(zeros);
     io_cache_put(w.io, URL, TAG, UINT64_C(1) << 40, 0, zeros, n);
     io_cache_put(w.io, URL, TAG, UINT64_C(1) << 40, n + 1, zeros, n); /* too much together: not added */
-    const char *bytes;
+    char *bytes;
     size_t got;
     uint64_t total;
     assert_true(io_cache_get(w.io, URL, TAG, 0, n, &bytes, &got, &total));
