@@ -46,6 +46,12 @@ typedef struct cli_setting {
 
 struct cli_command;
 
+/* How far the reading over a network is, told after a second, to people only. */
+typedef struct cli_progress {
+    int64_t began_ms, shown_ms;
+    bool visible;
+} cli_progress;
+
 typedef struct cli {
     const struct cli_command *command;
     cli_table table;
@@ -58,6 +64,7 @@ typedef struct cli {
     vram_io *io;
     size_t n_warned; /* warnings shown already */
     char *keep;      /* bytes that the context borrows */
+    cli_progress progress;
 } cli;
 
 typedef struct cli_command {
@@ -93,6 +100,14 @@ int cli_fail(cli *c);
 void cli_show_warnings(cli *c);
 /* Of `names` the one within two changes of `word`, or with the same beginning; NULL: none is near. */
 const char *cli_nearest(const char *word, const char *const *names, size_t n);
+
+/* ---- waiting ---- */
+
+/* After a second of work that is not told otherwise, one line says so; false: no longer. */
+void cli_announce(bool on);
+/* Tells of what comes over a network from now on, until cli_progress_end, which takes the line away. */
+void cli_progress_begin(cli *c);
+void cli_progress_end(cli *c);
 
 /* ---- output ---- */
 

@@ -4,10 +4,8 @@
  * arrived.
  */
 #define _POSIX_C_SOURCE 200809L
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cli.h"
 
@@ -58,24 +56,6 @@ static int no_command(const char *word)
     return CLI_USAGE;
 }
 
-static void tell_of_patience(int signal)
-{
-    static const char words[] = "vram: still at it: many cards, sequences or tokens take seconds\n";
-
-    (void)signal;
-    if (write(STDERR_FILENO, words, sizeof words - 1) < 0)
-        return; /* nobody reads it */
-}
-
-/* Answers take milliseconds; one that takes over a second is announced, to people only. */
-static void announce_after_a_second(void)
-{
-    struct sigaction action = { .sa_handler = tell_of_patience, .sa_flags = SA_RESTART };
-
-    if (isatty(STDERR_FILENO) && sigaction(SIGALRM, &action, NULL) == 0)
-        alarm(1);
-}
-
 static int run(cli *c)
 {
     int status;
@@ -90,9 +70,9 @@ static int run(cli *c)
         cli_error("out of memory");
         return CLI_BROKEN;
     }
-    announce_after_a_second();
+    cli_announce(true);
     status = c->command->run(c);
-    alarm(0);
+    cli_announce(false);
     cli_show_warnings(c);
     vram_close(c->ctx);
     vram_io_free(c->io);
@@ -123,7 +103,7 @@ int main(int argc, char **argv)
     if (c.command == NULL)
         return no_command(argv[1]);
     c.settings = calloc(most_settings(argc, argv), sizeof *c.settings);
-    c.operands = calloc((size_t)argc, sizeof *c.operands);
+    c.operands = calloc((size_t)argc + 1, sizeof *c.operands); /* and one for --model */
     if (c.settings == NULL || c.operands == NULL) {
         cli_error("out of memory");
         status = CLI_BROKEN;

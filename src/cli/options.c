@@ -23,6 +23,27 @@ static const struct {
         "Bytes free on the card before this program starts, as nvidia-smi shows them: 11.5GiB.", "fit", 0,
         0 },
       "the card" },
+    { { "model", "--model -m -hf --hf-repo --model-id --model-path", VRAM_OPT_STRING, "MODEL", NULL, NULL,
+        "The model, for those who are used to naming it with an option.", "fit inspect", 0, 0 },
+      "the model" },
+    { { "revision", "--revision", VRAM_OPT_STRING, "REV", NULL, "what the name says, else main",
+        "Branch, tag or commit of a repository.", "fit inspect", 0, 0 },
+      "the model" },
+    { { "file", "--file", VRAM_OPT_STRING, "PATTERN", NULL, NULL,
+        "Of several models in one place, the one whose files match: *Q4_K_M*, or a part of the name.",
+        "fit inspect", 0, 0 },
+      "the model" },
+    { { "offline", "--offline", VRAM_OPT_FLAG, NULL, NULL, NULL,
+        "Asks no server: only files, local stores and the headers that were read before.", "fit inspect", 0,
+        0 },
+      "the model" },
+    { { "refresh", "--refresh", VRAM_OPT_FLAG, NULL, NULL, NULL,
+        "Reads headers anew, whatever was read before.", "fit inspect", 0, 0 },
+      "the model" },
+    { { "allow_http", "--allow-http", VRAM_OPT_FLAG, NULL, NULL, NULL,
+        "Also asks servers without encryption; on this computer they are asked in any case.", "fit inspect",
+        0, 0 },
+      "the model" },
     { { "strict", "--strict", VRAM_OPT_FLAG, NULL, NULL, NULL, "A tight fit is a failure: exit status 1.",
         "fit ledger", 0, 0 },
       "the answer" },
@@ -271,6 +292,8 @@ int cli_parse(cli *c, int argc, char **argv)
             return status;
         c->settings[c->n_settings++] = (cli_setting){ row, optarg != NULL ? optarg : "" };
     }
+    if (cli_has(c, "model"))
+        c->operands[c->n_operands++] = cli_value(c, "model");
     for (int i = optind; i < argc; i++)
         c->operands[c->n_operands++] = argv[i];
     return check_operands(c);
