@@ -295,6 +295,8 @@ static vram_status finish(vram_checkpoint *ck)
             continue;
         ck->files[i].format = in->format;
         VR_TRY(in->format->read(ck, in, (uint32_t)i));
+        if (ck->metadata == NULL)
+            ck->metadata = ck->files[i].metadata;
     }
     VR_TRY(add_up(ck));
     return ck->has_index ? vr_index_check(ck) : vr_warn_missing(ck, NULL);

@@ -6,6 +6,7 @@
 #include "base/base.h"
 #include "base/json.h"
 #include "checkpoint/dtype.h"
+#include "checkpoint/metadata.h"
 #include "checkpoint/names.h"
 
 #define VR_MAX_DIMS 16
@@ -30,6 +31,7 @@ typedef struct vr_file {
     uint64_t header_bytes;   /* all that stands before, between and behind the data of tensors and is read */
     uint64_t tensor_bytes;
     uint32_t n_tensors;
+    const vr_metadata *metadata; /* keys and values in the file, or NULL */
     bool missing; /* said to be there by the index, or by the numbers of the others, and is not */
 } vr_file;
 
@@ -54,6 +56,7 @@ struct vram_checkpoint {
     vr_str config_raw;          /* as it came */
     vr_str config_text;         /* strict JSON of the same length, see config.c */
     vr_json config;             /* valid when has_config; in config_text */
+    const vr_metadata *metadata; /* of the first file that has some, or NULL */
     vr_names names;             /* see vr_checkpoint_find */
     struct vr_loading *loading; /* state of the steps; private to this folder */
 };

@@ -22,20 +22,25 @@ typedef struct io_request {
     const char *accept; /* value of an Accept header, or NULL */
     const char *bearer; /* token for the origin of url, or NULL; goes to no other origin */
     bool whole;         /* the body from its begin, at most `most` bytes; a longer one is an error (ELIMIT) */
-    uint64_t offset, least, most; /* otherwise this range; fewer than `least` only where the file ends */
-    const char *validator;        /* what an earlier answer gave: sent as If-Range and compared; or NULL */
-    const char *known;            /* ETag of what is in a cache: sent as If-None-Match; or NULL */
+    uint64_t offset, least,
+        most;              /* otherwise this range; fewer than `least` only where the file ends, 0 too */
+    const char *validator; /* what an earlier answer gave: sent as If-Range and compared; or NULL */
+    const char *known;     /* ETag of what is in a cache: sent as If-None-Match; or NULL */
     /* ---- */
     io_http_result result;
     long status; /* of the last answer, 0: none */
-    char *bytes; /* io_hold's: live as long as io */
+    char *bytes; /* with OK; live as long as io, never NULL */
     size_t n;
     uint64_t total;          /* bytes of the whole file, UINT64_MAX: the server does not say */
     char validator_now[160]; /* strong ETag, else Last-Modified, "" when it gives neither */
+    char linked_etag[160];   /* X-Linked-Etag of the hub, without quotes: the SHA-256 of a large file; "" */
+    uint64_t linked_size;    /* X-Linked-Size, or UINT64_MAX */
+    char commit[64];         /* X-Repo-Commit; "" */
     char error_code[64];     /* X-Error-Code, X-Error-Message: the hub's; "" */
     char error_text[200];
     char location[1024]; /* origin and path of the last redirect, without its query; "" */
     char trouble[240];   /* a sentence */
+    const char *hint;    /* what to do about it, or NULL */
     vram_status code;    /* what to fail with when result is none of OK, NOT_MODIFIED, CHANGED */
 } io_request;
 
@@ -50,6 +55,10 @@ typedef struct io_http_limits {
     bool allow_http;      /* to other hosts than loopback */
 } io_http_limits;
 
+/* For the calls that follow; VRAM_HTTP_TIMEOUT (seconds, of the environment) is then no longer looked at. */
+vram_status io_http_set_limits(vram_io *io, const io_http_limits *limits);
+/* Those in force: the defaults above, with VRAM_HTTP_TIMEOUT for both request_s and total_s. */
+io_http_limits io_http_limits_of(const vram_io *io);
 /* Answers all of r, in parallel. VRAM_OK when every request has a result, whichever it is; otherwise
  * VRAM_ENOMEM or the like. Results with code set are not made the context's error: io_http_fail does that. */
 vram_status io_http_perform(vram_io *io, vram_ctx *ctx, io_request *r, size_t n);

@@ -3,6 +3,8 @@
 #define _DEFAULT_SOURCE /* madvise */
 #define _FILE_OFFSET_BITS 64
 
+#include "cache.h"
+#include "http.h"
 #include "io.h"
 
 #include <stdarg.h>
@@ -33,12 +35,14 @@ void vram_io_free(vram_io *io)
 {
     if (io == NULL)
         return;
+    io_http_free(io->http);
     while (io->blocks != NULL) {
         io_block *b = io->blocks;
         io->blocks = b->next;
         free(b->bytes);
         free(b);
     }
+    io_cache_free(io->cache);
     free(io);
 }
 
@@ -102,18 +106,24 @@ static char *bytes_new(size_t n)
     return p;
 }
 
-char *io_hold(vram_io *io, size_t n)
+bool io_adopt(vram_io *io, char *bytes, size_t n)
 {
     io_block *b = malloc(sizeof(*b));
-    char *bytes = b == NULL ? NULL : bytes_new(n);
-    if (bytes == NULL) {
-        free(b);
-        return NULL;
-    }
+    if (b == NULL)
+        return false;
     *b = (io_block){ io->blocks, bytes };
     io->blocks = b;
     io->held += n;
-    return bytes;
+    return true;
+}
+
+char *io_hold(vram_io *io, size_t n)
+{
+    char *bytes = bytes_new(n);
+    if (bytes == NULL || io_adopt(io, bytes, n))
+        return bytes;
+    free(bytes);
+    return NULL;
 }
 
 /* ---- errors ---- */

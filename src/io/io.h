@@ -32,6 +32,8 @@ void io_progress(vram_io *io, uint64_t read, uint64_t not_downloaded);
 
 /* n bytes that live as long as io; NULL: no memory. */
 char *io_hold(vram_io *io, size_t n);
+/* The same for bytes that malloc gave; false: no memory, and they stay the caller's. */
+bool io_adopt(vram_io *io, char *bytes, size_t n);
 
 /* Where the bytes of one checkpoint come from. One kind per file; a source is on its maker's stack. */
 typedef struct io_source {
