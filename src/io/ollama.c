@@ -65,7 +65,10 @@ static bool is_loopback(vr_str host)
 {
     vr_str name;
     vr_str_split(&host, ':', &name);
-    return vr_str_is(name, "localhost") || vr_str_starts(name, "127.");
+    bool address = vr_str_starts(name, "127.");
+    for (size_t i = 0; i < name.n && address; i++)
+        address = (name.s[i] >= '0' && name.s[i] <= '9') || name.s[i] == '.';
+    return address || vr_str_is(name, "localhost");
 }
 
 static vram_status keep(vr_arena *a, vr_str s, const char **out)
@@ -254,15 +257,31 @@ static vram_status url_of(ollama *o, const io_layer *l, const char **url)
     return *url == NULL ? VRAM_ENOMEM : VRAM_OK;
 }
 
-static vram_status warn_incomplete(const ollama *o, const io_layer *l, const io_blob *b)
+/* One sentence for all of it: a model of tensors has hundreds of files. */
+static vram_status warn_incomplete(const ollama *o)
 {
-    if (b->path != NULL || (b->have == 0 && !o->local))
+    uint64_t have = 0, total = 0;
+    size_t lacking = 0;
+    bool any = o->local;
+    const char *file = o->called;
+    for (size_t i = 0; i < o->remote.n_files; i++) {
+        const io_remote_file *f = &o->remote.files[i];
+        const io_blob *b = &o->blobs[i];
+        uint64_t n = b->have < f->size ? b->have : f->size;
+        have = vr_add_sat(have, n);
+        total = vr_add_sat(total, f->size);
+        any = any || (b->path == NULL && b->have > 0);
+        lacking += b->path == NULL && b->have <= f->size;
+        if (b->path == NULL && b->have > f->size)
+            VR_TRY(vr_warn(o->remote.source.ctx, f->name, T("the copy on this disk is damaged: it has "),
+                           GROUPED(b->have), T(" bytes, and the manifest says "), GROUPED(f->size)));
+        if (o->remote.n_files == 1)
+            file = f->name;
+    }
+    if (lacking == 0 || !any)
         return VRAM_OK;
-    if (b->have > l->size)
-        return vr_warn(o->remote.source.ctx, l->file, T("the copy on this disk is damaged: it has "),
-                       GROUPED(b->have), T(" bytes, and the manifest says "), GROUPED(l->size));
-    return vr_warn(o->remote.source.ctx, l->file, T("the download is INCOMPLETE: "), GROUPED(b->have),
-                   T(" of its "), GROUPED(l->size), T(" bytes are on this disk"));
+    return vr_warn(o->remote.source.ctx, file, T("the download is INCOMPLETE: "), GROUPED(have),
+                   T(" of its "), GROUPED(total), T(" bytes are on this disk"));
 }
 
 static vram_status add_layer(ollama *o, const io_layer *l)
@@ -271,7 +290,6 @@ static vram_status add_layer(ollama *o, const io_layer *l)
     io_remote_file *f;
     io_blob *b = &o->blobs[o->remote.n_files];
     VR_TRY(io_store_blob(&o->store, &o->remote.arena, l->digest, l->size, b));
-    VR_TRY(warn_incomplete(o, l, b));
     VR_TRY(url_of(o, l, &url));
     VR_TRY(io_remote_add(&o->remote, l->file, url, l->size, &f));
     f->version = l->digest;
@@ -336,6 +354,7 @@ static vram_status list(io_source *s)
         return VRAM_ENOMEM;
     for (size_t i = 0; i < o->manifest.n; i++)
         VR_TRY(take_layer(o, &o->manifest.layers[i]));
+    VR_TRY(warn_incomplete(o));
     return io_remote_list(s);
 }
 

@@ -62,41 +62,45 @@ vram_status io_store_open(io_store *out, vr_arena *a, vram_io *io, vram_ctx *ctx
 
 /* ---- manifests ---- */
 
-/* The name of an entry of dir that is `name` but for the case of letters; NULL: none. */
-static const char *find_folded(vr_arena *a, const char *dir, const char *name)
+/* *found: the name of an entry of dir that is `name` but for the case of letters; NULL: none. */
+static vram_status find_folded(vr_arena *a, const char *dir, const char *name, const char **found)
 {
     DIR *d = opendir(dir);
-    const char *found = NULL;
-    for (const struct dirent *e = d == NULL ? NULL : readdir(d); e != NULL && found == NULL; e = readdir(d)) {
-        if (strcasecmp(e->d_name, name) == 0)
-            found = vr_arena_copy(a, vr_str_of(e->d_name));
-    }
-    if (d != NULL)
-        closedir(d);
-    return found;
+    const struct dirent *e = NULL;
+    *found = NULL;
+    if (d == NULL)
+        return VRAM_OK;
+    do {
+        e = readdir(d);
+    } while (e != NULL && strcasecmp(e->d_name, name) != 0);
+    if (e != NULL)
+        *found = vr_arena_copy(a, vr_str_of(e->d_name));
+    bool failed = e != NULL && *found == NULL;
+    closedir(d);
+    return failed ? VRAM_ENOMEM : VRAM_OK;
 }
 
 /* *path becomes path/name, or NULL when nothing of that name is there. */
 static vram_status descend(vr_arena *a, const char **path, const char *name)
 {
     struct stat st;
-    const char *exact = vr_text(a, T(*path), T("/"), T(name));
-    if (exact == NULL)
+    const char *dir = *path, *other = NULL;
+    *path = vr_text(a, T(dir), T("/"), T(name));
+    if (*path == NULL)
         return VRAM_ENOMEM;
-    if (stat(exact, &st) != 0) {
-        const char *other = find_folded(a, *path, name);
-        exact = other == NULL ? NULL : vr_text(a, T(*path), T("/"), T(other));
-        if (other != NULL && exact == NULL)
-            return VRAM_ENOMEM;
-    }
-    *path = exact;
-    return VRAM_OK;
+    if (stat(*path, &st) == 0)
+        return VRAM_OK;
+    VR_TRY(find_folded(a, dir, name, &other));
+    *path = other == NULL ? NULL : vr_text(a, T(dir), T("/"), T(other));
+    return other != NULL && *path == NULL ? VRAM_ENOMEM : VRAM_OK;
 }
 
 static vram_status find_manifest(vr_arena *a, const char *root, const io_ollama_name *name, const char **path)
 {
     const char *const words[] = { name->host, name->owner, name->model, name->tag };
     *path = vr_text(a, T(root), T("/manifests"));
+    if (*path == NULL)
+        return VRAM_ENOMEM;
     for (size_t i = 0; i < 4 && *path != NULL; i++)
         VR_TRY(descend(a, path, words[i]));
     return VRAM_OK;
