@@ -309,12 +309,17 @@ static vram_status offline_head(io_remote *r, io_remote_file *f)
     return fail_offline(r, f);
 }
 
+static bool is_unknown(const io_remote_file *f)
+{
+    return f->size == IO_SIZE_UNKNOWN && !f->absent;
+}
+
 static vram_status ask_heads(io_remote *r, io_request *asked, char (*known)[160])
 {
     size_t n = 0;
     for (size_t i = 0; i < r->n_files; i++) {
         const io_remote_file *f = &r->files[i];
-        if (f->size != IO_SIZE_UNKNOWN)
+        if (!is_unknown(f))
             continue;
         asked[n] = request_of(r, f);
         asked[n].least = asked[n].most = f->optional ? IO_REMOTE_HEAD : IO_REMOTE_COST;
@@ -325,7 +330,7 @@ static vram_status ask_heads(io_remote *r, io_request *asked, char (*known)[160]
     }
     VR_TRY(io_http_perform(r->source.io, r->source.ctx, asked, n));
     for (size_t i = 0, k = 0; i < r->n_files; i++) {
-        if (r->files[i].size == IO_SIZE_UNKNOWN)
+        if (is_unknown(&r->files[i]))
             VR_TRY(take_head(r, &r->files[i], &asked[k++]));
     }
     return VRAM_OK;
@@ -335,12 +340,12 @@ vram_status io_remote_heads(io_remote *r)
 {
     size_t unknown = 0;
     for (size_t i = 0; i < r->n_files; i++) {
-        if (r->files[i].size == IO_SIZE_UNKNOWN && r->files[i].version[0] != '\0' &&
-            !r->source.io->options.refresh)
-            take_cached_head(r, &r->files[i], r->files[i].version);
-        unknown += r->files[i].size == IO_SIZE_UNKNOWN;
-        if (r->offline && r->files[i].size == IO_SIZE_UNKNOWN)
-            VR_TRY(offline_head(r, &r->files[i]));
+        io_remote_file *f = &r->files[i];
+        if (is_unknown(f) && f->version[0] != '\0')
+            take_cached_head(r, f, f->version);
+        if (is_unknown(f) && r->offline)
+            VR_TRY(offline_head(r, f));
+        unknown += is_unknown(f);
     }
     if (unknown == 0 || r->offline)
         return VRAM_OK;
