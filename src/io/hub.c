@@ -114,7 +114,7 @@ static vram_status offline_answer(io_hub *h, vr_str *text)
     uint64_t total = 0;
     vram_io *io = h->remote.source.io;
     if (!io_cache_newest(io, h->api, version, sizeof(version)) ||
-        !io_cache_get(io, h->api, version, 0, 1, &bytes, &n, &total) || n != total)
+        !io_cache_get(io, h->api, version, 0, UINT64_MAX, &bytes, &n, &total) || n != total)
         return io_fail(h->remote.source.ctx, VRAM_EIO, h->place->repo,
                        "without --offline its file list and headers are read from the hub, a few MB at most",
                        "this model is not on this disk, and no server may be asked");

@@ -89,13 +89,16 @@ static vram_status grow(io_remote *r)
 vram_status io_remote_add(io_remote *r, const char *name, const char *url, uint64_t size,
                           io_remote_file **out)
 {
-    char shown[IO_SHOWN_URL];
     VR_TRY(grow(r));
-    io_url_shown(shown, sizeof(shown), url);
     io_remote_file *f = &r->files[r->n_files];
     *f = (io_remote_file){ .name = name, .url = url, .size = size, .version = "" };
     f->size_told = size != IO_SIZE_UNKNOWN;
-    f->shown = vr_arena_copy(&r->arena, vr_str_of(shown));
+    f->shown = url;
+    if (strpbrk(url, "?#@") != NULL) {
+        char shown[IO_SHOWN_URL];
+        io_url_shown(shown, sizeof(shown), url);
+        f->shown = vr_arena_copy(&r->arena, vr_str_of(shown));
+    }
     if (f->shown == NULL)
         return VRAM_ENOMEM;
     r->n_files++;
@@ -269,7 +272,7 @@ static bool take_cached_head(const io_remote *r, io_remote_file *f, const char *
 
 static vram_status take_head(io_remote *r, io_remote_file *f, const io_request *a)
 {
-    if (f->optional && a->result == IO_HTTP_STATUS && (a->status == 404 || a->status == 403)) {
+    if (f->optional && a->result == IO_HTTP_STATUS && a->status < 500) {
         f->absent = true;
         return VRAM_OK;
     }
@@ -288,6 +291,12 @@ static vram_status take_head(io_remote *r, io_remote_file *f, const io_request *
     return VRAM_OK;
 }
 
+static vram_status fail_offline(io_remote *r, const io_remote_file *f)
+{
+    return io_fail(r->source.ctx, VRAM_EIO, f->shown, "without --offline, its header is read from the server",
+                   "the header of this file was not read before, and no server may be asked");
+}
+
 /* Offline the newest of what is known counts; a file of which nothing is known is not there. */
 static vram_status offline_head(io_remote *r, io_remote_file *f)
 {
@@ -297,8 +306,12 @@ static vram_status offline_head(io_remote *r, io_remote_file *f)
     f->absent = !known;
     if (known || f->optional)
         return VRAM_OK;
-    return io_fail(r->source.ctx, VRAM_EIO, f->shown, "without --offline, its header is read from the server",
-                   "nothing is known of this file, and no server may be asked");
+    return fail_offline(r, f);
+}
+
+static bool is_unknown(const io_remote_file *f)
+{
+    return f->size == IO_SIZE_UNKNOWN && !f->absent;
 }
 
 static vram_status ask_heads(io_remote *r, io_request *asked, char (*known)[160])
@@ -306,7 +319,7 @@ static vram_status ask_heads(io_remote *r, io_request *asked, char (*known)[160]
     size_t n = 0;
     for (size_t i = 0; i < r->n_files; i++) {
         const io_remote_file *f = &r->files[i];
-        if (f->size != IO_SIZE_UNKNOWN)
+        if (!is_unknown(f))
             continue;
         asked[n] = request_of(r, f);
         asked[n].least = asked[n].most = f->optional ? IO_REMOTE_HEAD : IO_REMOTE_COST;
@@ -317,7 +330,7 @@ static vram_status ask_heads(io_remote *r, io_request *asked, char (*known)[160]
     }
     VR_TRY(io_http_perform(r->source.io, r->source.ctx, asked, n));
     for (size_t i = 0, k = 0; i < r->n_files; i++) {
-        if (r->files[i].size == IO_SIZE_UNKNOWN)
+        if (is_unknown(&r->files[i]))
             VR_TRY(take_head(r, &r->files[i], &asked[k++]));
     }
     return VRAM_OK;
@@ -327,18 +340,45 @@ vram_status io_remote_heads(io_remote *r)
 {
     size_t unknown = 0;
     for (size_t i = 0; i < r->n_files; i++) {
-        if (r->files[i].size == IO_SIZE_UNKNOWN && r->files[i].version[0] != '\0' &&
-            !r->source.io->options.refresh)
-            take_cached_head(r, &r->files[i], r->files[i].version);
-        unknown += r->files[i].size == IO_SIZE_UNKNOWN;
-        if (r->offline && r->files[i].size == IO_SIZE_UNKNOWN)
-            VR_TRY(offline_head(r, &r->files[i]));
+        io_remote_file *f = &r->files[i];
+        if (is_unknown(f) && f->version[0] != '\0')
+            take_cached_head(r, f, f->version);
+        if (is_unknown(f) && r->offline)
+            VR_TRY(offline_head(r, f));
+        unknown += is_unknown(f);
     }
     if (unknown == 0 || r->offline)
         return VRAM_OK;
     io_request *asked = VR_ARRAY(&r->arena, io_request, unknown);
     char(*known)[160] = vr_arena_array(&r->arena, unknown, sizeof(*known));
     return asked == NULL || known == NULL ? VRAM_ENOMEM : ask_heads(r, asked, known);
+}
+
+vram_status io_remote_whole(io_remote *r, io_remote_file *f)
+{
+    char *bytes = NULL;
+    size_t n = 0;
+    uint64_t total = 0;
+    const char *version = f->version[0] != '\0' ? f->version : f->validator;
+    if (f->n_head == f->size)
+        return VRAM_OK;
+    bool known = version[0] != '\0' && !r->source.io->options.refresh &&
+                 io_cache_get(r->source.io, f->shown, version, 0, f->size, &bytes, &n, &total);
+    if (!known || n != f->size) {
+        io_request a = request_of(r, f);
+        a.least = a.most = f->size;
+        if (r->offline)
+            return fail_offline(r, f);
+        VR_TRY(io_http_perform(r->source.io, r->source.ctx, &a, 1));
+        VR_TRY(check_answer(r, f, &a));
+        put_in_cache(r, f, &a);
+        count(r, &a);
+        bytes = a.bytes;
+        n = a.n;
+    }
+    f->head = bytes;
+    f->n_head = n;
+    return VRAM_OK;
 }
 
 /* ---- wants ---- */
@@ -380,12 +420,6 @@ static vram_status take_answers(io_remote *r, io_request *asked, io_remote_file 
         VR_TRY(supply(r, of[i], asked[i].offset, asked[i].bytes, asked[i].n));
     }
     return VRAM_OK;
-}
-
-static vram_status fail_offline(io_remote *r, const io_remote_file *f)
-{
-    return io_fail(r->source.ctx, VRAM_EIO, f->shown, "without --offline, its header is read from the server",
-                   "the header of this file was not read before, and no server may be asked");
 }
 
 vram_status io_remote_fetch(io_source *s, const vram_want *wants, size_t n)

@@ -68,6 +68,9 @@ vram_status io_remote_add_listed(io_remote *r, const io_place *place, const io_l
  */
 vram_status io_remote_heads(io_remote *r);
 
+/* All of a small file whose size is known, as its head. */
+vram_status io_remote_whole(io_remote *r, io_remote_file *f);
+
 /* The two functions of the kind. VRAM_EFORMAT: a name is there twice. */
 vram_status io_remote_list(io_source *s); /* of the table as it is */
 vram_status io_remote_fetch(io_source *s, const vram_want *wants, size_t n);
