@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: MIT
  * Opens a model of Ollama and prints what it consists of as lines of JSON. Run by test_ollama.py and by hand:
- *   ollama_client [--offline] [--refresh] [--endpoint URL] REPO [TAG] */
+ *   ollama_client [--offline] [--refresh] [--memory] [--endpoint URL] REPO [TAG]
+ * --memory: instead lets each allocation of the library fail, once and for good, and prints how many there
+ * are. */
 #include <stdio.h>
 #include <string.h>
 
+#include "../support/hook.h"
 #include "checkpoint/checkpoint.h"
 #include "io/ollama.h"
 
@@ -51,6 +54,48 @@ static void progress(void *ud, uint64_t read, uint64_t not_downloaded)
     *(uint64_t *)ud = read;
 }
 
+/* What one failing allocation leads to, or NULL when it is what it should be. */
+static const char *fail_one(const io_place *place, const vram_io_options *options, size_t at, bool after,
+                            bool *opened)
+{
+    hook h = { .fail_at = at, .fail_after = after };
+    vram_io *io;
+    vram_ctx *ctx = NULL;
+    vram_checkpoint *ck;
+    if (vram_io_new(&io) != VRAM_OK)
+        return "no io";
+    vram_io_set_options(io, options);
+    vram_status s = vram_open(&ctx, hook_alloc, &h);
+    if (s == VRAM_OK)
+        s = io_ollama_open(&ck, io, ctx, place);
+    *opened = s == VRAM_OK;
+    bool failed = h.n_calls >= at;
+    const char *wrong = s == VRAM_OK && failed             ? "it went on without memory"
+                        : s != VRAM_OK && !failed          ? "it failed with all memory"
+                        : s != VRAM_OK && s != VRAM_ENOMEM ? vram_last_error(ctx)->text
+                                                           : NULL;
+    if (wrong != NULL)
+        printf("{\"kind\": \"wrong\", \"at\": %zu, \"text\": \"%s\"}\n", at, wrong);
+    if (ctx != NULL)
+        vram_close(ctx);
+    vram_io_free(io);
+    return wrong != NULL ? "wrong" : h.live_blocks != 0 ? "left" : NULL;
+}
+
+static int try_memory(const io_place *place, const vram_io_options *options)
+{
+    size_t at = 1;
+    for (bool opened = false; !opened; at++) {
+        for (int after = 0; after < 2; after++) {
+            const char *wrong = fail_one(place, options, at, after, &opened);
+            if (wrong != NULL)
+                return 1;
+        }
+    }
+    printf("{\"kind\": \"memory\", \"n\": %zu}\n{\"kind\": \"read\", \"bytes\": 0}\n", at - 2);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     io_place place = { .kind = IO_PLACE_OLLAMA };
@@ -60,8 +105,10 @@ int main(int argc, char **argv)
     vram_ctx *ctx;
     vram_checkpoint *ck;
     int i = 1;
+    bool memory = false;
     for (; i < argc && argv[i][0] == '-'; i++) {
         options.offline = options.offline || strcmp(argv[i], "--offline") == 0;
+        memory = memory || strcmp(argv[i], "--memory") == 0;
         options.refresh = options.refresh || strcmp(argv[i], "--refresh") == 0;
         if (strcmp(argv[i], "--endpoint") == 0 && i + 1 < argc)
             snprintf(place.endpoint, sizeof(place.endpoint), "%s", argv[++i]);
@@ -70,6 +117,8 @@ int main(int argc, char **argv)
         snprintf(place.repo, sizeof(place.repo), "%s", argv[i++]);
     if (i < argc)
         snprintf(place.quant, sizeof(place.quant), "%s", argv[i]);
+    if (memory)
+        return try_memory(&place, &options);
     if (vram_io_new(&io) != VRAM_OK || vram_open(&ctx, vram_io_alloc, NULL) != VRAM_OK)
         return 99;
     vram_io_set_options(io, &options);

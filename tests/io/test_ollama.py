@@ -159,7 +159,7 @@ class Case(unittest.TestCase):
                 full[name] = os.environ[name]
         del self.registry.requests[:]
         done = subprocess.run([CLIENT, *args], env=full, capture_output=True, text=True, timeout=60)
-        self.assertEqual((done.returncode, done.stderr), (0, ''), args)
+        self.assertEqual((done.returncode, done.stderr), (0, ''), done.stdout)
         lines = [json.loads(line) for line in done.stdout.splitlines()]
         self.warnings = [line['text'] for line in lines if line['kind'] == 'warning']
         self.read = lines[-1]['bytes']
@@ -434,6 +434,28 @@ class FromRegistry(Case):
         self.good(*self.args, VRAM_CACHE='/dev/null')
         self.good(*self.args, VRAM_CACHE=None)
         self.assertTrue(self.paths('blobs'))
+
+
+class Memory(Case):
+    """Each allocation fails once, and for good: the status says so, and nothing is left."""
+
+    def count(self, *args):
+        got = self.run_client('--memory', *args)
+        self.assertEqual(got['kind'], 'memory')
+        self.assertGreater(got['n'], 5)  # most are cut from blocks
+
+    def test_store(self):
+        one, two, params = gguf(), gguf(name='blk.1%d.attn_q.weight'), b'{"num_ctx": 4096}'
+        layers = [layer('model', one), layer('model', two), layer('params', params), layer('adapter', b'a'),
+                  layer('json', b'{}', name='tokenizer.json')]
+        self.put('registry.ollama.ai/library/Capital/7b', layers, [one, two, params])
+        self.count('--offline', 'library/capital', '7b')
+
+    def test_registry(self):
+        model = gguf()
+        self.registry.put('library/a', 'latest', [model], [layer('model', model)])
+        self.write('blobs/' + digest(model).replace(':', '-') + '.tmp', b'part')
+        self.count('--endpoint', self.registry.url, 'library/a')
 
 
 class Hostile(Case):
