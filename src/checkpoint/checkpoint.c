@@ -333,6 +333,8 @@ static vram_status read_group(vram_checkpoint *ck, uint32_t number)
             continue;
         ck->files[i].format = in->format;
         VR_TRY(in->format->read(ck, in, (uint32_t)i));
+        if (ck->metadata == NULL)
+            ck->metadata = ck->files[i].metadata;
     }
     g->n_tensors = ck->n_tensors - g->first_tensor;
     g->names = ck->names;

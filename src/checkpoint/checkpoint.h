@@ -6,6 +6,7 @@
 #include "base/base.h"
 #include "base/json.h"
 #include "checkpoint/dtype.h"
+#include "checkpoint/metadata.h"
 #include "checkpoint/names.h"
 
 #define VR_MAX_DIMS 16
@@ -31,6 +32,7 @@ typedef struct vr_file {
     uint64_t tensor_bytes;
     uint32_t n_tensors;
     uint32_t part; /* number in parts, when there are any */
+    const vr_metadata *metadata; /* keys and values in the file, or NULL */
     bool missing;  /* said to be there by the index, or by the numbers of the others, and is not */
 } vr_file;
 
@@ -83,6 +85,7 @@ struct vram_checkpoint {
     vr_json adapter_config; /* an object */
     vr_str adapter_text;
     const char *adapter_file;   /* its name */
+    const vr_metadata *metadata; /* of the first file that has some, or NULL */
     vr_names names;             /* see vr_checkpoint_find */
     struct vr_loading *loading; /* state of the steps; private to this folder */
 };

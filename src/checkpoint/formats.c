@@ -9,6 +9,7 @@
 
 /* safetensors last: its mark, a brace behind eight bytes of length, is the weakest. */
 static const vr_format *const formats[] = {
+    &vr_format_gguf,
     &vr_format_safetensors,
 };
 

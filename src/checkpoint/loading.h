@@ -232,5 +232,6 @@ vram_status vr_index_check(vram_checkpoint *ck, uint32_t group);
 /* ---- the formats ---- */
 
 extern const vr_format vr_format_safetensors;
+extern const vr_format vr_format_gguf;
 
 #endif

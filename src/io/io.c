@@ -3,6 +3,7 @@
 #define _DEFAULT_SOURCE /* madvise */
 #define _FILE_OFFSET_BITS 64
 
+#include "cache.h"
 #include "http.h"
 #include "io.h"
 
@@ -41,6 +42,7 @@ void vram_io_free(vram_io *io)
         free(b->bytes);
         free(b);
     }
+    io_cache_free(io->cache);
     free(io);
 }
 

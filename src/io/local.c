@@ -8,7 +8,7 @@
 #define _POSIX_C_SOURCE 200809L
 #define _FILE_OFFSET_BITS 64
 
-#include "io.h"
+#include "local.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -387,12 +387,15 @@ static vram_status open_directory(open_path *o)
     return o->dir < 0 ? fail_errno(o, o->dir_name, errno) : VRAM_OK;
 }
 
-vram_status vram_io_open_path(vram_checkpoint **out, vram_io *io, vram_ctx *ctx, const char *path)
+vram_status io_local_open(vram_checkpoint **out, vram_io *io, vram_ctx *ctx, const char *path,
+                          const io_local_as *as)
 {
     open_path o = { .source = { &local_kind, io, ctx, NULL }, .path = path, .dir = -1 };
     vram_status s = open_directory(&o);
     if (s == VRAM_OK)
-        s = vram_checkpoint_new(&o.source.ck, ctx, path);
+        s = vram_checkpoint_new(&o.source.ck, ctx, as->name != NULL ? as->name : path);
+    if (s == VRAM_OK && as->chosen != NULL)
+        s = vram_checkpoint_choose(o.source.ck, as->chosen);
     if (s == VRAM_OK && strcmp(o.dir_name, ".") != 0)
         s = vram_checkpoint_place(o.source.ck, o.dir_name);
     if (s == VRAM_OK && io->options.file != NULL)
@@ -406,6 +409,11 @@ vram_status vram_io_open_path(vram_checkpoint **out, vram_io *io, vram_ctx *ctx,
     free(o.dir_name);
     free(o.odd_name);
     return s;
+}
+
+vram_status vram_io_open_path(vram_checkpoint **out, vram_io *io, vram_ctx *ctx, const char *path)
+{
+    return io_local_open(out, io, ctx, path, &(io_local_as){ .chosen = io->options.file });
 }
 
 /* ---- one whole file ---- */

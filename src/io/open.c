@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT
+ * vram_io_open: which place a name means, and what to say when it means none. An existing path always wins,
+ * and no name that is more likely a mistyped path is sent to a server (place.c). */
+#define _POSIX_C_SOURCE 200809L
+
+#include "io/hub.h"
+#include "io/local.h"
+#include "io/ollama.h"
+#include "io/places.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* Only what cannot be there is looked for elsewhere: "permission denied" is about a path. */
+static bool is_path(const char *name)
+{
+    struct stat st;
+    return stat(name, &st) == 0 || (errno != ENOENT && errno != ENOTDIR && errno != ENAMETOOLONG);
+}
+
+/* "qwen2.5:7b", as Ollama's users write it. */
+static bool looks_like_ollama(const char *name)
+{
+    const char *colon = strchr(name, ':');
+    return colon != NULL && colon != name && strchr(name, '/') == NULL && colon[1] != '\0' &&
+           strlen(name) < 100 && strchr(name, '.') != name;
+}
+
+static bool is_word(const char *name)
+{
+    size_t n = strlen(name);
+    return n > 0 && n < 97 && strpbrk(name, "/:@ ~\\") == NULL && name[0] != '.';
+}
+
+static vram_status no_path(vram_ctx *ctx, const char *name)
+{
+    char hint[256];
+    if (looks_like_ollama(name))
+        snprintf(hint, sizeof(hint), "for a model of Ollama: ollama:%s", name);
+    else if (strchr(name, '/') == NULL && is_word(name))
+        snprintf(hint, sizeof(hint),
+                 "a model of the hub has its organisation in front: ORG/%s; one of Ollama is ollama:%s", name,
+                 name);
+    else
+        snprintf(hint, sizeof(hint),
+                 "a model of the hub is org/name; a built-in example is "
+                 "example:qwen2.5-7b");
+    return io_fail(ctx, VRAM_ENOTFOUND, NULL, hint, "'%.200s': there is no such file or directory", name);
+}
+
+static vram_status open_place(vram_checkpoint **out, vram_io *io, vram_ctx *ctx, const io_place *place,
+                              const char *name)
+{
+    switch (place->kind) {
+    case IO_PLACE_HUB:
+        return io_hub_open(out, io, ctx, place, name);
+    case IO_PLACE_MODELSCOPE:
+        return io_modelscope_open(out, io, ctx, place);
+    case IO_PLACE_URL:
+        return io_url_open(out, io, ctx, place);
+    case IO_PLACE_OLLAMA:
+        return io_ollama_open(out, io, ctx, place);
+    default:
+        return no_path(ctx, name);
+    }
+}
+
+/* What may hold a password is not repeated. */
+static vram_status malformed(vram_ctx *ctx, const char *name, const char *why)
+{
+    const char *hint = "a model is a path, org/name of the hub, an address, modelscope:org/name, ollama:name";
+    return strchr(name, '@') != NULL && strstr(name, "://") != NULL
+               ? io_fail(ctx, VRAM_ESETTING, NULL, hint, "%s", why)
+               : io_fail(ctx, VRAM_ESETTING, NULL, hint, "'%.200s': %s", name, why);
+}
+
+vram_status vram_io_open(vram_checkpoint **out, vram_io *io, vram_ctx *ctx, const char *name)
+{
+    const char *why = NULL;
+    io_place place;
+    if (is_path(name))
+        return vram_io_open_path(out, io, ctx, name);
+    if (!io_place_parse(&place, name, io_env(io, "HF_ENDPOINT"), &why))
+        return malformed(ctx, name, why);
+    return open_place(out, io, ctx, &place, name);
+}
