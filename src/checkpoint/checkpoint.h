@@ -67,6 +67,9 @@ vr_str vr_config_word(const vram_checkpoint *ck, uint64_t offset);
 /* Puts the place before the file of the error that s is the status of, and returns s. */
 vram_status vr_checkpoint_placed(const vram_checkpoint *ck, vram_status s);
 
+/* "safetensors"; NULL when the file is missing. */
+const char *vr_file_format(const vr_file *f);
+
 /* NULL when there is none of that name. */
 const vr_tensor *vr_checkpoint_find(const vram_checkpoint *ck, vr_str name);
 

@@ -32,6 +32,9 @@ vram_status vr_read_layers(vr_reading *r);   /* attention kind of each layer */
 vram_status vr_check_shapes(vr_reading *r);  /* against the tensors, which may change sizes */
 vram_status vr_read_rotary(vr_reading *r);
 
+/* In place of all these: a model whose settings stand in its GGUF file. */
+vram_status vr_read_gguf(vr_reading *r);
+
 vram_status vr_not_understood_pieces(vr_reading *r, const vr_piece *p, size_t n);
 #define vr_not_understood(r, ...)                                                                            \
     vr_not_understood_pieces((r), (const vr_piece[]){ __VA_ARGS__ },                                         \
