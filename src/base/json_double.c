@@ -156,9 +156,8 @@ static void put_digits(vr_buf *b, const char *digits, size_t n, int power)
         return;
     }
     vr_put_bytes(b, digits, 1);
-    if (n > 1)
-        vr_put(b, T("."));
-    vr_put_bytes(b, digits + 1, n - 1);
+    vr_put(b, T("."));
+    vr_put_bytes(b, n > 1 ? digits + 1 : "0", n > 1 ? n - 1 : 1);
     vr_put(b, T("e"), I(power - 1));
 }
 

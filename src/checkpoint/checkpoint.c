@@ -298,6 +298,7 @@ static vram_status finish(vram_checkpoint *ck)
         if (ck->metadata == NULL)
             ck->metadata = ck->files[i].metadata;
     }
+    VR_TRY(vr_gguf_check_split(ck));
     VR_TRY(add_up(ck));
     return ck->has_index ? vr_index_check(ck) : vr_warn_missing(ck, NULL);
 }

@@ -86,6 +86,14 @@ static uint64_t at_most(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
+/* A vocabulary makes the header of a GGUF file some megabytes long; what is there of it then says how long.
+ */
+static uint64_t first_request(const vr_loading *l, const vr_input *in)
+{
+    bool long_header = vr_str_ends(vr_str_of(in->name), ".gguf") && l->request_cost > l->guess;
+    return at_most(in->size, long_header ? l->request_cost : l->guess);
+}
+
 vram_status vr_format_probe(vram_checkpoint *ck, vr_input *in)
 {
     unsigned char head[VR_SNIFF_BYTES];
@@ -93,7 +101,7 @@ vram_status vr_format_probe(vram_checkpoint *ck, vr_input *in)
     bool known = false;
     if (in->format == NULL) {
         bool waits = vr_fault_waits(ck);
-        VR_TRY(vr_want_bytes(ck, in, 0, n, at_most(in->size, ck->loading->guess), &known));
+        VR_TRY(vr_want_bytes(ck, in, 0, n, first_request(ck->loading, in), &known));
         if (!known)
             return VRAM_MORE;
         vr_view_copy(&in->view, 0, (char *)head, n);
