@@ -34,6 +34,10 @@ size_t vr_utf8_length(const char *p, const char *end);
 /* Writes the code point, returns 1 to 4. */
 size_t vr_utf8_put(uint32_t code, char out[4]);
 
+/* The comma and line that a new value needs before it. */
+struct vr_json_out;
+void vr_json_separate(struct vr_json_out *o);
+
 void vr_out_of_memory(struct vram_ctx *ctx);
 
 #endif

@@ -74,6 +74,7 @@ void vr_json_begin(vr_json_out *o, vr_buf *buf);
 void vr_json_open(vr_json_out *o, char bracket);  /* '{' or '[' */
 void vr_json_close(vr_json_out *o, char bracket); /* '}' or ']' */
 void vr_json_key(vr_json_out *o, const char *key);
+void vr_json_key_str(vr_json_out *o, vr_str key);
 /* Escaped, also what a terminal must not get (vr_utf8_shown); ill-formed bytes become U+FFFD. */
 void vr_json_put_str(vr_json_out *o, vr_str s);
 void vr_json_put_text(vr_json_out *o, const char *zero_terminated); /* NULL writes null */
@@ -81,6 +82,9 @@ void vr_json_put_u64(vr_json_out *o, uint64_t v);
 void vr_json_put_i64(vr_json_out *o, int64_t v);
 void vr_json_put_fixed(vr_json_out *o, uint64_t value, uint64_t unit,
                        unsigned decimals); /* unit 0 writes null */
+/* The shortest that reads back as the same number, of single precision if it was; NaN and infinities are
+ * strings. */
+void vr_json_put_double(vr_json_out *o, double v, bool single);
 void vr_json_put_bool(vr_json_out *o, bool v);
 void vr_json_put_null(vr_json_out *o);
 /* key and value in one */

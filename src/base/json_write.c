@@ -14,7 +14,7 @@ static void new_line(vr_json_out *o)
 }
 
 /* What stands before a value or a key: nothing, or comma and a new line. */
-static void separate(vr_json_out *o)
+void vr_json_separate(vr_json_out *o)
 {
     if (o->after_key) {
         o->after_key = false;
@@ -34,7 +34,7 @@ void vr_json_begin(vr_json_out *o, vr_buf *buf)
 
 void vr_json_open(vr_json_out *o, char bracket)
 {
-    separate(o);
+    vr_json_separate(o);
     vr_put_bytes(o->buf, &bracket, 1);
     o->depth++;
     o->first = true;
@@ -52,7 +52,12 @@ void vr_json_close(vr_json_out *o, char bracket)
 
 void vr_json_key(vr_json_out *o, const char *key)
 {
-    vr_json_put_text(o, key);
+    vr_json_key_str(o, vr_str_of(key));
+}
+
+void vr_json_key_str(vr_json_out *o, vr_str key)
+{
+    vr_json_put_str(o, key);
     vr_put_bytes(o->buf, ": ", 2);
     o->after_key = true;
 }
@@ -91,7 +96,7 @@ static uint32_t to_escape(vr_str s, size_t *n)
 
 void vr_json_put_str(vr_json_out *o, vr_str s)
 {
-    separate(o);
+    vr_json_separate(o);
     vr_put_bytes(o->buf, "\"", 1);
     size_t done = 0, n; /* bytes before `done` are written; from there to i they need no change */
     for (size_t i = 0; i < s.n; i += n) {
@@ -120,7 +125,7 @@ void vr_json_put_text(vr_json_out *o, const char *zero_terminated)
 
 static void put_piece(vr_json_out *o, vr_piece piece)
 {
-    separate(o);
+    vr_json_separate(o);
     vr_put_pieces(o->buf, &piece, 1);
 }
 

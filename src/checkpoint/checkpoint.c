@@ -356,6 +356,7 @@ static vram_status finish(vram_checkpoint *ck)
     VR_TRY(make_room(ck));
     for (uint32_t i = 0; i < l->n_groups; i++)
         VR_TRY(read_group(ck, i));
+    VR_TRY(vr_gguf_check_split(ck));
     VR_TRY(add_up(ck));
     for (uint32_t i = 0; i < l->n_groups; i++)
         VR_TRY(check_group(ck, i));

@@ -31,9 +31,9 @@ typedef struct vr_file {
     uint64_t header_bytes;   /* all that stands before, between and behind the data of tensors and is read */
     uint64_t tensor_bytes;
     uint32_t n_tensors;
-    uint32_t part; /* number in parts, when there are any */
+    uint32_t part;               /* number in parts, when there are any */
     const vr_metadata *metadata; /* keys and values in the file, or NULL */
-    bool missing;  /* said to be there by the index, or by the numbers of the others, and is not */
+    bool missing; /* said to be there by the index, or by the numbers of the others, and is not */
 } vr_file;
 
 /* A file with weights, or what somebody could take for such, that is not counted. */
@@ -84,10 +84,10 @@ struct vram_checkpoint {
     bool has_adapter;       /* adapter_config.json is there: */
     vr_json adapter_config; /* an object */
     vr_str adapter_text;
-    const char *adapter_file;   /* its name */
+    const char *adapter_file;    /* its name */
     const vr_metadata *metadata; /* of the first file that has some, or NULL */
-    vr_names names;             /* see vr_checkpoint_find */
-    struct vr_loading *loading; /* state of the steps; private to this folder */
+    vr_names names;              /* see vr_checkpoint_find */
+    struct vr_loading *loading;  /* state of the steps; private to this folder */
 };
 
 /* "NaN", "Infinity" or "-Infinity" where config.json has one of these at that offset, otherwise empty. */
@@ -95,6 +95,9 @@ vr_str vr_config_word(const vram_checkpoint *ck, uint64_t offset);
 
 /* Puts the place before the file of the error that s is the status of, and returns s. */
 vram_status vr_checkpoint_placed(const vram_checkpoint *ck, vram_status s);
+
+/* "safetensors"; NULL when the file is missing. */
+const char *vr_file_format(const vr_file *f);
 
 /* NULL when there is none of that name. */
 const vr_tensor *vr_checkpoint_find(const vram_checkpoint *ck, vr_str name);

@@ -76,6 +76,11 @@ static vram_status unknown(vram_checkpoint *ck, vr_input *in, const unsigned cha
     return VRAM_OK;
 }
 
+const char *vr_file_format(const vr_file *f)
+{
+    return f->format != NULL ? f->format->name : NULL;
+}
+
 static uint64_t at_most(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;

@@ -229,6 +229,11 @@ vram_status vr_index_read(vram_checkpoint *ck, vr_group *g);
 /* Holds it against the headers. */
 vram_status vr_index_check(vram_checkpoint *ck, uint32_t group);
 
+/* ---- gguf_split.c ---- */
+
+/* What the files say of their set; may find that files are missing. */
+vram_status vr_gguf_check_split(vram_checkpoint *ck);
+
 /* ---- the formats ---- */
 
 extern const vr_format vr_format_safetensors;

@@ -49,10 +49,13 @@ static bool is_one_of(vr_str word, const char *const *words, size_t n)
     is_one_of((word), (const char *const[]){ __VA_ARGS__ },                                                  \
               sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(const char *))
 
-/* Words of the names in use: SigLIP, CLIP, Qwen-VL, LLaVA, Phi-3-vision, InternVL. */
+/* Words of the names in use: SigLIP, CLIP, Qwen-VL, LLaVA, Phi-3-vision, InternVL; and what llama.cpp's
+ * projectors begin with (tools/mtmd/clip-impl.h). */
 bool vr_name_is_vision(vr_str name)
 {
     vr_str word;
+    if (vr_str_starts(name, "v.") || vr_str_starts(name, "mm.") || vr_str_starts(name, "resampler."))
+        return true;
     while (vr_str_split(&name, '.', &word))
         if (vr_str_starts(word, "vision") || vr_str_starts(word, "visual") || vr_str_starts(word, "image") ||
             vr_str_starts(word, "img_") ||
@@ -85,7 +88,8 @@ static bool split_stack(vr_str name, vr_str *path, uint64_t *layer)
         while (i + n < name.n && n < 10 && is_digit(name.s[i + n]))
             n++;
         if (n == 10 || (i + n < name.n && name.s[i + n] != '.') ||
-            !IS_ONE_OF(word_before(name, i - 1), "layers", "layer", "h", "blocks", "block", "resblocks"))
+            !IS_ONE_OF(word_before(name, i - 1), "layers", "layer", "h", "blocks", "block", "resblocks",
+                       "blk"))
             continue;
         *path = (vr_str){ name.s, i };
         return vr_parse_u64((vr_str){ name.s + i, n }, layer);
@@ -154,11 +158,13 @@ static part part_of_single(vr_str name)
     vr_str word;
     while (vr_str_split(&name, '.', &word)) {
         if (IS_ONE_OF(word, "embed_tokens", "wte", "wpe", "word_embeddings", "tok_embeddings", "embed_in",
-                      "embed_positions", "position_embeddings", "embeddings", "shared"))
+                      "embed_positions", "position_embeddings", "embeddings", "shared", "token_embd",
+                      "token_embd_norm", "position_embd", "token_types"))
             return EMBEDDINGS;
         if (IS_ONE_OF(word, "lm_head", "embed_out", "output", "score", "classifier"))
             return HEAD;
-        if (IS_ONE_OF(word, "norm", "ln_f", "final_layernorm", "final_layer_norm", "final_norm", "norm_f"))
+        if (IS_ONE_OF(word, "norm", "ln_f", "final_layernorm", "final_layer_norm", "final_norm", "norm_f",
+                      "output_norm"))
             return FINAL_NORM;
     }
     return OTHER;

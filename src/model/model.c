@@ -37,9 +37,12 @@ static void look_at_dtypes(vram_model *m)
 
 /* Keys and values of all layers at full length, 2 bytes an element (cache_utils.py, DynamicLayer: [B, nkv, S,
  * hd]). */
-static uint64_t kv_bytes(const vram_model *m)
+static void keep_kv(vram_model *m)
 {
-    return m->n_layers * 2 * m->kv_heads * m->head_dim * 2;
+    m->kv_known = true;
+    m->kv_bytes_per_token_16bit = m->n_layers * 2 * m->kv_heads * m->head_dim * 2;
+    for (uint64_t i = 0; i < m->n_layers; i++)
+        m->layers[i].key_elements = m->layers[i].value_elements = m->kv_heads * m->head_dim;
 }
 
 static vram_status read_config(vr_reading *r)
@@ -82,13 +85,15 @@ static void forget(vram_model *m)
 static vram_status build(vram_model *m)
 {
     vr_reading r = { .m = m, .ck = m->checkpoint, .ctx = m->ctx };
+    if (m->checkpoint->metadata != NULL)
+        return vr_read_gguf(&r);
     VR_TRY(read_config(&r));
     look_at_dtypes(m);
     m->family = r.family;
     if (m->not_understood != NULL)
         forget(m);
     else
-        m->kv_bytes_per_token_16bit = kv_bytes(m);
+        keep_kv(m);
     return VRAM_OK;
 }
 

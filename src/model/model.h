@@ -8,7 +8,8 @@
 
 typedef enum vr_attention_kind {
     VR_ATTENTION_FULL,
-    VR_ATTENTION_SLIDING /* the last `window` tokens */
+    VR_ATTENTION_SLIDING, /* the last `window` tokens */
+    VR_ATTENTION_NONE     /* recurrent, or neither */
 } vr_attention_kind;
 
 typedef enum vr_norm_kind {
@@ -69,6 +70,9 @@ typedef struct vr_family {
 typedef struct vr_layer {
     uint8_t attention; /* vr_attention_kind */
     uint32_t window;   /* tokens; 0 for full */
+    /* Kept of each token, over all heads; of keys alone where one vector serves for both (MLA). */
+    uint64_t key_elements, value_elements;
+    uint64_t state_bytes; /* recurrent: kept of a sequence, however long it is */
 } vr_layer;
 
 /* What adapter_config.json says. */
@@ -94,15 +98,22 @@ struct vram_model {
      * or NULL. */
     const char *contradicted;
     const char *uncounted_part; /* what stands beside the decoder, is there and not counted, or NULL */
-    vr_dtype dtype;             /* of the config, or of the first floating tensor */
-    uint64_t dtype_at;          /* where config.json says so; 0: it does not */
-    const vr_adapter *adapter;  /* the checkpoint is an adapter and no model; or NULL */
-    bool fp32;                  /* nearly all weights are F32, and there are many */
-    bool quantised;             /* quantization_config present or packed tensors */
+    /* With family NULL, of a GGUF file: the sizes below and the layers are known all the same; each is 0 when
+     * it is not stated or differs from layer to layer. */
+    bool shape_known;
+    bool kv_known;             /* and what its layers keep of a token */
+    const char *file_type;     /* "Q4_K_M", or NULL */
+    const vr_adapter *adapter; /* the checkpoint is an adapter and no model; or NULL */
+    bool fp32;                 /* nearly all weights are F32, and there are many */
+    vr_dtype dtype;            /* of the config, or of the first floating tensor; GGUF: of most bytes */
+    uint64_t dtype_at;         /* where config.json says so; 0: it does not */
+    bool quantised;            /* quantization_config, packed tensors or GGUF: nothing is converted on load */
     const char *prefix; /* "model." or "" or "language_model.model." as in the names; NULL with family */
     uint64_t n_layers, hidden, heads, kv_heads, head_dim, ffn, vocab, max_context;
     uint64_t n_predict_layers; /* layers after n_layers that predict further tokens; no class here has them */
     uint64_t rotary_dim;       /* of head_dim, rotated */
+    uint64_t experts, experts_used, expert_ffn; /* 0: none */
+    uint64_t state_bytes;                       /* recurrent layers, one sequence */
     const char *head_name; /* the head's tensor in the checkpoint's naming; NULL when nothing is understood */
     bool has_head;         /* and it is there */
     bool tied, qkv_bias, o_bias, mlp_bias;

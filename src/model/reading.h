@@ -33,6 +33,9 @@ vram_status vr_check_shapes(vr_reading *r);  /* against the tensors, which may c
 vram_status vr_read_rotary(vr_reading *r);
 vram_status vr_read_adapter(vr_reading *r); /* of a checkpoint that is one */
 
+/* In place of all these: a model whose settings stand in its GGUF file. */
+vram_status vr_read_gguf(vr_reading *r);
+
 vram_status vr_not_understood_pieces(vr_reading *r, const vr_piece *p, size_t n);
 #define vr_not_understood(r, ...)                                                                            \
     vr_not_understood_pieces((r), (const vr_piece[]){ __VA_ARGS__ },                                         \

@@ -28,15 +28,23 @@ static void sum_layers(vr_inspection *x)
 }
 
 /* Keys and values are kept in the model's dtype; logits leave the head in it too (transformers upcasts for
- * the loss only). */
+ * the loss only). llama.cpp keeps keys and values in 16 bits unless told otherwise, and logits in 32. */
 static void cost_token(vr_inspection *x)
 {
     const vram_model *m = x->model;
     unsigned bits = vr_dtype_bits(m->dtype);
 
-    x->token_known = m->family != NULL && bits >= 8;
+    x->token_dtype = x->logits_dtype = m->dtype;
+    x->token_known = m->family != NULL ? bits >= 8 : m->kv_known;
     if (!x->token_known)
         return;
+    if (m->family == NULL) {
+        x->token_dtype = VR_F16;
+        x->logits_dtype = VR_F32;
+        x->kv_per_token = m->kv_bytes_per_token_16bit;
+        x->logits_per_token = vr_mul_sat(m->vocab, 4);
+        return;
+    }
     x->kv_per_token = vr_mul_div(m->kv_bytes_per_token_16bit, bits, 16);
     x->logits_per_token = vr_mul_div(m->vocab, bits, 8);
 }

@@ -40,6 +40,7 @@ static void put_files(vr_json_out *o, const vram_checkpoint *ck)
         vr_json_kv_u64(o, "header_bytes", f->header_bytes);
         vr_json_kv_u64(o, "tensor_bytes", f->tensor_bytes);
         vr_json_kv_u64(o, "tensors", f->n_tensors);
+        vr_json_kv_text(o, "format", vr_file_format(f));
         vr_json_close(o, '}');
     }
     vr_json_close(o, ']');
@@ -103,6 +104,15 @@ static void put_adapter(vr_json_out *o, const vr_adapter *a)
     vr_json_close(o, '}');
 }
 
+/* Of the first file that is there. */
+static const char *format_of(const vram_checkpoint *ck)
+{
+    const char *name = NULL;
+    for (size_t i = 0; i < ck->n_files && name == NULL; i++)
+        name = vr_file_format(&ck->files[i]);
+    return name;
+}
+
 static void put_missing(vr_json_out *o, const vram_checkpoint *ck)
 {
     vr_json_kv_bool(o, "incomplete", ck->incomplete);
@@ -119,11 +129,30 @@ static void put_missing(vr_json_out *o, const vram_checkpoint *ck)
     vr_json_close(o, ']');
 }
 
+static void put_shape(vr_json_out *o, const char *key, uint64_t v)
+{
+    if (v != 0)
+        vr_json_kv_u64(o, key, v);
+    else
+        vr_json_kv_null(o, key);
+}
+
 static const char *attention_name(const vram_model *m, uint64_t layer)
 {
     if (m->layers == NULL || layer >= m->n_layers)
         return NULL;
-    return m->layers[layer].attention == VR_ATTENTION_SLIDING ? "sliding" : "full";
+    const vr_layer *l = &m->layers[layer];
+    if (l->attention == VR_ATTENTION_NONE)
+        return l->state_bytes != 0 ? "recurrent" : "none";
+    return l->attention == VR_ATTENTION_SLIDING ? "sliding" : "full";
+}
+
+static void put_layer(vr_json_out *o, const vr_layer *l)
+{
+    put_shape(o, "window", l->window);
+    vr_json_kv_u64(o, "key_elements", l->key_elements);
+    vr_json_kv_u64(o, "value_elements", l->value_elements);
+    vr_json_kv_u64(o, "state_bytes", l->state_bytes);
 }
 
 static void put_component(vr_json_out *o, const vr_inspection *x, const vr_component *c)
@@ -134,6 +163,8 @@ static void put_component(vr_json_out *o, const vr_inspection *x, const vr_compo
     } else {
         vr_json_kv_u64(o, "layer", c->layer);
         vr_json_kv_text(o, "attention", attention_name(x->model, c->layer));
+        if (x->model->shape_known && c->layer < x->model->n_layers)
+            put_layer(o, &x->model->layers[c->layer]);
     }
     vr_json_kv_u64(o, "tensors", c->n_tensors);
     vr_json_kv_u64(o, "parameters", c->elements);
@@ -149,14 +180,6 @@ static void put_components(vr_json_out *o, const vr_inspection *x, const char *k
         if ((x->components[i].layer != UINT64_MAX) == layers)
             put_component(o, x, &x->components[i]);
     vr_json_close(o, ']');
-}
-
-static void put_shape(vr_json_out *o, const char *key, uint64_t v)
-{
-    if (v != 0)
-        vr_json_kv_u64(o, key, v);
-    else
-        vr_json_kv_null(o, key);
 }
 
 static void put_model(vr_json_out *o, const vram_model *m)
@@ -177,6 +200,11 @@ static void put_model(vr_json_out *o, const vram_model *m)
     put_shape(o, "ffn", m->ffn);
     put_shape(o, "vocab", m->vocab);
     put_shape(o, "max_context", m->max_context);
+    put_shape(o, "experts", m->experts);
+    put_shape(o, "experts_used", m->experts_used);
+    put_shape(o, "expert_ffn", m->expert_ffn);
+    vr_json_kv_text(o, "file_type", m->file_type);
+    vr_json_kv_bool(o, "shape_known", m->family != NULL || m->shape_known);
     vr_json_kv_bool(o, "tied", m->tied);
     vr_json_close(o, '}');
 }
@@ -190,6 +218,7 @@ static void put_token(vr_json_out *o, const vr_inspection *x)
         vr_json_kv_null(o, "kv_bytes_per_token");
         vr_json_kv_null(o, "logits_bytes_per_token");
     }
+    vr_json_kv_u64(o, "state_bytes_per_sequence", x->model->state_bytes);
 }
 
 static void put_tensor(vr_json_out *o, const vram_checkpoint *ck, const vr_tensor *t)
@@ -219,6 +248,58 @@ static void put_tensors(vr_json_out *o, vr_report *r, const vram_checkpoint *ck)
     vr_json_close(o, ']');
 }
 
+/* ---- what stands in the file itself ---- */
+
+#define LISTED 64 /* numbers of an array */
+
+static void put_value(vr_json_out *o, const vr_metadata *m, const vr_meta *v, uint64_t at)
+{
+    uint8_t type = v->type == VR_META_ARRAY ? v->element : v->type;
+    uint64_t whole = 0;
+    int64_t negative = 0;
+    double floating = 0;
+
+    if (vr_meta_double(m, v, at, &floating))
+        vr_json_put_double(o, floating, type == VR_META_F32);
+    else if (vr_meta_u64(m, v, at, &whole) && type == VR_META_BOOL)
+        vr_json_put_bool(o, whole != 0);
+    else if (vr_meta_u64(m, v, at, &whole))
+        vr_json_put_u64(o, whole);
+    else if (vr_meta_i64(m, v, at, &negative))
+        vr_json_put_i64(o, negative);
+    else
+        vr_json_put_str(o, v->bytes);
+}
+
+static void put_entry(vr_json_out *o, const vr_metadata *m, const vr_meta *v)
+{
+    if (v->type != VR_META_ARRAY) {
+        put_value(o, m, v, 0);
+    } else if (v->kept && v->count <= LISTED) {
+        vr_json_open(o, '[');
+        for (uint64_t i = 0; i < v->count; i++)
+            put_value(o, m, v, i);
+        vr_json_close(o, ']');
+    } else {
+        vr_json_open(o, '{');
+        vr_json_kv_text(o, "type", vr_meta_name(v->element));
+        vr_json_kv_u64(o, "count", v->count);
+        vr_json_close(o, '}');
+    }
+}
+
+static void put_metadata(vr_json_out *o, vr_report *r, const vr_metadata *m)
+{
+    vr_json_key(o, "metadata");
+    vr_json_open(o, '{');
+    for (size_t i = 0; m != NULL && i < m->n; i++) {
+        vr_json_key_str(o, m->list[i].key);
+        put_entry(o, m, &m->list[i]);
+        vr_report_flush(r);
+    }
+    vr_json_close(o, '}');
+}
+
 void vr_inspect_json(vr_report *r, const vr_inspection *x)
 {
     const vram_checkpoint *ck = x->model->checkpoint;
@@ -229,6 +310,7 @@ void vr_inspect_json(vr_report *r, const vr_inspection *x)
     vr_json_kv_u64(&o, "checkpoint_bytes", ck->tensor_bytes);
     vr_json_kv_u64(&o, "tensors", ck->n_tensors);
     vr_json_kv_u64(&o, "parameters", ck->elements);
+    vr_json_kv_text(&o, "format", format_of(ck));
     put_dtypes(&o, x);
     put_missing(&o, ck);
     put_files(&o, ck);
@@ -238,6 +320,7 @@ void vr_inspect_json(vr_report *r, const vr_inspection *x)
     put_components(&o, x, "components", false);
     put_components(&o, x, "layers", true);
     put_token(&o, x);
+    put_metadata(&o, r, ck->metadata);
     if (r->style->tensors)
         put_tensors(&o, r, ck);
     vr_json_warnings(&o, ck->ctx);

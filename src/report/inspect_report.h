@@ -27,7 +27,8 @@ typedef struct vr_inspection {
     bool layers_alike;     /* the same bytes in each */
     uint64_t header_bytes; /* what had to be read of the weight files */
     bool token_known;      /* the two below */
-    uint64_t kv_per_token; /* all layers, full length, in the model's dtype */
+    vr_dtype token_dtype, logits_dtype;
+    uint64_t kv_per_token; /* all layers, full length, in that dtype */
     uint64_t logits_per_token;
 } vr_inspection;
 

@@ -43,10 +43,11 @@ static void put_head(vr_report *r, const vr_inspection *x)
     const vram_model *m = x->model;
     const vram_checkpoint *ck = m->checkpoint;
     const char *arch = m->architecture != NULL ? m->architecture : "architecture not known";
+    const char *type = m->file_type != NULL ? vr_say(r, T(" "), T(m->file_type)) : "";
     size_t files = ck->n_files;
 
     vr_para(r, VR_INK_BOLD, vr_say(r, T(base_name(r, ck->name)), T("  ")), 0,
-            vr_say(r, T(arch), T(vr_dot(r)), T(vr_count(r, ck->elements, "parameter", "parameters")),
+            vr_say(r, T(arch), T(type), T(vr_dot(r)), T(vr_count(r, ck->elements, "parameter", "parameters")),
                    T(vr_dot(r)), T(vr_count(r, ck->n_tensors, "tensor", "tensors")), T(vr_dot(r)),
                    T(vr_count(r, files, "file", "files"))));
 }
@@ -183,9 +184,13 @@ static const char *layer_note(vr_report *r, const vram_model *m, uint64_t layer)
 {
     if (m->layers == NULL || layer >= m->n_layers)
         return "";
-    if (m->layers[layer].attention == VR_ATTENTION_SLIDING)
-        return vr_say(r, T("last "), T(vr_count(r, m->layers[layer].window, "token", "tokens")));
-    return "full attention";
+    const vr_layer *l = &m->layers[layer];
+    const char *state = l->state_bytes != 0 ? "recurrent" : "";
+    if (l->attention == VR_ATTENTION_NONE)
+        return l->state_bytes != 0 ? state : "no attention";
+    if (l->attention == VR_ATTENTION_SLIDING)
+        return vr_say(r, T("last "), T(vr_count(r, l->window, "token", "tokens")));
+    return l->state_bytes != 0 ? "full attention, recurrent" : "full attention";
 }
 
 /* Of a part of a pipeline: the type of its weights. */
@@ -218,25 +223,71 @@ static void put_components(vr_report *r, const vr_inspection *x, const vr_scale 
     }
 }
 
+static void put_not_known(vr_report *r, const vram_model *m)
+{
+    const char *why = m->not_understood != NULL ? m->not_understood : "what this model computes is not known";
+
+    vr_para(r, VR_INK_CARE, m->shape_known ? "not run" : "not known", INDENT,
+            vr_say(r, T(why),
+                   T(m->shape_known ? "; its weights are counted, not what a run adds"
+                                    : "; its weights are counted, nothing else can be")));
+}
+
+static const char *heads_words(vr_report *r, const vram_model *m)
+{
+    if (m->heads == 0)
+        return "";
+    return vr_say(r, T(vr_dot(r)), T(vr_count(r, m->heads, "head", "heads")), T(" of "), U(m->head_dim),
+                  m->kv_heads != 0 ? T(", ") : T(""), m->kv_heads != 0 ? U(m->kv_heads) : T(""),
+                  T(m->kv_heads != 0 ? " for keys and values" : ""));
+}
+
+static const char *experts_words(vr_report *r, const vram_model *m)
+{
+    if (m->experts == 0)
+        return "";
+    return vr_say(r, T(vr_dot(r)), T(vr_count(r, m->experts, "expert", "experts")),
+                  T(m->experts_used != 0 ? ", " : ""), m->experts_used != 0 ? U(m->experts_used) : T(""),
+                  T(m->experts_used != 0 ? " for a token" : ""));
+}
+
+/* How many layers have attention, slide, are recurrent; where they are not all alike. */
+static const char *kinds_words(vr_report *r, const vram_model *m)
+{
+    uint64_t full = 0, sliding = 0, recurrent = 0;
+
+    if (m->family != NULL)
+        return "";
+    for (uint64_t i = 0; i < m->n_layers; i++) {
+        full += m->layers[i].attention == VR_ATTENTION_FULL;
+        sliding += m->layers[i].attention == VR_ATTENTION_SLIDING;
+        recurrent += m->layers[i].state_bytes != 0;
+    }
+    if (full == m->n_layers && recurrent == 0)
+        return "";
+    return vr_say(r, T(" ("), GROUPED(full), T(" with full attention"), T(sliding != 0 ? ", " : ""),
+                  sliding != 0 ? GROUPED(sliding) : T(""), T(sliding != 0 ? " sliding" : ""),
+                  T(recurrent != 0 ? ", " : ""), recurrent != 0 ? GROUPED(recurrent) : T(""),
+                  T(recurrent != 0 ? " recurrent" : ""), T(")"));
+}
+
 static void put_shape(vr_report *r, const vram_model *m)
 {
-    const char *most = "";
+    const char *most = "", *vocabulary = "";
 
-    if (m->family == NULL) {
-        vr_para(
-            r, VR_INK_CARE, "not known", INDENT,
-            vr_say(r,
-                   T(m->not_understood != NULL ? m->not_understood : "what this model computes is not known"),
-                   T("; its weights are counted, nothing else can be")));
+    if (m->family == NULL && !m->shape_known) {
+        put_not_known(r, m);
         return;
     }
     if (m->max_context != 0)
         most = vr_say(r, T(vr_dot(r)), T("up to "), T(vr_count(r, m->max_context, "token", "tokens")));
+    if (m->vocab != 0)
+        vocabulary =
+            vr_say(r, T(vr_dot(r)), T("vocabulary "), GROUPED(m->vocab), T(m->tied ? ", head tied" : ""));
     vr_para(r, VR_INK_BOLD, "shape", INDENT,
             vr_say(r, T(vr_count(r, m->n_layers, "layer", "layers")), T(" of width "), GROUPED(m->hidden),
-                   T(vr_dot(r)), T(vr_count(r, m->heads, "head", "heads")), T(" of "), U(m->head_dim),
-                   T(", "), U(m->kv_heads), T(" for keys and values"), T(vr_dot(r)), T("vocabulary "),
-                   GROUPED(m->vocab), T(m->tied ? ", head tied" : ""), T(most)));
+                   T(kinds_words(r, m)), T(heads_words(r, m)), T(experts_words(r, m)), T(vocabulary),
+                   T(most)));
 }
 
 /* "56 KiB", "1.25 MiB" */
@@ -249,13 +300,20 @@ static const char *size_words(vr_report *r, uint64_t bytes)
 
 static void put_costs(vr_report *r, const vr_inspection *x)
 {
-    const char *dtype = vr_dtype_name(x->model->dtype);
+    const char *dtype = vr_dtype_name(x->token_dtype);
     const vram_checkpoint *ck = x->model->checkpoint;
+    bool two = x->logits_dtype != x->token_dtype; /* llama.cpp's */
 
     if (x->token_known)
         vr_para(r, VR_INK_BOLD, "one token", INDENT,
-                vr_say(r, T(size_words(r, x->kv_per_token)), T(" in the KV cache"), T(vr_dot(r)),
-                       T(size_words(r, x->logits_per_token)), T(" of logits ("), T(dtype), T(")")));
+                vr_say(r, T(size_words(r, x->kv_per_token)), T(" in the KV cache"), T(two ? " (" : ""),
+                       T(two ? dtype : ""), T(two ? ")" : ""), T(vr_dot(r)),
+                       T(size_words(r, x->logits_per_token)), T(" of logits ("),
+                       T(vr_dtype_name(x->logits_dtype)), T(")")));
+    if (x->model->state_bytes != 0)
+        vr_para(r, VR_INK_BOLD, "one sequence", INDENT,
+                vr_say(r, T(size_words(r, x->model->state_bytes)),
+                       T(" of recurrent state (F32), however long it is")));
     if (x->header_bytes != 0)
         vr_para(r, VR_INK_FAINT, "read", INDENT,
                 vr_say(r, T(decimal_words(r, x->header_bytes)), T(" of headers instead of "),
@@ -312,6 +370,8 @@ void vr_inspect_text(vr_report *r, const vr_inspection *x)
     put_shape(r, x->model);
     put_costs(r, x);
     put_left_out(r, x);
+    if (x->model->shape_known)
+        put_not_known(r, x->model);
     if (r->style->tensors)
         put_tensors(r, ck);
 }
