@@ -149,5 +149,6 @@ vram_status vr_index_check(vram_checkpoint *ck);
 /* ---- the formats ---- */
 
 extern const vr_format vr_format_safetensors;
+extern const vr_format vr_format_torch;
 
 #endif
