@@ -5,9 +5,9 @@
 
 #include "base/base.h"
 
-/* name in the enum, name on the screen, elements and bytes of a block, floating (takes part in dtype conversion
- * on load). The first part as safetensors names them, then what only PyTorch has, then those of ggml, whose
- * blocks hold scales too. */
+/* name in the enum, name on the screen, elements and bytes of a block, floating (takes part in dtype
+ * conversion on load). The first part as safetensors names them, then what only PyTorch has, then those of
+ * ggml, whose blocks hold scales too. */
 /* clang-format off */
 #define VR_DTYPES(X)                  \
     X(F4, "F4", 2, 1, true) \

@@ -200,7 +200,8 @@ static vram_status visit_object(walk *w, const vr_pickled_call *c, vr_pickled *c
 
 static bool is_tensor(vr_pickled *v)
 {
-    return v->kind == VR_PICKLED_CALL && vr_torch_meaning_of(vr_pickled_call_of(v)->callee) >= VR_TORCH_ARGUMENT;
+    return v->kind == VR_PICKLED_CALL &&
+           vr_torch_meaning_of(vr_pickled_call_of(v)->callee) >= VR_TORCH_ARGUMENT;
 }
 
 static vram_status too_few(const walk *w, const vr_pickled *v)
