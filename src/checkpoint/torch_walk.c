@@ -471,6 +471,7 @@ static vram_status visit_root(walk *w, vr_pickled *root)
         return visit_part(w, root, VR_LIT("tensor"));
     if (dict == NULL)
         return visit(w, root);
+    root->open = true; /* for good: it may contain itself */
     VR_TRY(find_weights(w, dict, &weights));
     if (weights == NULL)
         VR_TRY(visit_entries(w, dict, false));
