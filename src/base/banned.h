@@ -6,6 +6,10 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+/* It has a field "time". Z_SOLO: without files, and memory only from the caller. */
+#define Z_SOLO
+#define ZLIB_CONST
+#include <zlib.h>
 #pragma GCC poison printf fprintf sprintf snprintf vsnprintf vfprintf puts putchar fopen fread fwrite fclose
 #pragma GCC poison malloc calloc realloc free strdup strndup strcpy strcat strncpy strncat strtok
 #pragma GCC poison strtod strtol strtoul strtoll strtoull atoi atol atof sscanf fscanf

@@ -77,6 +77,15 @@ static const struct {
     { "complex64", VR_C64 },
     { "cfloat", VR_C64 },
     { "c64", VR_C64 },
+    { "complex32", VR_C32 },
+    { "complex128", VR_C128 },
+    { "cdouble", VR_C128 },
+    { "qint8", VR_QINT8 },
+    { "quint8", VR_QUINT8 },
+    { "qint32", VR_QINT32 },
+    { "quint4x2", VR_QUINT4X2 },
+    { "quint2x4", VR_QUINT2X4 },
+    { "float4_e2m1fn_x2", VR_F4 },
 };
 
 static bool known(vr_dtype t)
@@ -116,7 +125,7 @@ bool vr_dtype_floating(vr_dtype t)
 
 bool vr_dtype_from_safetensors(vr_str name, vr_dtype *out)
 {
-    for (int t = VR_DTYPE_NONE + 1; t < VR_GGML_FIRST; t++) {
+    for (int t = VR_DTYPE_NONE + 1; t < VR_TORCH_FIRST; t++) {
         if (name.n == types[t].length && memcmp(name.s, types[t].name, name.n) == 0) {
             *out = (vr_dtype)t;
             return true;

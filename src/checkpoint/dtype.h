@@ -5,8 +5,9 @@
 
 #include "base/base.h"
 
-/* name in the enum, name on the screen, elements and bytes of a block, floating (takes part in dtype conversion
- * on load). The first part as safetensors names them, then those of ggml, whose blocks hold scales too. */
+/* name in the enum, name on the screen, elements and bytes of a block, floating (takes part in dtype
+ * conversion on load). The first part as safetensors names them, then what only PyTorch has, then those of
+ * ggml, whose blocks hold scales too. */
 /* clang-format off */
 #define VR_DTYPES(X)                  \
     X(F4, "F4", 2, 1, true) \
@@ -31,7 +32,18 @@
     X(I64, "I64", 1, 8, false) \
     X(F64, "F64", 1, 8, true) \
     X(C64, "C64", 1, 8, true) \
+    VR_TORCH_DTYPES(X) \
     VR_GGML_DTYPES(X)
+
+/* PyTorch's own, which safetensors does not have. The quantised ones keep scales outside of their data. */
+#define VR_TORCH_DTYPES(X) \
+    X(C32, "C32", 1, 4, true) \
+    X(C128, "C128", 1, 16, true) \
+    X(QINT8, "QINT8", 1, 1, false) \
+    X(QUINT8, "QUINT8", 1, 1, false) \
+    X(QINT32, "QINT32", 1, 4, false) \
+    X(QUINT4X2, "QUINT4X2", 2, 1, false) \
+    X(QUINT2X4, "QUINT2X4", 4, 1, false)
 
 #define VR_GGML_DTYPES(X) \
     X(Q4_0, "Q4_0", 32, 18, false) \
@@ -69,6 +81,7 @@ typedef enum vr_dtype {
     VR_DTYPES(X)
 #undef X
     VR_DTYPE_COUNT,
+    VR_TORCH_FIRST = VR_C32,
     VR_GGML_FIRST = VR_Q4_0
 } vr_dtype;
 

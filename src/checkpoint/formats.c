@@ -10,6 +10,7 @@
 /* safetensors last: its mark, a brace behind eight bytes of length, is the weakest. */
 static const vr_format *const formats[] = {
     &vr_format_gguf,
+    &vr_format_torch,
     &vr_format_safetensors,
 };
 
@@ -31,6 +32,10 @@ static const struct {
       "most models are also published as safetensors" },
     { MARK("\x1f\x8b"), VRAM_EUNSUPPORTED, "this is compressed with gzip", "unpack it first" },
     { MARK("\x93NUMPY"), VRAM_EUNSUPPORTED, "this is a NumPy array, not a checkpoint", NULL },
+    { MARK("\x80\x02"), VRAM_EUNSUPPORTED, "this is a Python pickle, but not one of torch.save", NULL },
+    { MARK("\x80\x03"), VRAM_EUNSUPPORTED, "this is a Python pickle, but not one of torch.save", NULL },
+    { MARK("\x80\x04"), VRAM_EUNSUPPORTED, "this is a Python pickle, but not one of torch.save", NULL },
+    { MARK("\x80\x05"), VRAM_EUNSUPPORTED, "this is a Python pickle, but not one of torch.save", NULL },
     { MARK("lmgg"), VRAM_EUNSUPPORTED,
       "this is a GGML file from before GGUF, which today's llama.cpp does not load",
       "look for the model as GGUF" },

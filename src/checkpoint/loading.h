@@ -238,5 +238,6 @@ vram_status vr_gguf_check_split(vram_checkpoint *ck);
 
 extern const vr_format vr_format_safetensors;
 extern const vr_format vr_format_gguf;
+extern const vr_format vr_format_torch;
 
 #endif
