@@ -11,11 +11,12 @@ import re
 import shutil
 import struct
 import subprocess
+import sys
 import tempfile
 import threading
 import unittest
 
-CLIENT = os.environ['CLIENT']
+CLIENT = os.environ.get('CLIENT')
 MEDIA = 'application/vnd.ollama.image.'
 NOWHERE = 'http://127.0.0.1:1'  # nothing listens there
 
@@ -75,6 +76,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         path = self.path.split('?')[0]
         r.requests.append((port, path, self.headers.get('Range'), self.headers.get('Accept')))
         r.headers.append(dict(self.headers))
+        r.signatures.append(self.path.partition('?')[2])
         if path in r.statuses:
             return self.answer(r.statuses[path], b'{"errors":[{"code":"UNKNOWN"}]}')
         if port == 'registry' and path in r.manifests:
@@ -99,13 +101,21 @@ class Handler(http.server.BaseHTTPRequestHandler):
         pass
 
 
+class Server(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request, client_address):
+        if not isinstance(sys.exc_info()[1], ConnectionError):  # a client that was killed, or had enough
+            super().handle_error(request, client_address)
+
+
 class Registry:
     def __init__(self):
         self.manifests, self.blobs, self.statuses, self.requests, self.headers = {}, {}, {}, [], []
-        self.front, self.back = (http.server.ThreadingHTTPServer(('127.0.0.1', 0), Handler) for _ in range(2))
+        self.signatures = []
+        self.front, self.back = (Server(('127.0.0.1', 0), Handler) for _ in range(2))
         for server in (self.front, self.back):
             server.registry = self
-            server.daemon_threads = True
             threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         self.host = '127.0.0.1:%d' % self.front.server_port
         self.url = 'http://' + self.host
