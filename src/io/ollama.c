@@ -138,10 +138,13 @@ static vram_status set_name(ollama *o, const io_place *place)
 
 static vram_status no_such_model(const ollama *o, const char *where)
 {
-    return io_fail(
-        o->remote.source.ctx, VRAM_ENOTFOUND, o->called,
-        "check the spelling; https://ollama.com/search has all names, ollama list those of this computer",
-        "%s has no model %s, or no tag %s of it", where, o->name.model, o->name.tag);
+    char hint[256];
+    snprintf(hint, sizeof(hint),
+             o->store.denied != NULL ? "check the spelling; %.160s may not be read by this user"
+                                     : "check the spelling; https://ollama.com/search has all names",
+             o->store.denied);
+    return io_fail(o->remote.source.ctx, VRAM_ENOTFOUND, o->called, hint,
+                   "%s has no model %s, or no tag %s of it", where, o->name.model, o->name.tag);
 }
 
 static vram_status login_wanted(const ollama *o)

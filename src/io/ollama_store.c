@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Ollama's store on this disk. Sources: ollama 0.17.4, envconfig/config.go Models, types/model/name.go
- * Filepath (manifests/HOST/OWNER/MODEL/TAG), manifest/paths.go BlobsPath (blobs/sha256-HEX; before 0.1.29
- * sha256:HEX, server/fixblobs.go), server/download.go ("-partial" has the full size from the start, and
+ * Filepath (manifests/HOST/OWNER/MODEL/TAG), manifest/paths.go BlobsPath (blobs/sha256-HEX; once sha256:HEX,
+ * which server/fixblobs.go renames), server/download.go ("-partial" has the full size from the start, and
  * "-partial-N" says in JSON how much of each part came), x/imagegen/transfer/download.go (".tmp"),
- * scripts/install.sh and docs/linux.md (home of the service's user). */
+ * scripts/install.sh (the service's home is /usr/share/ollama; packages of distributions have /var/lib). */
 #define _POSIX_C_SOURCE 200809L
 #define _FILE_OFFSET_BITS 64
 

@@ -35,6 +35,12 @@ static void show(const vram_checkpoint *ck)
         put_text("name", ck->files[i].name);
         printf("\"size\": %llu}\n", (unsigned long long)ck->files[i].size);
     }
+    for (size_t i = 0; i < ck->n_left_out; i++) {
+        printf("{");
+        put_text("kind", "left_out");
+        put_text("name", ck->left_out[i].name);
+        printf("\"size\": %llu}\n", (unsigned long long)ck->left_out[i].size);
+    }
 }
 
 static void show_error(const vram_error *e)

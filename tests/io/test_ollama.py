@@ -174,6 +174,7 @@ class Case(unittest.TestCase):
         self.warnings = [line['text'] for line in lines if line['kind'] == 'warning']
         self.read = lines[-1]['bytes']
         self.files = {line['name']: line['size'] for line in lines if line['kind'] == 'file'}
+        self.left_out = {line['name']: line['size'] for line in lines if line['kind'] == 'left_out'}
         return lines[0]
 
     def good(self, *args, **env):
@@ -206,7 +207,7 @@ class Store(Case):
     def test_latest_and_case(self):
         model = gguf()
         self.put('registry.ollama.ai/Somebody/Qwen2.5/latest', [layer('model', model)], [model], sign=':')
-        got = self.good('somebody/qwen2.5')  # Ollama finds names in either case, and read sha256:HEX before 0.1.29
+        got = self.good('somebody/qwen2.5')  # Ollama finds names in either case; old stores have sha256:HEX
         self.assertEqual(got['name'], 'ollama:somebody/qwen2.5')
         self.assertEqual(self.files, {'qwen2.5.gguf': len(model)})
 
@@ -235,6 +236,15 @@ class Store(Case):
         got = self.good('--offline', 'library/a')
         self.assertEqual(self.files, {'a-00001-of-00002.gguf': len(a), 'a-00002-of-00002.gguf': len(b)})
         self.assertEqual(got['tensors'], 5)
+
+    def test_projector(self):
+        """Tells apart what belongs to the model from what only looks at images for it."""
+        model, eye, other = gguf(), gguf(2, name='v.blk.%d.attn_q.weight'), gguf(1, name='a.blk.%d.attn_q.weight')
+        self.put('registry.ollama.ai/library/llava/7b',
+                 [layer('projector', eye), layer('model', model), layer('projector', other)], [model, eye, other])
+        got = self.good('--offline', 'library/llava', '7b')
+        self.assertEqual((got['tensors'], self.files), (3, {'llava-7b.gguf': len(model)}))
+        self.assertEqual(self.left_out, {'mmproj.gguf': len(eye), 'mmproj-2.gguf': len(other)})
 
     def test_tensors(self):
         """A model of tensors: each is a safetensors file of its own."""
