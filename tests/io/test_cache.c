@@ -18,6 +18,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -681,6 +682,10 @@ static int child_writer(world *w)
             put_as(io, url, tag, TOTAL, offset, (size_t)n);
         if (get_as(io, url, tag, offset, n) < -1)
             return 1;
+        if (random & 64)
+            put_as(io, URL "steady", TAG, PIECE, 0, PIECE);
+        if (get_as(io, URL "steady", TAG, 0, PIECE) != PIECE) /* replaced again and again, never away */
+            return 2;
         if (random & 32) { /* nothing remembered */
             vram_io_free(io);
             io = child_io(w);
@@ -699,6 +704,7 @@ static void test_writers(void **state)
     pid_t pids[WRITERS];
     (void)state;
     begin(&w);
+    put_as(w.io, URL "steady", TAG, PIECE, 0, PIECE);
     for (writer_number = 0; writer_number < WRITERS; writer_number++) {
         pids[writer_number] = fork();
         assert_true(pids[writer_number] >= 0);
@@ -718,7 +724,27 @@ static void test_writers(void **state)
     }
     print_message("%u of %u parts from %u writers kept\n", known, TOTAL / PIECE, WRITERS);
     assert_true(known > TOTAL / PIECE / 2); /* nearly always all; the lock does not wait for ever */
-    assert_int_equal(files(&w), 7);
+    assert_int_equal(files(&w), 8);
+    end(&w);
+}
+
+/* Writers wait for each other, but not for one that was stopped. */
+static void test_lock(void **state)
+{
+    world w;
+    struct timespec before, after;
+    (void)state;
+    begin(&w);
+    put(&w, 0, 10);
+    int dir = open(w.dir, O_RDONLY | O_DIRECTORY);
+    assert_true(dir >= 0);
+    assert_int_equal(flock(dir, LOCK_EX), 0);
+    assert_int_equal(clock_gettime(CLOCK_MONOTONIC, &before), 0);
+    put(&w, 10, 10);
+    assert_int_equal(clock_gettime(CLOCK_MONOTONIC, &after), 0);
+    assert_true((after.tv_sec - before.tv_sec) * 1000 + (after.tv_nsec - before.tv_nsec) / 1000000 >= 90);
+    assert_int_equal(get(&w, 0, 20), 20);
+    assert_int_equal(close(dir), 0);
     end(&w);
 }
 
@@ -834,25 +860,16 @@ static void test_bound_while_writing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_hash),
-        cmocka_unit_test(test_round_trip),
-        cmocka_unit_test(test_spans),
-        cmocka_unit_test(test_keys),
-        cmocka_unit_test(test_newest),
-        cmocka_unit_test(test_damage),
-        cmocka_unit_test(test_foreign),
-        cmocka_unit_test(test_odd_files),
-        cmocka_unit_test(test_oversized),
-        cmocka_unit_test(test_directory),
-        cmocka_unit_test(test_no_directory),
-        cmocka_unit_test(test_limited),
-        cmocka_unit_test(test_full),
-        cmocka_unit_test(test_read_only),
-        cmocka_unit_test(test_no_permission),
-        cmocka_unit_test(test_writers),
-        cmocka_unit_test(test_killed),
-        cmocka_unit_test(test_eviction),
-        cmocka_unit_test(test_bound_while_writing),
+        cmocka_unit_test(test_hash),          cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_spans),         cmocka_unit_test(test_keys),
+        cmocka_unit_test(test_newest),        cmocka_unit_test(test_damage),
+        cmocka_unit_test(test_foreign),       cmocka_unit_test(test_odd_files),
+        cmocka_unit_test(test_oversized),     cmocka_unit_test(test_directory),
+        cmocka_unit_test(test_no_directory),  cmocka_unit_test(test_limited),
+        cmocka_unit_test(test_full),          cmocka_unit_test(test_read_only),
+        cmocka_unit_test(test_no_permission), cmocka_unit_test(test_writers),
+        cmocka_unit_test(test_lock),          cmocka_unit_test(test_killed),
+        cmocka_unit_test(test_eviction),      cmocka_unit_test(test_bound_while_writing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
