@@ -103,7 +103,7 @@ static vram_status over_limit(vr_torch *t, const vr_input *in)
 vram_status vr_torch_legacy_parse(vr_torch *t, vr_input *in)
 {
     if (t->target == 0)
-        t->target = at_most(in->size, t->ck->loading->guess);
+        t->target = at_most(in->size, in->guess);
     for (;;) {
         bool known = false;
         VR_TRY(vr_want_bytes(t->ck, in, 0, t->target, t->target, &known));

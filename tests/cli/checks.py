@@ -382,8 +382,10 @@ class Usage(unittest.TestCase):
 
     def test_nothing_there(self):
         self.refused(["fit", "no/such/dir/at/all"], "'no/such/dir/at/all': there is no such file or directory", status=4)
-        self.refused(["fit", "Qwen/Qwen2.5-7B"], "'Qwen/Qwen2.5-7B'", "names of the hub are not read yet", status=4)
-        self.refused(["fit", "https://example.org/m"], "'https://example.org/m': addresses are not read yet", status=4)
+        self.refused(["fit", "Qwen/Qwen2.5-7B", "--offline"], "Qwen/Qwen2.5-7B: this model is not on this disk", status=4)
+        self.refused(["fit", "https://example.org/m", "--offline"], "https://example.org/m: the header of this file was "
+                     "not read before", status=4)
+        self.refused(["fit", "ftp://example.org/m"], "'ftp://example.org/m': addresses of this kind are not read", status=2)
         self.refused(["fit", "example:gpt-5"], "there is no built-in example 'gpt-5'", status=4)
         self.refused(["ledger", "--scenario", "/no/such/file"], "/no/such/file: ", status=4)
 

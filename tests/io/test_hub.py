@@ -162,6 +162,20 @@ class Repositories(Case):
             self.assertEqual(self.inspect(name)['checkpoint_bytes'], 3600, name)
             self.assertEqual(self.hub.log[0].path.count('/'), 6)
 
+    def test_options(self):
+        self.hub.add('org/name', {'a.safetensors': safetensors({'a': 900}), 'b.safetensors': safetensors({'b': 1000})},
+                     revisions=['main', 'dev'])
+        self.assertEqual(self.inspect('org/name', '--file', 'b.safetensors')['checkpoint_bytes'], 4000)
+        self.inspect('org/name', '--revision', 'dev')
+        self.assertEqual([r.path for r in self.hub.log], ['/api/models/org/name/revision/dev'])
+        self.inspect('org/name@dev', '--revision', 'main', '--offline')
+        self.assertEqual(self.hub.log, [])
+        self.inspect('org/name', '--refresh')
+        self.assertEqual(len(self.hub.asked('files')), 2)
+        for revision in ('../x', 'a/../b', '', 'x' * 500):
+            self.refused(2, 'revision', 'org/name', '--revision', revision)
+            self.assertEqual(self.hub.log, [], revision)
+
     def test_names_with_odd_characters(self):
         files = {'a b#c?d%/m \u00e4&+.safetensors': safetensors({'a': 900})}
         self.hub.add('org/name', files)
