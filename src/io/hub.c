@@ -197,11 +197,23 @@ static vram_status set_endpoint(io_hub *h)
     return VRAM_OK;
 }
 
+/* "huggingface.co, commit 0123456" */
+static vram_status say_where(const io_hub *h, vram_checkpoint *ck)
+{
+    const char *host = strstr(h->endpoint, "://") + 3;
+    char where[400];
+    int n = snprintf(where, sizeof(where), "%s%s", h->remote.offline ? "headers kept of " : "", host);
+    if (h->commit[0] != '\0')
+        snprintf(where + n, sizeof(where) - (size_t)n, ", commit %.7s", h->commit);
+    return vram_checkpoint_read_from(ck, where);
+}
+
 static vram_status open_once(io_hub *h, vram_checkpoint **out)
 {
     VR_TRY(set_endpoint(h));
     VR_TRY(io_hub_token(h));
-    return io_remote_read(out, &h->remote, h->place->repo, h->place->quant);
+    VR_TRY(io_remote_read(out, &h->remote, h->place->repo, h->place->quant));
+    return say_where(h, *out);
 }
 
 static vram_status open_remote(vram_checkpoint **out, vram_io *io, vram_ctx *ctx, const io_place *place,

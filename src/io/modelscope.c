@@ -197,6 +197,14 @@ static vram_status settle(scope *m)
     return VRAM_OK;
 }
 
+static vram_status say_where(const scope *m, vram_checkpoint *ck)
+{
+    char where[600];
+    snprintf(where, sizeof(where), "%s%s, revision %.255s", m->remote.offline ? "headers kept of " : "",
+             strstr(m->endpoint, "://") + 3, m->revision);
+    return vram_checkpoint_read_from(ck, where);
+}
+
 static vram_status open_once(vram_checkpoint **out, vram_io *io, vram_ctx *ctx, const io_place *place,
                              bool *changed)
 {
@@ -210,6 +218,8 @@ static vram_status open_once(vram_checkpoint **out, vram_io *io, vram_ctx *ctx, 
         s = settle(&m);
     if (s == VRAM_OK)
         s = io_remote_read(out, &m.remote, place->repo, place->quant);
+    if (s == VRAM_OK)
+        s = say_where(&m, *out);
     *changed = m.remote.changed;
     io_remote_end(&m.remote);
     return s;

@@ -118,8 +118,10 @@ class Case(unittest.TestCase):
         d = self.on_disk(files)
         expected = self.inspect(os.path.join(d, *words))
         shutil.rmtree(d)
-        self.assertEqual(expected['model'].pop('name'), os.path.join(d, *words))
-        self.assertEqual({**got['model'], 'name': None}, {**expected['model'], 'name': None})
+        self.assertEqual(expected['model']['name'], os.path.join(d, *words))
+        self.assertIsNone(expected['model']['read_from'])
+        unlike = {'name': None, 'read_from': None}
+        self.assertEqual({**got['model'], **unlike}, {**expected['model'], **unlike})
         for key in expected:
             if key not in ('model', 'warnings'):
                 self.assertEqual(got[key], expected[key], key)
@@ -423,6 +425,7 @@ class Caches(Case):
             folder = self.snapshot('org/name', files, links=links)
             got = self.inspect('org/name')
             self.assertEqual(self.hub.log, [])
+            self.assertEqual(got['model']['read_from'], "the hub's cache on this disk, commit ccccccc")
             self.assert_same(got, files)
             self.inspect('org/name@' + 'c' * 40)
             self.assertEqual(self.hub.log, [])
@@ -486,6 +489,10 @@ class Caches(Case):
         third = self.inspect('org/name', HF_HUB_OFFLINE='1')
         self.assertEqual(self.hub.log, [])
         self.assertEqual(first, second)
+        where = '%s, commit %s' % (self.hub.url[len('http://'):], self.hub.repos['org/name'].commit[:7])
+        self.assertEqual(first['model']['read_from'], where)
+        self.assertEqual(third['model'].pop('read_from'), 'headers kept of ' + where)
+        first['model'].pop('read_from')
         self.assertEqual(first, third)
 
     def test_new_commit(self):
@@ -614,7 +621,9 @@ class ModelScope(Case):
         first = self.inspect('modelscope:org/name')
         self.assertEqual(first, self.inspect('modelscope:org/name'))
         self.assertEqual(len(self.hub.log), 1)
-        self.assertEqual(first, self.inspect('modelscope:org/name', HF_HUB_OFFLINE='1'))
+        offline = self.inspect('modelscope:org/name', HF_HUB_OFFLINE='1')
+        self.assertEqual(offline['model'].pop('read_from'), 'headers kept of ' + first['model'].pop('read_from'))
+        self.assertEqual(first, offline)
         self.assertEqual(self.hub.log, [])
 
 
