@@ -72,7 +72,7 @@ static vram_status read_snapshot(vram_checkpoint **out, vram_io *io, vram_ctx *c
                                  const io_local_as *as)
 {
     size_t warnings = ctx->n_warnings;
-    bool offline = io_offline(io);
+    bool offline = io_hub_offline(io);
     vram_status s = io_local_open(out, io, ctx, path, as);
     if (s == VRAM_ENOMEM || (s == VRAM_OK && (offline || vram_checkpoint_complete(*out))))
         return s;

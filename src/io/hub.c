@@ -115,11 +115,25 @@ static vram_status offline_answer(io_hub *h, vr_str *text)
     vram_io *io = h->remote.source.io;
     if (!io_cache_newest(io, h->api, version, sizeof(version)) ||
         !io_cache_get(io, h->api, version, 0, UINT64_MAX, &bytes, &n, &total) || n != total)
-        return io_fail(h->remote.source.ctx, VRAM_EIO, h->place->repo,
-                       "without --offline its file list and headers are read from the hub, a few MB at most",
-                       "this model is not on this disk, and no server may be asked");
+        return io_fail(
+            h->remote.source.ctx, VRAM_EIO, h->place->repo,
+            io->options.offline
+                ? "without --offline its file list and headers are read from the hub, a few MB at most"
+                : "HF_HUB_OFFLINE or TRANSFORMERS_OFFLINE is set, so the hub is not asked",
+            "this model is not on this disk, and no server may be asked");
     *text = (vr_str){ bytes, n };
     return VRAM_OK;
+}
+
+/* Without a server, what was read on another day may do. */
+static vram_status fail_asked(io_hub *h, const io_request *answer)
+{
+    char version[160];
+    vram_status s = io_hub_fail(&h->remote, answer);
+    if (answer->result == IO_HTTP_FAILED && s == VRAM_EIO &&
+        io_cache_newest(h->remote.source.io, h->api, version, sizeof(version)))
+        vr_hint(h->remote.source.ctx, "with --offline, the headers that were read before are used");
+    return s;
 }
 
 static vram_status ask(io_hub *h, vr_str *text)
@@ -138,7 +152,7 @@ static vram_status ask(io_hub *h, vr_str *text)
     r.most = MOST_ANSWER;
     VR_TRY(io_http_perform(h->remote.source.io, h->remote.source.ctx, &r, 1));
     if (r.result != IO_HTTP_OK)
-        return io_hub_fail(&h->remote, &r);
+        return fail_asked(h, &r);
     *text = (vr_str){ r.bytes, r.n };
     h->remote.read = r.n;
     io_progress(h->remote.source.io, r.n, UINT64_MAX);
@@ -222,6 +236,7 @@ static vram_status open_remote(vram_checkpoint **out, vram_io *io, vram_ctx *ctx
     io_hub h = { .remote = { .source = { .kind = &hub_kind } }, .place = place };
     vram_status s = io_remote_begin(&h.remote, io, ctx, place->repo);
     h.remote.fail = io_hub_fail;
+    h.remote.offline = io_hub_offline(io);
     h.typed_as_name = typed_as_name;
     memcpy(h.repo, place->repo, sizeof(h.repo));
     snprintf(h.revision, sizeof(h.revision), "%s", revision);
@@ -243,7 +258,7 @@ vram_status io_hub_open(vram_checkpoint **out, vram_io *io, vram_ctx *ctx, const
     *out = NULL;
     if (strlen(revision) >= sizeof(place->revision) || !io_remote_name_fits(vr_str_of(revision)))
         return io_fail(ctx, VRAM_ESETTING, NULL, NULL, "'%.100s' is no name of a revision", revision);
-    if (!io->options.refresh || io_offline(io))
+    if (!io->options.refresh || io_hub_offline(io))
         VR_TRY(io_hfcache_open(out, io, ctx, place, revision, place->repo));
     if (*out != NULL)
         return VRAM_OK;

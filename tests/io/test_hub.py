@@ -391,6 +391,22 @@ class Quantisations(Case):
             self.assertEqual(got['checkpoint_bytes'], 4000, name)
             self.assertEqual([f for f in self.files if self.hub.asked(tail='/' + f)], ['name-Q4_K_M.gguf'])
 
+    def test_beside_other_formats(self):
+        self.hub.add('org/both', {**self.files, **sharded(2)})
+        self.assertEqual(self.inspect('org/both:Q8_0')['checkpoint_bytes'], 12000)
+        got = self.inspect('https://huggingface.co/org/both/blob/main/name-Q8_0.gguf')
+        self.assertEqual(got['checkpoint_bytes'], 12000)
+
+    def test_split(self):
+        for name in ('org/name-GGUF:BF16', 'https://huggingface.co/org/name-GGUF/tree/main/BF16',
+                     'hf://org/name-GGUF/BF16/name-BF16-00002-of-00002.gguf'):
+            self.assertEqual(self.inspect(name)['checkpoint_bytes'], 36000, name)
+
+    def test_several(self):
+        err = self.refused(2, 'choose one with --file', 'org/name-GGUF')
+        self.assertIn('name-Q4_K_M.gguf', err)
+        self.assertEqual(len(self.hub.log), 1)
+
     def test_none(self):
         err = self.refused(4, 'no GGUF file of the quantisation Q5_K_M', 'org/name-GGUF:Q5_K_M')
         self.assertIn('name-Q8_0.gguf', err)
@@ -495,6 +511,13 @@ class Caches(Case):
         first['model'].pop('read_from')
         self.assertEqual(first, third)
 
+    def test_server_is_gone(self):
+        self.hub.add('org/name', sharded(2))
+        self.inspect('org/name')
+        self.hub.__exit__()
+        self.refused(4, 'refuses the connection.*\n.*with --offline', 'org/name')
+        self.inspect('org/name', '--offline')
+
     def test_new_commit(self):
         self.hub.add('org/name', sharded(5))
         self.inspect('org/name')
@@ -504,8 +527,9 @@ class Caches(Case):
 
     def test_offline_and_nothing(self):
         self.refused(4, 'not on this disk, and no server may be asked', 'org/name', HF_HUB_OFFLINE='1')
-        self.refused(4, 'no server may be asked', self.hub.url + '/m.safetensors', HF_HUB_OFFLINE='1')
-        self.refused(4, 'no server may be asked', 'modelscope:org/name', HF_HUB_OFFLINE='1')
+        self.refused(4, 'not on this disk, and no server may be asked', 'org/name', '--offline')
+        self.refused(4, 'no server may be asked', self.hub.files_url + '/m.safetensors', '--offline')
+        self.refused(4, 'no server may be asked', 'modelscope:org/name', '--offline')
         self.assertEqual(self.hub.log, [])
 
 
@@ -531,7 +555,7 @@ class Addresses(Case):
         first = self.inspect(url + '?' + SIGNATURE)
         second = self.inspect(url + '?' + SIGNATURE)
         self.assertEqual([r.status for r in self.hub.asked(tail='m.safetensors')], [304])
-        third = self.inspect(url, HF_HUB_OFFLINE='1')
+        third = self.inspect(url, '--offline')
         self.assertEqual(self.hub.log, [])
         self.assertEqual(first, second)
         self.assertEqual(first, third)
@@ -621,7 +645,7 @@ class ModelScope(Case):
         first = self.inspect('modelscope:org/name')
         self.assertEqual(first, self.inspect('modelscope:org/name'))
         self.assertEqual(len(self.hub.log), 1)
-        offline = self.inspect('modelscope:org/name', HF_HUB_OFFLINE='1')
+        offline = self.inspect('modelscope:org/name', '--offline')
         self.assertEqual(offline['model'].pop('read_from'), 'headers kept of ' + first['model'].pop('read_from'))
         self.assertEqual(first, offline)
         self.assertEqual(self.hub.log, [])
