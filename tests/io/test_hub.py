@@ -3,7 +3,7 @@
 """Models on servers and in the hub's cache, read by the command. All on loopback; what is expected of answers that come
 over a network is what the same files give when they lie in a directory.
 
-    VRAM=path/to/vram python3 test_hub.py
+    VRAM=path/to/vram CLIENT=path/to/open_client python3 test_hub.py [CLASS...]
 """
 import json
 import os
@@ -112,6 +112,25 @@ class Case(unittest.TestCase):
             with open(os.path.join(d, name), 'wb') as f:
                 f.write(data)
         return d
+
+    def snapshot(self, name, files, revision='main', commit='c' * 40, links=True):
+        folder = os.path.join(self.home, '.cache/huggingface/hub/models--' + name.replace('/', '--'))
+        os.makedirs(os.path.join(folder, 'refs'), exist_ok=True)
+        os.makedirs(os.path.join(folder, 'blobs'), exist_ok=True)
+        with open(os.path.join(folder, 'refs', revision), 'w') as f:
+            f.write(commit)
+        for i, (file, data) in enumerate(files.items()):
+            path = os.path.join(folder, 'snapshots', commit, file)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            if links:
+                blob = os.path.join(folder, 'blobs', str(i))
+                with open(blob, 'wb') as f:
+                    f.write(data)
+                os.symlink(os.path.relpath(blob, os.path.dirname(path)), path)
+            else:
+                with open(path, 'wb') as f:
+                    f.write(data)
+        return folder
 
     def assert_same(self, got, files, *words):
         """What was read is what the same files give on a disk."""
@@ -416,25 +435,6 @@ class Quantisations(Case):
 
 
 class Caches(Case):
-    def snapshot(self, name, files, revision='main', commit='c' * 40, links=True):
-        folder = os.path.join(self.home, '.cache/huggingface/hub/models--' + name.replace('/', '--'))
-        os.makedirs(os.path.join(folder, 'refs'), exist_ok=True)
-        os.makedirs(os.path.join(folder, 'blobs'), exist_ok=True)
-        with open(os.path.join(folder, 'refs', revision), 'w') as f:
-            f.write(commit)
-        for i, (file, data) in enumerate(files.items()):
-            path = os.path.join(folder, 'snapshots', commit, file)
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            if links:
-                blob = os.path.join(folder, 'blobs', str(i))
-                with open(blob, 'wb') as f:
-                    f.write(data)
-                os.symlink(os.path.relpath(blob, os.path.dirname(path)), path)
-            else:
-                with open(path, 'wb') as f:
-                    f.write(data)
-        return folder
-
     def test_hub_cache(self):
         files = sharded(3)
         for links in (True, False):
@@ -649,6 +649,32 @@ class ModelScope(Case):
         self.assertEqual(offline['model'].pop('read_from'), 'headers kept of ' + first['model'].pop('read_from'))
         self.assertEqual(first, offline)
         self.assertEqual(self.hub.log, [])
+
+
+class Memory(Case):
+    def opened(self, *words):
+        done = subprocess.run([os.environ['CLIENT'], *words], env=self.env(), capture_output=True, text=True, timeout=200)
+        self.assertEqual(done.returncode, 0, (done.stdout + done.stderr)[-2000:])
+        return int(done.stdout)
+
+    def test_repository(self):
+        self.hub.add('org/name', {**sharded(2), 'm-Q8_0.gguf': gguf({'a': 1000})}, sizes=False)
+        self.assertGreater(self.opened('org/name'), 5)
+        self.inspect('org/name', '--refresh')
+        self.assertGreater(self.opened('--offline', 'org/name'), 5)
+        self.assertGreater(self.opened('org/name:Q8_0'), 5)
+
+    def test_others(self):
+        files = sharded(2)
+        self.hub.add('org/name', files)
+        for name, data in files.items():
+            self.hub.static['/x/' + name] = data
+        self.assertGreater(self.opened('modelscope:org/name'), 5)
+        self.assertGreater(self.opened(self.hub.files_url + '/x/model.safetensors.index.json?' + SIGNATURE), 5)
+
+    def test_hub_cache(self):
+        self.snapshot('org/name', sharded(2))
+        self.assertGreater(self.opened('org/name'), 5)
 
 
 if __name__ == '__main__':
