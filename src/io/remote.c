@@ -155,9 +155,10 @@ vram_status io_remote_add_listed(io_remote *r, const io_place *place, const io_l
     VR_TRY(io_choice_make(&c, r->source.ctx, r->place, names, n));
     for (size_t i = 0; i < n; i++) {
         const char *name = io_choice_name(&c, list[i].name);
-        if (name == NULL || !io_remote_matters(name))
+        bool unknown = list[i].size == IO_SIZE_UNKNOWN;
+        if (name == NULL || (unknown && !io_remote_matters(name)))
             continue;
-        unsized += list[i].size == IO_SIZE_UNKNOWN;
+        unsized += unknown;
         if (unsized > MOST_UNSIZED)
             return io_fail(r->source.ctx, VRAM_ELIMIT, r->place, NULL,
                            "the server does not say how large over %d files are", MOST_UNSIZED);

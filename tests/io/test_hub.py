@@ -224,6 +224,20 @@ class Repositories(Case):
         self.assert_same(got, part)
         self.refused(4, "no file or folder 'fp8'.*\n.*fp16/model.safetensors", 'hf://org/name/fp8')
 
+    def test_pipeline(self):
+        """A diffusers repository, and files that are weights of other frameworks."""
+        files = {'model_index.json': json.dumps({'_class_name': 'SomePipeline', 'unet': ['diffusers', 'UNet'],
+                                                 'text_encoder': ['transformers', 'CLIPTextModel']}).encode(),
+                 'unet/config.json': b'{}', 'unet/diffusion_pytorch_model.safetensors': safetensors({'a': 900}),
+                 'unet/diffusion_pytorch_model.bin': b'PK' + bytes(3000), 'flax_model.msgpack': bytes(4000),
+                 'text_encoder/config.json': b'{}', 'text_encoder/model.safetensors': safetensors({'b': 1000}),
+                 'text_encoder/model.fp16.safetensors': safetensors({'b': 500}), 'tf_model.h5': bytes(5000)}
+        self.hub.add('org/name', files)
+        got = self.inspect('org/name')
+        self.assertEqual(got['checkpoint_bytes'], 7600)
+        self.assertEqual(len(self.hub.asked('files')), 2)
+        self.assert_same(got, files)
+
     def test_one_shard_means_all(self):
         files = sharded(3)
         more = {**files, 'other.safetensors': safetensors({'x': 5000})}
