@@ -36,26 +36,31 @@ static bool is_commit(vr_str s)
     return s.n == 40 || s.n == 64;
 }
 
+/* The hub knows names in any case, and renamed models by their old ones; files are asked for by its own name,
+ * which spares a redirect for each. */
+static vram_status take_name(io_hub *h, const char *id)
+{
+    io_place named;
+    const char *why = NULL;
+    if (!io_place_parse(&named, id, NULL, &why) || named.kind != IO_PLACE_HUB || strcmp(named.repo, id) != 0)
+        return bad_answer(h, "its name of the model is none");
+    memcpy(h->repo, named.repo, sizeof(h->repo));
+    if (strcasecmp(h->repo, h->place->repo) == 0)
+        return VRAM_OK;
+    return vr_warn(h->remote.source.ctx, NULL, T("the model "), T(h->place->repo), T(" is now called "),
+                   T(h->repo));
+}
+
 static vram_status read_identity(io_hub *h, vr_json model)
 {
     vr_json v;
     vr_str text = { NULL, 0 };
-    io_place named;
-    const char *why = NULL;
     if (vr_json_get(model, "sha", &v) && vr_json_str(v, &h->remote.arena, &text) && is_commit(text))
         memcpy(h->commit, text.s, text.n);
-    if (!vr_json_get(model, "id", &v) || !vr_json_str(v, &h->remote.arena, &text))
-        return VRAM_OK;
-    if (text.n >= sizeof(h->repo) || (text.n == strlen(h->repo) && strncasecmp(text.s, h->repo, text.n) == 0))
+    if (!vr_json_get(model, "id", &v) || !vr_json_str(v, &h->remote.arena, &text) || vr_str_is(text, h->repo))
         return VRAM_OK;
     const char *id = vr_arena_copy(&h->remote.arena, text);
-    if (id == NULL)
-        return VRAM_ENOMEM;
-    if (!io_place_parse(&named, id, NULL, &why) || named.kind != IO_PLACE_HUB || strcmp(named.repo, id) != 0)
-        return bad_answer(h, "its name of the model is none");
-    memcpy(h->repo, named.repo, sizeof(h->repo));
-    return vr_warn(h->remote.source.ctx, NULL, T("the model "), T(h->place->repo), T(" is now called "),
-                   T(h->repo));
+    return id == NULL ? VRAM_ENOMEM : take_name(h, id);
 }
 
 static vram_status read_sibling(io_hub *h, vr_json v, io_listed *out)

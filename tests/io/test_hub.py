@@ -262,6 +262,13 @@ class Repositories(Case):
         self.assertTrue(any(r.path.startswith('/new/name/resolve/') for r in self.hub.log))
         self.assertFalse(any(r.path.startswith('/old/name/resolve/') for r in self.hub.log))
 
+    def test_another_case(self):
+        self.hub.add('Org/Name', sharded(2))
+        self.hub.renamed['org/name'] = 'Org/Name'
+        done = self.vram('inspect', 'org/name', '--json')
+        self.assertEqual((done.returncode, done.stderr), (0, ''))
+        self.assertFalse(any(r.path.startswith('/org/name/') for r in self.hub.log))
+
     def test_paths_ask_nobody(self):
         for name in ('./org/name', '../name', '/org/name', '~/name', 'org/name/x', 'org/model.gguf', 'name', 'org/a..b',
                      'org/', 'a:7b'):
