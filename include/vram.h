@@ -116,6 +116,8 @@ typedef struct vram_want {
 VRAM_API vram_status vram_checkpoint_new(vram_checkpoint **out, vram_ctx *ctx, const char *name);
 /* Where its files lie: errors about one of them name it with this in front. Copied. */
 VRAM_API vram_status vram_checkpoint_place(vram_checkpoint *ck, const char *directory);
+/* Where it was read, in words for reports: "the hub's cache on this disk, commit 0123456". Copied. */
+VRAM_API vram_status vram_checkpoint_read_from(vram_checkpoint *ck, const char *where);
 /* Before the first step. Of several models that lie together, such as the quantisations of one, the one whose
  * files' names match: '*' and '?' as in a shell, letters of either case; without any of the two, a part of
  * the name. */

@@ -59,7 +59,8 @@ struct vram_checkpoint {
     vram_ctx *ctx;
     vr_arena arena;
     const char *name;
-    const char *place; /* directory for the file of an error, or NULL */
+    const char *place;     /* directory for the file of an error, or NULL */
+    const char *read_from; /* in words, or NULL: its name says it */
     /* complete after vram_checkpoint_step returned VRAM_OK: */
     vr_tensor *tensors; /* in order of files, then of offset */
     size_t n_tensors;

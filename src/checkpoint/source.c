@@ -26,6 +26,12 @@ vram_status vram_checkpoint_place(vram_checkpoint *ck, const char *directory)
     return ck->place == NULL ? VRAM_ENOMEM : VRAM_OK;
 }
 
+vram_status vram_checkpoint_read_from(vram_checkpoint *ck, const char *where)
+{
+    ck->read_from = vr_arena_copy(&ck->arena, vr_str_of(where));
+    return ck->read_from == NULL ? VRAM_ENOMEM : VRAM_OK;
+}
+
 static bool is_below(const vram_checkpoint *ck, const char *file)
 {
     return file != NULL && file[0] != '/' && strcmp(file, ck->name) != 0;

@@ -72,7 +72,7 @@ static vram_status read_snapshot(vram_checkpoint **out, vram_io *io, vram_ctx *c
                                  const io_local_as *as)
 {
     size_t warnings = ctx->n_warnings;
-    bool offline = io_offline(io);
+    bool offline = io_hub_offline(io);
     vram_status s = io_local_open(out, io, ctx, path, as);
     if (s == VRAM_ENOMEM || (s == VRAM_OK && (offline || vram_checkpoint_complete(*out))))
         return s;
@@ -97,5 +97,7 @@ vram_status io_hfcache_open(vram_checkpoint **out, vram_io *io, vram_ctx *ctx, c
                              .chosen = io->options.file != NULL  ? io->options.file
                                        : place->quant[0] != '\0' ? place->quant
                                                                  : NULL };
-    return read_snapshot(out, io, ctx, path, &as);
+    VR_TRY(read_snapshot(out, io, ctx, path, &as));
+    snprintf(path, sizeof(path), "the hub's cache on this disk, commit %.7s", commit);
+    return *out == NULL ? VRAM_OK : vram_checkpoint_read_from(*out, path);
 }

@@ -36,26 +36,31 @@ static bool is_commit(vr_str s)
     return s.n == 40 || s.n == 64;
 }
 
+/* The hub knows names in any case, and renamed models by their old ones; files are asked for by its own name,
+ * which spares a redirect for each. */
+static vram_status take_name(io_hub *h, const char *id)
+{
+    io_place named;
+    const char *why = NULL;
+    if (!io_place_parse(&named, id, NULL, &why) || named.kind != IO_PLACE_HUB || strcmp(named.repo, id) != 0)
+        return bad_answer(h, "its name of the model is none");
+    memcpy(h->repo, named.repo, sizeof(h->repo));
+    if (strcasecmp(h->repo, h->place->repo) == 0)
+        return VRAM_OK;
+    return vr_warn(h->remote.source.ctx, NULL, T("the model "), T(h->place->repo), T(" is now called "),
+                   T(h->repo));
+}
+
 static vram_status read_identity(io_hub *h, vr_json model)
 {
     vr_json v;
     vr_str text = { NULL, 0 };
-    io_place named;
-    const char *why = NULL;
     if (vr_json_get(model, "sha", &v) && vr_json_str(v, &h->remote.arena, &text) && is_commit(text))
         memcpy(h->commit, text.s, text.n);
-    if (!vr_json_get(model, "id", &v) || !vr_json_str(v, &h->remote.arena, &text))
-        return VRAM_OK;
-    if (text.n >= sizeof(h->repo) || (text.n == strlen(h->repo) && strncasecmp(text.s, h->repo, text.n) == 0))
+    if (!vr_json_get(model, "id", &v) || !vr_json_str(v, &h->remote.arena, &text) || vr_str_is(text, h->repo))
         return VRAM_OK;
     const char *id = vr_arena_copy(&h->remote.arena, text);
-    if (id == NULL)
-        return VRAM_ENOMEM;
-    if (!io_place_parse(&named, id, NULL, &why) || named.kind != IO_PLACE_HUB || strcmp(named.repo, id) != 0)
-        return bad_answer(h, "its name of the model is none");
-    memcpy(h->repo, named.repo, sizeof(h->repo));
-    return vr_warn(h->remote.source.ctx, NULL, T("the model "), T(h->place->repo), T(" is now called "),
-                   T(h->repo));
+    return id == NULL ? VRAM_ENOMEM : take_name(h, id);
 }
 
 static vram_status read_sibling(io_hub *h, vr_json v, io_listed *out)
@@ -115,11 +120,25 @@ static vram_status offline_answer(io_hub *h, vr_str *text)
     vram_io *io = h->remote.source.io;
     if (!io_cache_newest(io, h->api, version, sizeof(version)) ||
         !io_cache_get(io, h->api, version, 0, UINT64_MAX, &bytes, &n, &total) || n != total)
-        return io_fail(h->remote.source.ctx, VRAM_EIO, h->place->repo,
-                       "without --offline its file list and headers are read from the hub, a few MB at most",
-                       "this model is not on this disk, and no server may be asked");
+        return io_fail(
+            h->remote.source.ctx, VRAM_EIO, h->place->repo,
+            io->options.offline
+                ? "without --offline its file list and headers are read from the hub, a few MB at most"
+                : "HF_HUB_OFFLINE or TRANSFORMERS_OFFLINE is set, so the hub is not asked",
+            "this model is not on this disk, and no server may be asked");
     *text = (vr_str){ bytes, n };
     return VRAM_OK;
+}
+
+/* Without a server, what was read on another day may do. */
+static vram_status fail_asked(io_hub *h, const io_request *answer)
+{
+    char version[160];
+    vram_status s = io_hub_fail(&h->remote, answer);
+    if (answer->result == IO_HTTP_FAILED && s == VRAM_EIO &&
+        io_cache_newest(h->remote.source.io, h->api, version, sizeof(version)))
+        vr_hint(h->remote.source.ctx, "with --offline, the headers that were read before are used");
+    return s;
 }
 
 static vram_status ask(io_hub *h, vr_str *text)
@@ -138,7 +157,7 @@ static vram_status ask(io_hub *h, vr_str *text)
     r.most = MOST_ANSWER;
     VR_TRY(io_http_perform(h->remote.source.io, h->remote.source.ctx, &r, 1));
     if (r.result != IO_HTTP_OK)
-        return io_hub_fail(&h->remote, &r);
+        return fail_asked(h, &r);
     *text = (vr_str){ r.bytes, r.n };
     h->remote.read = r.n;
     io_progress(h->remote.source.io, r.n, UINT64_MAX);
@@ -197,11 +216,23 @@ static vram_status set_endpoint(io_hub *h)
     return VRAM_OK;
 }
 
+/* "huggingface.co, commit 0123456" */
+static vram_status say_where(const io_hub *h, vram_checkpoint *ck)
+{
+    const char *host = strstr(h->endpoint, "://") + 3;
+    char where[400];
+    int n = snprintf(where, sizeof(where), "%s%s", h->remote.offline ? "headers kept of " : "", host);
+    if (h->commit[0] != '\0')
+        snprintf(where + n, sizeof(where) - (size_t)n, ", commit %.7s", h->commit);
+    return vram_checkpoint_read_from(ck, where);
+}
+
 static vram_status open_once(io_hub *h, vram_checkpoint **out)
 {
     VR_TRY(set_endpoint(h));
     VR_TRY(io_hub_token(h));
-    return io_remote_read(out, &h->remote, h->place->repo, h->place->quant);
+    VR_TRY(io_remote_read(out, &h->remote, h->place->repo, h->place->quant));
+    return say_where(h, *out);
 }
 
 static vram_status open_remote(vram_checkpoint **out, vram_io *io, vram_ctx *ctx, const io_place *place,
@@ -210,6 +241,7 @@ static vram_status open_remote(vram_checkpoint **out, vram_io *io, vram_ctx *ctx
     io_hub h = { .remote = { .source = { .kind = &hub_kind } }, .place = place };
     vram_status s = io_remote_begin(&h.remote, io, ctx, place->repo);
     h.remote.fail = io_hub_fail;
+    h.remote.offline = io_hub_offline(io);
     h.typed_as_name = typed_as_name;
     memcpy(h.repo, place->repo, sizeof(h.repo));
     snprintf(h.revision, sizeof(h.revision), "%s", revision);
@@ -231,7 +263,7 @@ vram_status io_hub_open(vram_checkpoint **out, vram_io *io, vram_ctx *ctx, const
     *out = NULL;
     if (strlen(revision) >= sizeof(place->revision) || !io_remote_name_fits(vr_str_of(revision)))
         return io_fail(ctx, VRAM_ESETTING, NULL, NULL, "'%.100s' is no name of a revision", revision);
-    if (!io->options.refresh || io_offline(io))
+    if (!io->options.refresh || io_hub_offline(io))
         VR_TRY(io_hfcache_open(out, io, ctx, place, revision, place->repo));
     if (*out != NULL)
         return VRAM_OK;

@@ -33,6 +33,11 @@ bool io_hub_home(const vram_io *io, const char *tail, char *out, size_t room);
 /* "~/x" as Python's expanduser; false: there is no home, or no room. */
 bool io_hub_expand(const vram_io *io, const char *path, char *out, size_t room);
 
+/* A variable that says yes as huggingface_hub reads it: 1, on, yes, true. */
+bool io_hub_env(const vram_io *io, const char *name);
+/* The hub is not asked: the option, HF_HUB_OFFLINE or TRANSFORMERS_OFFLINE. */
+bool io_hub_offline(const vram_io *io);
+
 /* ---- hub_error.c ---- */
 
 /* What the hub's answer means for people; a io_remote.fail. */

@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #define MOST_TOKEN 4096
 
@@ -29,6 +30,22 @@ bool io_hub_home(const vram_io *io, const char *tail, char *out, size_t room)
     else
         n = snprintf(path, sizeof(path), "~/.cache/huggingface/%s", tail);
     return n >= 0 && (size_t)n < sizeof(path) && io_hub_expand(io, path, out, room);
+}
+
+bool io_hub_env(const vram_io *io, const char *name)
+{
+    static const char *const yes[] = { "1", "on", "yes", "true" };
+    const char *value = io_env(io, name);
+    for (size_t i = 0; value != NULL && i < sizeof(yes) / sizeof(yes[0]); i++) {
+        if (strcasecmp(value, yes[i]) == 0)
+            return true;
+    }
+    return false;
+}
+
+bool io_hub_offline(const vram_io *io)
+{
+    return io->options.offline || io_hub_env(io, "HF_HUB_OFFLINE") || io_hub_env(io, "TRANSFORMERS_OFFLINE");
 }
 
 /* Printable and without white space at its ends, or NULL. */
@@ -78,7 +95,7 @@ vram_status io_hub_token(io_hub *h)
     static const char *const names[] = { "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN" };
     vram_io *io = h->remote.source.io;
     if (h->place->endpoint[0] != '\0' || !is_safe(h->endpoint) ||
-        io_env_true(io, "HF_HUB_DISABLE_IMPLICIT_TOKEN"))
+        io_hub_env(io, "HF_HUB_DISABLE_IMPLICIT_TOKEN"))
         return VRAM_OK;
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) && h->token == NULL; i++) {
         const char *value = io_env(io, names[i]);

@@ -46,24 +46,32 @@ static vram_status fail(io_remote *r, const io_request *a)
 
 /* ---- the listing ---- */
 
-static vram_status read_file(scope *m, vr_json v, io_listed *out)
+static vram_status read_name(scope *m, vr_json v, const char **out)
 {
-    vr_json name, size, type, digest;
-    vr_str text, sum;
-    *out = (io_listed){ NULL, IO_SIZE_UNKNOWN, "" };
+    vr_json name, type;
+    vr_str text;
     if ((vr_json_get(v, "Type", &type) && vr_json_str_is(type, "tree")) || !vr_json_get(v, "Path", &name))
-        return VRAM_OK;
+        return VRAM_OK; /* a folder */
     if (!vr_json_str(name, &m->remote.arena, &text))
         return text.s == NULL && name.type == VR_JSON_STRING ? VRAM_ENOMEM
                                                              : bad_answer(m, "the name of a file is none");
     if (!io_remote_name_fits(text))
         return VRAM_OK;
+    *out = vr_arena_copy(&m->remote.arena, text);
+    return *out == NULL ? VRAM_ENOMEM : VRAM_OK;
+}
+
+static vram_status read_file(scope *m, vr_json v, io_listed *out)
+{
+    vr_json size, digest;
+    vr_str sum;
+    *out = (io_listed){ NULL, IO_SIZE_UNKNOWN, "" };
+    VR_TRY(read_name(m, v, &out->name));
     if (vr_json_get(v, "Size", &size) && size.type != VR_JSON_NULL && !vr_json_u64(size, &out->size))
         return bad_answer(m, "the size of a file is no number of bytes");
     if (vr_json_get(v, "Sha256", &digest) && vr_json_str(digest, &m->remote.arena, &sum) && sum.n == 64)
         out->version = vr_arena_copy(&m->remote.arena, sum);
-    out->name = vr_arena_copy(&m->remote.arena, text);
-    return out->name == NULL || out->version == NULL ? VRAM_ENOMEM : VRAM_OK;
+    return out->version == NULL ? VRAM_ENOMEM : VRAM_OK;
 }
 
 static vram_status read_answer(scope *m, vr_str text, io_listed **out, size_t *n)
@@ -189,6 +197,14 @@ static vram_status settle(scope *m)
     return VRAM_OK;
 }
 
+static vram_status say_where(const scope *m, vram_checkpoint *ck)
+{
+    char where[600];
+    snprintf(where, sizeof(where), "%s%s, revision %.255s", m->remote.offline ? "headers kept of " : "",
+             strstr(m->endpoint, "://") + 3, m->revision);
+    return vram_checkpoint_read_from(ck, where);
+}
+
 static vram_status open_once(vram_checkpoint **out, vram_io *io, vram_ctx *ctx, const io_place *place,
                              bool *changed)
 {
@@ -202,6 +218,8 @@ static vram_status open_once(vram_checkpoint **out, vram_io *io, vram_ctx *ctx, 
         s = settle(&m);
     if (s == VRAM_OK)
         s = io_remote_read(out, &m.remote, place->repo, place->quant);
+    if (s == VRAM_OK)
+        s = say_where(&m, *out);
     *changed = m.remote.changed;
     io_remote_end(&m.remote);
     return s;

@@ -34,9 +34,25 @@ static bool is_word(const char *name)
     return n > 0 && n < 97 && strpbrk(name, "/:@ ~\\") == NULL && name[0] != '.';
 }
 
+/* Cut between characters. */
+static void shorten(char *out, size_t room, const char *name)
+{
+    size_t n = strlen(name);
+    if (n >= room) {
+        n = room - 4;
+        while (n > 0 && ((unsigned char)name[n] & 0xc0) == 0x80)
+            n--;
+        memcpy(out + n, "...", 4);
+    } else {
+        out[n] = '\0';
+    }
+    memcpy(out, name, n);
+}
+
 static vram_status no_path(vram_ctx *ctx, const char *name)
 {
-    char hint[256];
+    char hint[256], called[200];
+    shorten(called, sizeof(called), name);
     if (looks_like_ollama(name))
         snprintf(hint, sizeof(hint), "for a model of Ollama: ollama:%s", name);
     else if (strchr(name, '/') == NULL && is_word(name))
@@ -47,7 +63,7 @@ static vram_status no_path(vram_ctx *ctx, const char *name)
         snprintf(hint, sizeof(hint),
                  "a model of the hub is org/name; a built-in example is "
                  "example:qwen2.5-7b");
-    return io_fail(ctx, VRAM_ENOTFOUND, NULL, hint, "'%.200s': there is no such file or directory", name);
+    return io_fail(ctx, VRAM_ENOTFOUND, NULL, hint, "'%s': there is no such file or directory", called);
 }
 
 static vram_status open_place(vram_checkpoint **out, vram_io *io, vram_ctx *ctx, const io_place *place,
@@ -70,10 +86,12 @@ static vram_status open_place(vram_checkpoint **out, vram_io *io, vram_ctx *ctx,
 /* What may hold a password is not repeated. */
 static vram_status malformed(vram_ctx *ctx, const char *name, const char *why)
 {
+    char called[200];
+    shorten(called, sizeof(called), name);
     const char *hint = "a model is a path, org/name of the hub, an address, modelscope:org/name, ollama:name";
     return strchr(name, '@') != NULL && strstr(name, "://") != NULL
                ? io_fail(ctx, VRAM_ESETTING, NULL, hint, "%s", why)
-               : io_fail(ctx, VRAM_ESETTING, NULL, hint, "'%.200s': %s", name, why);
+               : io_fail(ctx, VRAM_ESETTING, NULL, hint, "'%s': %s", called, why);
 }
 
 vram_status vram_io_open(vram_checkpoint **out, vram_io *io, vram_ctx *ctx, const char *name)

@@ -196,23 +196,28 @@ typedef enum hub_form {
     PAGE  /* https://huggingface.co/org/name/tree/... */
 } hub_form;
 
+/* ":QUANT" or "@REVISION" */
+static bool hub_mark(io_place *out, vr_str *rest, hub_form form, const char **why)
+{
+    bool quant = rest->s[0] == ':';
+    *rest = past(*rest, 1);
+    if ((quant ? out->quant : out->revision)[0] != '\0')
+        return refuse(why, "it has two revisions or two quantisations");
+    if (quant)
+        return put_quant(out, take_until(rest, form == BARE ? "@" : "@/"), why);
+    return put_revision(out, form == BARE ? take_until(rest, ":") : take_revision(rest), why);
+}
+
 /* Behind the name: ":QUANT", "@REVISION", "/file" or "/page". */
 static bool hub_suffix(io_place *out, vr_str rest, hub_form form, const char **why)
 {
     while (rest.n > 0 && rest.s[0] != '/') {
-        bool quant = rest.s[0] == ':';
-        if ((quant ? out->quant : out->revision)[0] != '\0')
-            return refuse(why, "it has two revisions or two quantisations");
-        rest = past(rest, 1);
-        if (quant && !put_quant(out, take_until(&rest, form == BARE ? "@" : "@/"), why))
-            return false;
-        if (!quant && !put_revision(out, form == BARE ? take_until(&rest, ":") : take_revision(&rest), why))
+        if (!hub_mark(out, &rest, form, why))
             return false;
     }
-    if (form == PAGE && rest.n > 0)
-        rest = past(rest, 1);
-    return form == PAGE && rest.n > 0 && out->revision[0] == '\0' ? hub_page(out, rest, why)
-                                                                  : put_file(out, rest, why);
+    if (form == PAGE && rest.n > 0 && out->revision[0] == '\0')
+        return hub_page(out, past(rest, 1), why);
+    return put_file(out, rest, why);
 }
 
 static bool put_repo(io_place *out, vr_str org, vr_str name)
@@ -290,34 +295,49 @@ static bool modelscope(io_place *out, vr_str rest, bool page, const char **why)
 static const char *const ollama_others[] = { "search",   "blog",  "docs",   "models", "download",
                                              "settings", "login", "signin", "public", NULL };
 
-/* [host/][owner/]name[:tag] */
-static bool ollama(io_place *out, vr_str rest, bool page, const char **why)
+static const char ollama_why[] = "that is no name of a model of Ollama, such as ollama:qwen2.5:7b";
+
+/* [host/][owner/]name; a host may have a port. */
+static size_t ollama_words(vr_str *rest, size_t most, vr_str words[3])
 {
-    vr_str words[3] = { { "", 0 } }, library = VR_LIT("library");
     size_t n = 0;
-    out->kind = IO_PLACE_OLLAMA;
-    while (n < (page ? 2u : 3u) && rest.n > 0 && (n == 0 || rest.s[0] == '/')) {
-        rest = n == 0 ? rest : past(rest, 1);
-        words[n] = take_until(&rest, n == 0 && !page && vr_str_find(rest, "/", NULL) ? "/" : "/:@");
-        n++;
+    while (n < most && rest->n > 0 && (n == 0 || rest->s[0] == '/')) {
+        if (n > 0)
+            *rest = past(*rest, 1);
+        bool may_be_host = n == 0 && most == 3 && vr_str_find(*rest, "/", NULL);
+        words[n++] = take_until(rest, may_be_host ? "/" : "/:@");
     }
-    bool host = n == 3 && words[0].n <= MOST_WORD && of_characters(words[0], "._-:");
-    if (n == 0 || (n == 3 && !host) || (page && (is_any(words[0], ollama_others) || n != 2)))
-        return refuse(why, "that is no name of a model of Ollama, such as ollama:qwen2.5:7b");
+    return n;
+}
+
+static bool put_ollama(io_place *out, const vr_str *words, size_t n)
+{
+    char name[sizeof(out->repo)];
+    bool host = n == 3;
+    if (n == 0 || (host && (words[0].n > MOST_WORD || !of_characters(words[0], "._-:"))))
+        return false;
     for (size_t i = host; i < n; i++) {
         if (!repo_word(words[i]))
-            return refuse(why, "that is no name of a model of Ollama, such as ollama:qwen2.5:7b");
+            return false;
     }
-    char name[256];
-    if (!put_repo(out, n == 1 ? library : words[n - 2], words[n - 1]))
-        return refuse(why, "the name is too long");
+    if (!put_repo(out, n == 1 ? VR_LIT("library") : words[n - 2], words[n - 1]))
+        return false;
     memcpy(name, out->repo, sizeof(name));
-    if (host && !put_repo(out, words[0], vr_str_of(name)))
-        return refuse(why, "the name is too long");
+    return !host || put_repo(out, words[0], vr_str_of(name));
+}
+
+/* [host/][owner/]name[:tag]; a page has an owner always, and may have more behind it. */
+static bool ollama(io_place *out, vr_str rest, bool page, const char **why)
+{
+    vr_str words[3] = { { "", 0 } };
+    size_t n = ollama_words(&rest, page ? 2 : 3, words);
+    out->kind = IO_PLACE_OLLAMA;
+    if ((page && (n != 2 || is_any(words[0], ollama_others))) || !put_ollama(out, words, n))
+        return refuse(why, ollama_why);
     if (rest.n > 0 && rest.s[0] == ':') {
         rest = past(rest, 1);
-        return put_quant(out, take_until(&rest, "/"), why) &&
-               (page || rest.n == 0 || refuse(why, "nothing can stand behind the tag"));
+        if (!put_quant(out, take_until(&rest, "/"), why))
+            return false;
     }
     return page || rest.n == 0 || refuse(why, "what stands behind the name is no tag: it begins with ':'");
 }

@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #define MOST_FILES 100000
 #define MOST_UNSIZED 4096 /* whose heads must be asked for their sizes */
@@ -19,7 +18,7 @@ vram_status io_remote_begin(io_remote *r, vram_io *io, vram_ctx *ctx, const char
 {
     r->source.io = io;
     r->source.ctx = ctx;
-    r->offline = io_offline(io);
+    r->offline = io->options.offline;
     vr_arena_init(&r->arena, ctx);
     r->place = vr_arena_copy(&r->arena, vr_str_of(place));
     return r->place == NULL ? VRAM_ENOMEM : VRAM_OK;
@@ -28,23 +27,6 @@ vram_status io_remote_begin(io_remote *r, vram_io *io, vram_ctx *ctx, const char
 void io_remote_end(io_remote *r)
 {
     vr_arena_free(&r->arena);
-}
-
-bool io_env_true(const vram_io *io, const char *name)
-{
-    static const char *const yes[] = { "1", "on", "yes", "true" };
-    const char *value = io_env(io, name);
-    for (size_t i = 0; value != NULL && i < sizeof(yes) / sizeof(yes[0]); i++) {
-        if (strcasecmp(value, yes[i]) == 0)
-            return true;
-    }
-    return false;
-}
-
-bool io_offline(const vram_io *io)
-{
-    return io->options.offline || io_env_true(io, "HF_HUB_OFFLINE") ||
-           io_env_true(io, "TRANSFORMERS_OFFLINE");
 }
 
 bool io_remote_name_fits(vr_str name)
@@ -173,9 +155,10 @@ vram_status io_remote_add_listed(io_remote *r, const io_place *place, const io_l
     VR_TRY(io_choice_make(&c, r->source.ctx, r->place, names, n));
     for (size_t i = 0; i < n; i++) {
         const char *name = io_choice_name(&c, list[i].name);
-        if (name == NULL || !io_remote_matters(name))
+        bool unknown = list[i].size == IO_SIZE_UNKNOWN;
+        if (name == NULL || (unknown && !io_remote_matters(name)))
             continue;
-        unsized += list[i].size == IO_SIZE_UNKNOWN;
+        unsized += unknown;
         if (unsized > MOST_UNSIZED)
             return io_fail(r->source.ctx, VRAM_ELIMIT, r->place, NULL,
                            "the server does not say how large over %d files are", MOST_UNSIZED);

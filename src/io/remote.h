@@ -84,9 +84,4 @@ bool io_remote_name_fits(vr_str name);
 /* A file that a checkpoint could be read from: weights, or a small text about them. */
 bool io_remote_matters(const char *name);
 
-/* True: the server is not asked. Besides the option: HF_HUB_OFFLINE, TRANSFORMERS_OFFLINE. */
-bool io_offline(const vram_io *io);
-/* A variable that says yes as huggingface_hub reads it: 1, on, yes, true. */
-bool io_env_true(const vram_io *io, const char *name);
-
 #endif

@@ -12,6 +12,7 @@ static void put_model(vr_json_out *o, const vram_model *m, const vr_plan *plan)
     vr_json_key(o, "model");
     vr_json_open(o, '{');
     vr_json_kv_text(o, "name", ck->name);
+    vr_json_kv_text(o, "read_from", ck->read_from);
     vr_json_kv_text(o, "architecture", m->architecture);
     vr_json_kv_text(o, "model_type", m->model_type);
     vr_json_kv_bool(o, "understood", m->family != NULL);

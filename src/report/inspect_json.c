@@ -187,6 +187,7 @@ static void put_model(vr_json_out *o, const vram_model *m)
     vr_json_key(o, "model");
     vr_json_open(o, '{');
     vr_json_kv_text(o, "name", m->checkpoint->name);
+    vr_json_kv_text(o, "read_from", m->checkpoint->read_from);
     vr_json_kv_text(o, "architecture", m->architecture);
     vr_json_kv_text(o, "model_type", m->model_type);
     vr_json_kv_bool(o, "understood", m->family != NULL);

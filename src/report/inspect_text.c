@@ -50,6 +50,8 @@ static void put_head(vr_report *r, const vr_inspection *x)
             vr_say(r, T(arch), T(type), T(vr_dot(r)), T(vr_count(r, ck->elements, "parameter", "parameters")),
                    T(vr_dot(r)), T(vr_count(r, ck->n_tensors, "tensor", "tensors")), T(vr_dot(r)),
                    T(vr_count(r, files, "file", "files"))));
+    if (ck->read_from != NULL)
+        vr_para(r, VR_INK_PLAIN, "", 0, vr_say(r, T("read from "), T(ck->read_from)));
 }
 
 /* "3 files, 13.50 GB" */

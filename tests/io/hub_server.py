@@ -70,6 +70,7 @@ class Hub:
         for s in self.servers:
             s.shutdown()
             s.server_close()
+        self.servers = []
 
     def add(self, name, files, **how):
         repo = self.repos[name] = Repo(files, **how)

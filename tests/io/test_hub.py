@@ -3,7 +3,7 @@
 """Models on servers and in the hub's cache, read by the command. All on loopback; what is expected of answers that come
 over a network is what the same files give when they lie in a directory.
 
-    VRAM=path/to/vram python3 test_hub.py
+    VRAM=path/to/vram CLIENT=path/to/open_client python3 test_hub.py [CLASS...]
 """
 import json
 import os
@@ -113,13 +113,34 @@ class Case(unittest.TestCase):
                 f.write(data)
         return d
 
+    def snapshot(self, name, files, revision='main', commit='c' * 40, links=True):
+        folder = os.path.join(self.home, '.cache/huggingface/hub/models--' + name.replace('/', '--'))
+        os.makedirs(os.path.join(folder, 'refs'), exist_ok=True)
+        os.makedirs(os.path.join(folder, 'blobs'), exist_ok=True)
+        with open(os.path.join(folder, 'refs', revision), 'w') as f:
+            f.write(commit)
+        for i, (file, data) in enumerate(files.items()):
+            path = os.path.join(folder, 'snapshots', commit, file)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            if links:
+                blob = os.path.join(folder, 'blobs', str(i))
+                with open(blob, 'wb') as f:
+                    f.write(data)
+                os.symlink(os.path.relpath(blob, os.path.dirname(path)), path)
+            else:
+                with open(path, 'wb') as f:
+                    f.write(data)
+        return folder
+
     def assert_same(self, got, files, *words):
         """What was read is what the same files give on a disk."""
         d = self.on_disk(files)
         expected = self.inspect(os.path.join(d, *words))
         shutil.rmtree(d)
-        self.assertEqual(expected['model'].pop('name'), os.path.join(d, *words))
-        self.assertEqual({**got['model'], 'name': None}, {**expected['model'], 'name': None})
+        self.assertEqual(expected['model']['name'], os.path.join(d, *words))
+        self.assertIsNone(expected['model']['read_from'])
+        unlike = {'name': None, 'read_from': None}
+        self.assertEqual({**got['model'], **unlike}, {**expected['model'], **unlike})
         for key in expected:
             if key not in ('model', 'warnings'):
                 self.assertEqual(got[key], expected[key], key)
@@ -162,6 +183,21 @@ class Repositories(Case):
             self.assertEqual(self.inspect(name)['checkpoint_bytes'], 3600, name)
             self.assertEqual(self.hub.log[0].path.count('/'), 6)
 
+    def test_options(self):
+        self.hub.add('org/name', {'a.safetensors': safetensors({'a': 900}), 'b.safetensors': safetensors({'b': 1000})},
+                     revisions=['main', 'dev'])
+        self.assertEqual(self.inspect('org/name', '--file', 'b.safetensors')['checkpoint_bytes'], 4000)
+        self.inspect('org/name', '--file', 'a*', '--revision', 'dev')
+        self.assertEqual([r.path for r in self.hub.log if r.path.startswith('/api')],
+                         ['/api/models/org/name/revision/dev'])
+        self.inspect('org/name@dev', '--file', 'a*', '--revision', 'main', '--offline')
+        self.assertEqual(self.hub.log, [])
+        self.inspect('org/name', '--file', 'a*', '--refresh')
+        self.assertEqual(len(self.hub.asked('files')), 1)
+        for revision in ('../x', 'a/../b', '', 'x' * 500):
+            self.refused(2, 'revision', 'org/name', '--revision', revision)
+            self.assertEqual(self.hub.log, [], revision)
+
     def test_names_with_odd_characters(self):
         files = {'a b#c?d%/m \u00e4&+.safetensors': safetensors({'a': 900})}
         self.hub.add('org/name', files)
@@ -188,12 +224,27 @@ class Repositories(Case):
         self.assert_same(got, part)
         self.refused(4, "no file or folder 'fp8'.*\n.*fp16/model.safetensors", 'hf://org/name/fp8')
 
+    def test_pipeline(self):
+        """A diffusers repository, and files that are weights of other frameworks."""
+        files = {'model_index.json': json.dumps({'_class_name': 'SomePipeline', 'unet': ['diffusers', 'UNet'],
+                                                 'text_encoder': ['transformers', 'CLIPTextModel']}).encode(),
+                 'unet/config.json': b'{}', 'unet/diffusion_pytorch_model.safetensors': safetensors({'a': 900}),
+                 'unet/diffusion_pytorch_model.bin': b'PK' + bytes(3000), 'flax_model.msgpack': bytes(4000),
+                 'text_encoder/config.json': b'{}', 'text_encoder/model.safetensors': safetensors({'b': 1000}),
+                 'text_encoder/model.fp16.safetensors': safetensors({'b': 500}), 'tf_model.h5': bytes(5000)}
+        self.hub.add('org/name', files)
+        got = self.inspect('org/name')
+        self.assertEqual(got['checkpoint_bytes'], 7600)
+        self.assertEqual(len(self.hub.asked('files')), 2)
+        self.assert_same(got, files)
+
     def test_one_shard_means_all(self):
         files = sharded(3)
-        self.hub.add('org/name', {**files, 'other.safetensors': safetensors({'x': 5000})})
-        for one in ('model-00002-of-00003.safetensors', 'model.safetensors.index.json'):
+        more = {**files, 'other.safetensors': safetensors({'x': 5000})}
+        self.hub.add('org/name', more)
+        for one, meant in (('model-00002-of-00003.safetensors', files), ('model.safetensors.index.json', more)):
             got = self.inspect('https://huggingface.co/org/name/resolve/main/%s?download=true' % one)
-            self.assert_same(got, files)
+            self.assert_same(got, meant)
 
     def test_sizes_absent(self):
         files = sharded(3)
@@ -210,6 +261,13 @@ class Repositories(Case):
         self.assertIn('the model old/name is now called new/name', done.stderr)
         self.assertTrue(any(r.path.startswith('/new/name/resolve/') for r in self.hub.log))
         self.assertFalse(any(r.path.startswith('/old/name/resolve/') for r in self.hub.log))
+
+    def test_another_case(self):
+        self.hub.add('Org/Name', sharded(2))
+        self.hub.renamed['org/name'] = 'Org/Name'
+        done = self.vram('inspect', 'org/name', '--json')
+        self.assertEqual((done.returncode, done.stderr), (0, ''))
+        self.assertFalse(any(r.path.startswith('/org/name/') for r in self.hub.log))
 
     def test_paths_ask_nobody(self):
         for name in ('./org/name', '../name', '/org/name', '~/name', 'org/name/x', 'org/model.gguf', 'name', 'org/a..b',
@@ -373,6 +431,22 @@ class Quantisations(Case):
             self.assertEqual(got['checkpoint_bytes'], 4000, name)
             self.assertEqual([f for f in self.files if self.hub.asked(tail='/' + f)], ['name-Q4_K_M.gguf'])
 
+    def test_beside_other_formats(self):
+        self.hub.add('org/both', {**self.files, **sharded(2)})
+        self.assertEqual(self.inspect('org/both:Q8_0')['checkpoint_bytes'], 12000)
+        got = self.inspect('https://huggingface.co/org/both/blob/main/name-Q8_0.gguf')
+        self.assertEqual(got['checkpoint_bytes'], 12000)
+
+    def test_split(self):
+        for name in ('org/name-GGUF:BF16', 'https://huggingface.co/org/name-GGUF/tree/main/BF16',
+                     'hf://org/name-GGUF/BF16/name-BF16-00002-of-00002.gguf'):
+            self.assertEqual(self.inspect(name)['checkpoint_bytes'], 36000, name)
+
+    def test_several(self):
+        err = self.refused(2, 'choose one with --file', 'org/name-GGUF')
+        self.assertIn('name-Q4_K_M.gguf', err)
+        self.assertEqual(len(self.hub.log), 1)
+
     def test_none(self):
         err = self.refused(4, 'no GGUF file of the quantisation Q5_K_M', 'org/name-GGUF:Q5_K_M')
         self.assertIn('name-Q8_0.gguf', err)
@@ -382,31 +456,13 @@ class Quantisations(Case):
 
 
 class Caches(Case):
-    def snapshot(self, name, files, revision='main', commit='c' * 40, links=True):
-        folder = os.path.join(self.home, '.cache/huggingface/hub/models--' + name.replace('/', '--'))
-        os.makedirs(os.path.join(folder, 'refs'), exist_ok=True)
-        os.makedirs(os.path.join(folder, 'blobs'), exist_ok=True)
-        with open(os.path.join(folder, 'refs', revision), 'w') as f:
-            f.write(commit)
-        for i, (file, data) in enumerate(files.items()):
-            path = os.path.join(folder, 'snapshots', commit, file)
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            if links:
-                blob = os.path.join(folder, 'blobs', str(i))
-                with open(blob, 'wb') as f:
-                    f.write(data)
-                os.symlink(os.path.relpath(blob, os.path.dirname(path)), path)
-            else:
-                with open(path, 'wb') as f:
-                    f.write(data)
-        return folder
-
     def test_hub_cache(self):
         files = sharded(3)
         for links in (True, False):
             folder = self.snapshot('org/name', files, links=links)
             got = self.inspect('org/name')
             self.assertEqual(self.hub.log, [])
+            self.assertEqual(got['model']['read_from'], "the hub's cache on this disk, commit ccccccc")
             self.assert_same(got, files)
             self.inspect('org/name@' + 'c' * 40)
             self.assertEqual(self.hub.log, [])
@@ -470,7 +526,18 @@ class Caches(Case):
         third = self.inspect('org/name', HF_HUB_OFFLINE='1')
         self.assertEqual(self.hub.log, [])
         self.assertEqual(first, second)
+        where = '%s, commit %s' % (self.hub.url[len('http://'):], self.hub.repos['org/name'].commit[:7])
+        self.assertEqual(first['model']['read_from'], where)
+        self.assertEqual(third['model'].pop('read_from'), 'headers kept of ' + where)
+        first['model'].pop('read_from')
         self.assertEqual(first, third)
+
+    def test_server_is_gone(self):
+        self.hub.add('org/name', sharded(2))
+        self.inspect('org/name')
+        self.hub.__exit__()
+        self.refused(4, 'refuses the connection.*\n.*with --offline', 'org/name')
+        self.inspect('org/name', '--offline')
 
     def test_new_commit(self):
         self.hub.add('org/name', sharded(5))
@@ -481,8 +548,9 @@ class Caches(Case):
 
     def test_offline_and_nothing(self):
         self.refused(4, 'not on this disk, and no server may be asked', 'org/name', HF_HUB_OFFLINE='1')
-        self.refused(4, 'no server may be asked', self.hub.url + '/m.safetensors', HF_HUB_OFFLINE='1')
-        self.refused(4, 'no server may be asked', 'modelscope:org/name', HF_HUB_OFFLINE='1')
+        self.refused(4, 'not on this disk, and no server may be asked', 'org/name', '--offline')
+        self.refused(4, 'no server may be asked', self.hub.files_url + '/m.safetensors', '--offline')
+        self.refused(4, 'no server may be asked', 'modelscope:org/name', '--offline')
         self.assertEqual(self.hub.log, [])
 
 
@@ -508,7 +576,7 @@ class Addresses(Case):
         first = self.inspect(url + '?' + SIGNATURE)
         second = self.inspect(url + '?' + SIGNATURE)
         self.assertEqual([r.status for r in self.hub.asked(tail='m.safetensors')], [304])
-        third = self.inspect(url, HF_HUB_OFFLINE='1')
+        third = self.inspect(url, '--offline')
         self.assertEqual(self.hub.log, [])
         self.assertEqual(first, second)
         self.assertEqual(first, third)
@@ -598,8 +666,36 @@ class ModelScope(Case):
         first = self.inspect('modelscope:org/name')
         self.assertEqual(first, self.inspect('modelscope:org/name'))
         self.assertEqual(len(self.hub.log), 1)
-        self.assertEqual(first, self.inspect('modelscope:org/name', HF_HUB_OFFLINE='1'))
+        offline = self.inspect('modelscope:org/name', '--offline')
+        self.assertEqual(offline['model'].pop('read_from'), 'headers kept of ' + first['model'].pop('read_from'))
+        self.assertEqual(first, offline)
         self.assertEqual(self.hub.log, [])
+
+
+class Memory(Case):
+    def opened(self, *words):
+        done = subprocess.run([os.environ['CLIENT'], *words], env=self.env(), capture_output=True, text=True, timeout=200)
+        self.assertEqual(done.returncode, 0, (done.stdout + done.stderr)[-2000:])
+        return int(done.stdout)
+
+    def test_repository(self):
+        self.hub.add('org/name', {**sharded(2), 'm-Q8_0.gguf': gguf({'a': 1000})}, sizes=False)
+        self.assertGreater(self.opened('org/name'), 5)
+        self.inspect('org/name', '--refresh')
+        self.assertGreater(self.opened('--offline', 'org/name'), 5)
+        self.assertGreater(self.opened('org/name:Q8_0'), 5)
+
+    def test_others(self):
+        files = sharded(2)
+        self.hub.add('org/name', files)
+        for name, data in files.items():
+            self.hub.static['/x/' + name] = data
+        self.assertGreater(self.opened('modelscope:org/name'), 5)
+        self.assertGreater(self.opened(self.hub.files_url + '/x/model.safetensors.index.json?' + SIGNATURE), 5)
+
+    def test_hub_cache(self):
+        self.snapshot('org/name', sharded(2))
+        self.assertGreater(self.opened('org/name'), 5)
 
 
 if __name__ == '__main__':

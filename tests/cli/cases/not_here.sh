@@ -7,3 +7,5 @@ vram fit https://huggingface.co/Qwen/Qwen2.5-7B-Instruct/tree/main --offline
 vram fit https://example.org/model.gguf --offline
 vram fit modelscope:Qwen/Qwen2.5-7B --offline
 vram fit example:nothing
+vram inspect qwen2.5:7b
+vram fit https://huggingface.co/datasets/Qwen/names
