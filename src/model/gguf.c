@@ -28,7 +28,7 @@ static const vr_meta *find(const facts *f, const char *name)
 {
     char key[MOST_KEY];
     size_t n = strlen(name);
-    if (f->arch.n + n + 2 > sizeof(key))
+    if (f->arch.n == 0 || f->arch.n + n + 2 > sizeof(key))
         return NULL;
     memcpy(key, f->arch.s, f->arch.n);
     key[f->arch.n] = '.';

@@ -294,6 +294,20 @@ static void test_no_models(void **state)
     }
 }
 
+/* As the files of a split model after the first. */
+static void test_no_architecture(void **state)
+{
+    (void)state;
+    gguf g = { .version = 3 };
+    g_start(&g);
+    g_key_u32(&g, ".block_count", 2);
+    g_tensor(&g, "blk.0.attn_k.weight", F32, 64, 2, 0);
+    opened o = read_model(&g);
+    assert_null(o.m->architecture);
+    assert_false(o.m->shape_known || o.m->kv_known);
+    end_world(o.w);
+}
+
 /* Numbers beyond reason, of another kind, or none: no shape, and no harm. */
 static void test_absurd(void **state)
 {
@@ -336,7 +350,7 @@ int main(void)
         cmocka_unit_test(test_layers_differ),  cmocka_unit_test(test_sliding),
         cmocka_unit_test(test_sliding_listed), cmocka_unit_test(test_latent),
         cmocka_unit_test(test_recurrent),      cmocka_unit_test(test_no_models),
-        cmocka_unit_test(test_absurd),
+        cmocka_unit_test(test_absurd),         cmocka_unit_test(test_no_architecture),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
