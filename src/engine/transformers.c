@@ -352,6 +352,10 @@ static vram_status describe(vr_plan *plan, const vr_pass *p, vr_facts *f)
         plan->why_not[VR_KV_CACHE] = plan->why_not[VR_ACTIVATIONS] = why_no_cache(p, f);
     else if (!f->has_activations)
         plan->why_not[VR_ACTIVATIONS] = why_no_activations(p);
+    if (p->m->foreign) { /* what PyTorch would add is no matter */
+        plan->counted[VR_OVERHEAD] = false;
+        plan->why_not[VR_OVERHEAD] = f->refused;
+    }
     plan->refused = f->refused;
     plan->as_stored = f->as_stored;
     plan->weight_bytes = f->weight_bytes;
@@ -372,6 +376,8 @@ static vram_status prepare_for(struct vr_prepared *out, const vram_workload *w, 
         VR_TRY(vr_params_of(&out->params, m, out->rules, a));
         out->as_stored = out->params.refused != NULL;
     }
+    if (m->foreign)
+        out->params.refused = m->not_understood;
     return out->as_stored ? vr_tensors_in_order(&out->natural, m, a) : VRAM_OK;
 }
 

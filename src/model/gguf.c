@@ -28,7 +28,7 @@ static const vr_meta *find(const facts *f, const char *name)
 {
     char key[MOST_KEY];
     size_t n = strlen(name);
-    if (f->arch.n + n + 2 > sizeof(key))
+    if (f->arch.n == 0 || f->arch.n + n + 2 > sizeof(key))
         return NULL;
     memcpy(key, f->arch.s, f->arch.n);
     key[f->arch.n] = '.';
@@ -50,14 +50,14 @@ static uint64_t get(const facts *f, const char *name)
     return found != NULL && found->type != VR_META_ARRAY && vr_meta_u64(f->keys, found, 0, &v) ? v : 0;
 }
 
-/* The one number that all layers share which have any, 0 when they differ. */
+/* The one number that all layers share which have any; 0 when they differ or it is beyond reason. */
 static uint64_t shared(const facts *f, const char *name, uint64_t n_layers)
 {
     uint64_t all = 0, v = 0;
     for (uint64_t i = 0; i < n_layers; i++) {
         if (!get_at(f, name, i, &v) || v == 0)
             continue;
-        if (all != 0 && v != all)
+        if (v > VR_MAX_WIDTH || (all != 0 && v != all))
             return 0;
         all = v;
     }
@@ -456,7 +456,7 @@ vram_status vr_read_gguf(vr_reading *r)
     vram_model *m = r->m;
     facts f = { .r = r, .keys = r->ck->metadata };
     m->dtype = main_dtype(r->ck);
-    m->quantised = true;
+    m->quantised = m->foreign = true;
     m->file_type = file_type(&f);
     (void)vr_metadata_str(f.keys, "general.architecture", &f.arch);
     if (f.arch.n != 0 && memchr(f.arch.s, 0, f.arch.n) == NULL) {

@@ -234,6 +234,7 @@ static void put_tensor(vr_json_out *o, const vram_checkpoint *ck, const vr_tenso
         vr_json_put_u64(o, t->dims[i]);
     vr_json_close(o, ']');
     vr_json_kv_u64(o, "bytes", t->end - t->begin);
+    vr_json_kv_u64(o, "offset", t->begin);
     vr_json_kv_text(o, "file", ck->files[t->file].name);
     vr_json_close(o, '}');
 }

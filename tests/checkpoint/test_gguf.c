@@ -555,6 +555,9 @@ static void split_file(world *w, const char *name, uint16_t no, uint16_t count, 
     add(w, name, &g);
 }
 
+#define A "m-00001-of-00002.gguf"
+#define B "m-00002-of-00002.gguf"
+
 static void test_split(void **state)
 {
     (void)state;
@@ -566,14 +569,12 @@ static void test_split(void **state)
         } files[2];
         const char *error, *file; /* NULL: none */
     } rows[] = {
-        { { { "a.gguf", 0, 2, 2 }, { "b.gguf", 1, 2, 2 } }, NULL, NULL },
-        { { { "a.gguf", 1, 2, 2 }, { "b.gguf", 0, 2, 2 } }, "by its name this is file 1 of 2", "a.gguf" },
-        { { { "a.gguf", 0, 2, 2 }, { "b.gguf", 0, 2, 2 } }, "split.no is 0, which counts from 0", "b.gguf" },
-        { { { "a.gguf", 0, 2, 2 }, { "b.gguf", 1, 3, 2 } }, "split.count is 3, but 2 in a.gguf", "b.gguf" },
-        { { { "a.gguf", 0, 2, 2 }, { "b.gguf", 1, 0, 2 } }, "no split.count, but a.gguf says", "b.gguf" },
-        { { { "a.gguf", 0, 2, 3 }, { "b.gguf", 1, 2, 3 } },
-          "split.tensors.count is 3, but the files have 2",
-          "a.gguf" },
+        { { { A, 0, 2, 2 }, { B, 1, 2, 2 } }, NULL, NULL },
+        { { { A, 1, 2, 2 }, { B, 0, 2, 2 } }, "by its name this is file 1 of 2", A },
+        { { { A, 0, 2, 2 }, { B, 0, 2, 2 } }, "split.no is 0, which counts from 0", B },
+        { { { A, 0, 2, 2 }, { B, 1, 3, 2 } }, "split.count is 3, but 2 in " A, B },
+        { { { A, 0, 2, 2 }, { B, 1, 0, 2 } }, "no split.count, but " A " says", B },
+        { { { A, 0, 2, 3 }, { B, 1, 2, 3 } }, "split.tensors.count is 3, but the files have 2", A },
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         world *w = new_world();

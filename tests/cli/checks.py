@@ -237,6 +237,34 @@ class Ledgers(unittest.TestCase):
         self.assertEqual(d["gpus"][0]["usable"]["bytes"], 12490457088)
 
 
+class Gguf(unittest.TestCase):
+    def test_no_verdict_from_weights_alone(self):
+        """One tensor of 64 F32: counted to the byte, inspected, and no more is claimed of it."""
+        def text(s):
+            return struct.pack("<Q", len(s)) + s
+        head = b"GGUF" + struct.pack("<IQQ", 3, 1, 3)
+        head += text(b"general.architecture") + struct.pack("<I", 8) + text(b"llama")
+        head += text(b"llama.rope.freq_base") + struct.pack("<If", 6, 1e6)
+        head += text(b"x.list") + struct.pack("<IIQ3h", 9, 3, 3, 1, -2, 3)
+        head += text(b"output_norm.weight") + struct.pack("<IQIQ", 1, 64, 0, 0)
+        with tempfile.TemporaryDirectory() as d:
+            path = os.path.join(d, "tiny.gguf")
+            with open(path, "wb") as f:
+                f.write(head + bytes(-len(head) % 32 + 256))
+            fit, status = answer("fit", path, "--gpu", "24GiB")
+            seen, inspected = answer("inspect", path)
+        ledger = fit["devices"][0]["ledger"]
+        self.assertEqual((status, fit["verdict"], inspected), (3, "unknown", 0))
+        self.assertIn("llama.cpp runs GGUF files", fit["verdict_reason"])
+        self.assertEqual((ledger["weights"]["bytes"], ledger["weights"]["basis"]), (256, "exact"))
+        for category in ("kv_cache", "activations", "runtime_overhead"):
+            self.assertIsNone(ledger[category]["bytes"])
+        self.assertIsNone(fit["devices"][0]["failure"])
+        self.assertEqual(seen["format"], "gguf")
+        self.assertEqual(seen["metadata"], {"general.architecture": "llama", "llama.rope.freq_base": 1000000.0,
+                                            "x.list": [1, -2, 3]})
+
+
 class OneTable(unittest.TestCase):
     def test_help_of_every_command(self):
         for command in COMMANDS:
