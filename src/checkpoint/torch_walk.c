@@ -69,6 +69,15 @@ static vram_status spend(walk *w, const vr_pickled *v, uint64_t steps)
                         T("the pickle's values refer to each other so often that it cannot be followed"));
 }
 
+static vram_status deeper(walk *w, const vr_pickled *v)
+{
+    if (w->depth == MAX_DEPTH)
+        return VR_TORCH_BAD(w->t, v, VRAM_ELIMIT, T("the pickle's values are nested over "), U(MAX_DEPTH),
+                            T(" deep"));
+    w->depth++;
+    return VRAM_OK;
+}
+
 static bool has_inside(const vr_pickled *v)
 {
     return v->kind >= VR_PICKLED_LIST && v->kind != VR_PICKLED_GLOBAL;
@@ -282,7 +291,7 @@ static vram_status visit_nested(walk *w, const vr_pickled *v, const vr_pickled *
     return VRAM_OK;
 }
 
-/* An storage by itself, torch.UntypedStorage in a dictionary: as a row of its elements. */
+/* A storage by itself, torch.UntypedStorage in a dictionary: as a row of its elements. */
 static vram_status visit_storage(walk *w, vr_pickled *v)
 {
     const vr_torch_storage *storage = vr_torch_storage_of(w->t, v);
@@ -323,7 +332,9 @@ static vram_status visit_from_type(walk *w, const vr_pickled_call *c)
         return too_few(w, &c->value);
     vr_pickled_call made = { c->value, c->args->u.items[0], c->args->u.items[2], NULL };
     known_as_module(c->args->u.items[1]); /* the class of a tensor, no less understood */
+    VR_TRY(deeper(w, &c->value));         /* it may be made of its own kind */
     VR_TRY(visit_call(w, &made));
+    w->depth--;
     const vr_pickled *dict = dict_of(c->args->u.items[3]);
     return dict == NULL ? VRAM_OK : visit_pairs(w, dict);
 }
@@ -386,11 +397,8 @@ static vram_status visit(walk *w, vr_pickled *v)
     VR_TRY(spend(w, v, 1));
     if (!has_inside(v) || v->open)
         return VRAM_OK;
-    if (w->depth == MAX_DEPTH)
-        return VR_TORCH_BAD(w->t, v, VRAM_ELIMIT, T("the pickle's values are nested over "), U(MAX_DEPTH),
-                            T(" deep"));
+    VR_TRY(deeper(w, v));
     v->open = true;
-    w->depth++;
     vram_status s = visit_inside(w, v);
     w->depth--;
     v->open = false;

@@ -182,6 +182,9 @@ static vram_status check_member(const vr_zip *z, vram_checkpoint *ck, const vr_i
     if (m->method == 0 && m->size != m->packed)
         return BAD(ck, in, VRAM_EFORMAT, place, T("the zip file's member "), S(m->name), T(" has "),
                    GROUPED(m->packed), T(" bytes as stored and "), GROUPED(m->size), T(" as unpacked"));
+    if (m->method == Z_DEFLATED && m->size > vr_mul_sat(m->packed, DEFLATE_MOST))
+        return BAD(ck, in, VRAM_EFORMAT, place, T("the zip file's member "), S(m->name), T(" cannot have "),
+                   GROUPED(m->size), T(" bytes when "), GROUPED(m->packed), T(" are stored"));
     return VRAM_OK;
 }
 
@@ -294,9 +297,6 @@ static vram_status check_readable(vram_checkpoint *ck, const vr_input *in, const
     if (m->size > most || m->packed > most)
         return BAD(ck, in, VRAM_ELIMIT, m->at, T("the zip file's member "), S(m->name), T(" has "),
                    GROUPED(m->size), T(" bytes, over the limit of "), GROUPED(most));
-    if (m->size > vr_mul_sat(m->packed, DEFLATE_MOST))
-        return BAD(ck, in, VRAM_EFORMAT, m->at, T("the zip file's member "), S(m->name), T(" cannot have "),
-                   GROUPED(m->size), T(" bytes when "), GROUPED(m->packed), T(" are stored"));
     return VRAM_OK;
 }
 

@@ -582,7 +582,7 @@ static void test_windows(void **state)
 static void test_bombs(void **state)
 {
     (void)state;
-    bytes deep = { NULL, 0, 0 }, name = { NULL, 0, 0 };
+    bytes own = { NULL, 0, 0 }, deep = { NULL, 0, 0 }, name = { NULL, 0, 0 };
     put(&deep, "}(" STATE "V1\n", sizeof("}(" STATE "V1\n") - 1);
     for (int i = 0; i < 100000; i++)
         put_text(&deep, "(");
@@ -594,17 +594,24 @@ static void test_bombs(void **state)
     for (int i = 0; i < 10000; i++)
         put_text(&name, "n");
     put(&name, TENSOR "s.", sizeof(TENSOR "s.") - 1);
+    /* a list of arguments that is its own arguments */
+    put_text(&own,
+             "}(V0\nctorch._tensor\n_rebuild_from_type_v2\n]p1\n(ctorch._tensor\n_rebuild_from_type_v2\n");
+    put_text(&own, "Ng1\nNeRu.");
     const struct {
         const bytes *b;
         const char *text;
-    } rows[] = { { &deep, "nested over 64 deep" }, { &name, "a name in the pickle has over 4096 bytes" } };
-    for (size_t i = 0; i < 2; i++) {
+    } rows[] = { { &own, "nested over 64 deep" },
+                 { &deep, "nested over 64 deep" },
+                 { &name, "a name in the pickle has over 4096 bytes" } };
+    for (size_t i = 0; i < 3; i++) {
         world *w = new_world();
         add_pickle(w, rows[i].b->p, rows[i].b->n);
         assert_int_equal(read_world(w, FEED_MOST), VRAM_ELIMIT);
         assert_non_null(strstr(vram_last_error(w->ctx)->text, rows[i].text));
         end_world(w);
     }
+    free(own.p);
     free(deep.p);
     free(name.p);
 }
@@ -678,6 +685,41 @@ static void test_memory(void **state)
         if (w->memory.peak_bytes > 120 * (size_t)BYTES)
             fail_msg("%s: %zu bytes", dear[i], w->memory.peak_bytes);
         free(b.p);
+        end_world(w);
+    }
+}
+
+/* A storage that is said to unpack to a million times what is stored; or packed in ways PyTorch does not
+ * know. */
+static void test_packed_storages(void **state)
+{
+    (void)state;
+    static const struct {
+        size_t packed, unpacked;
+        int method;
+        const char *text;
+    } rows[] = {
+        { 1, 80, 8, NULL },
+        { 1, 80000000, 8, "cannot have 80,000,000 bytes when 1 are stored" },
+        { 8, 80, 12, "is packed by method 12" },
+        { 8, 80, 0, "has 8 bytes as stored and 80 as unpacked" },
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        made_tensor t = two[0];
+        t.elements = rows[i].unpacked / 4;
+        bytes b = state_pickle(&t, 1);
+        made_zip z = { .n = 0 };
+        zip_add(&z, "archive/data.pkl", b.p, b.n, b.n, 0);
+        zip_add(&z, "archive/data/0", "12345678", rows[i].packed, rows[i].unpacked, rows[i].method);
+        zip_end(&z);
+        world *w = new_world();
+        add_bytes(w, "model.pt", z.file.p, z.file.n, z.file.n);
+        free(z.file.p);
+        free(b.p);
+        vram_status s = read_world(w, FEED_MOST);
+        assert_int_equal(vram_exit_status(s), rows[i].text != NULL ? 3 : 0);
+        if (rows[i].text != NULL)
+            assert_non_null(strstr(vram_last_error(w->ctx)->text, rows[i].text));
         end_world(w);
     }
 }
@@ -870,17 +912,29 @@ static void test_first_fault(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_zip),          cmocka_unit_test(test_legacy),
-        cmocka_unit_test(test_packed),       cmocka_unit_test(test_large),
-        cmocka_unit_test(test_shared),       cmocka_unit_test(test_dtypes),
-        cmocka_unit_test(test_halves),       cmocka_unit_test(test_training),
-        cmocka_unit_test(test_module),       cmocka_unit_test(test_optimizer),
-        cmocka_unit_test(test_not_executed), cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_windows),      cmocka_unit_test(test_bombs),
-        cmocka_unit_test(test_laughs),       cmocka_unit_test(test_searched),
-        cmocka_unit_test(test_memory),       cmocka_unit_test(test_others),
-        cmocka_unit_test(test_prefixes),     cmocka_unit_test(test_flips),
-        cmocka_unit_test(test_no_memory),    cmocka_unit_test(test_first_fault),
+        cmocka_unit_test(test_zip),
+        cmocka_unit_test(test_legacy),
+        cmocka_unit_test(test_packed),
+        cmocka_unit_test(test_large),
+        cmocka_unit_test(test_shared),
+        cmocka_unit_test(test_dtypes),
+        cmocka_unit_test(test_halves),
+        cmocka_unit_test(test_training),
+        cmocka_unit_test(test_module),
+        cmocka_unit_test(test_optimizer),
+        cmocka_unit_test(test_not_executed),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_windows),
+        cmocka_unit_test(test_bombs),
+        cmocka_unit_test(test_laughs),
+        cmocka_unit_test(test_searched),
+        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_others),
+        cmocka_unit_test(test_packed_storages),
+        cmocka_unit_test(test_prefixes),
+        cmocka_unit_test(test_flips),
+        cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_first_fault),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
