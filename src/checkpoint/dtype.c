@@ -79,6 +79,8 @@ static const struct {
     { "c64", VR_C64 },
     { "complex32", VR_C32 },
     { "complex128", VR_C128 },
+    { "c32", VR_C32 },
+    { "c128", VR_C128 },
     { "cdouble", VR_C128 },
     { "qint8", VR_QINT8 },
     { "quint8", VR_QUINT8 },

@@ -124,6 +124,10 @@ static vram_status check_storages(const vr_torch *t, vr_input *in, vr_str archiv
         if (!there && s->bytes != 0)
             return vr_fail_at(t->ck->ctx, VRAM_EFORMAT, in->name, t->pickle.file_offset, T("storage "),
                               S(s->key), T(" of "), GROUPED(s->bytes), T(" bytes is not in the file"));
+        if (there && z->members[number].method != 0 && z->members[number].method != 8)
+            return vr_fail_at(t->ck->ctx, VRAM_EUNSUPPORTED, in->name, z->members[number].at, T("storage "),
+                              S(s->key), T(" is packed by method "), U(z->members[number].method),
+                              T(", which PyTorch does not read"));
         if (there && z->members[number].size != s->bytes)
             return vr_fail_at(t->ck->ctx, VRAM_EFORMAT, in->name, z->members[number].at, T("storage "),
                               S(s->key), T(" has "), GROUPED(z->members[number].size), T(" bytes, but "),

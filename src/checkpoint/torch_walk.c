@@ -58,6 +58,31 @@ typedef struct walk {
 
 static vram_status visit(walk *w, vr_pickled *v);
 
+/* Whatever takes time that the pickle's length does not bound. */
+static vram_status spend(walk *w, const vr_pickled *v, uint64_t steps)
+{
+    w->steps += steps;
+    if (w->steps <= 8 * (uint64_t)w->t->pickle.n_values + 64 &&
+        w->name_bytes <= 16 * (uint64_t)w->t->pickle.n + VR_MIB)
+        return VRAM_OK;
+    return VR_TORCH_BAD(w->t, v, VRAM_ELIMIT,
+                        T("the pickle's values refer to each other so often that it cannot be followed"));
+}
+
+static vram_status deeper(walk *w, const vr_pickled *v)
+{
+    if (w->depth == MAX_DEPTH)
+        return VR_TORCH_BAD(w->t, v, VRAM_ELIMIT, T("the pickle's values are nested over "), U(MAX_DEPTH),
+                            T(" deep"));
+    w->depth++;
+    return VRAM_OK;
+}
+
+static bool has_inside(const vr_pickled *v)
+{
+    return v->kind >= VR_PICKLED_LIST && v->kind != VR_PICKLED_GLOBAL;
+}
+
 /* ---- names ---- */
 
 static vram_status too_long(const walk *w, const vr_pickled *v)
@@ -92,6 +117,9 @@ static vr_str digits(uint64_t u, char out[20])
 static vram_status visit_part(walk *w, vr_pickled *v, vr_str part)
 {
     size_t n = w->to.name.n;
+    VR_TRY(spend(w, v, 1));
+    if (!has_inside(v))
+        return VRAM_OK;
     VR_TRY(name_add(w, v, part));
     VR_TRY(visit(w, v));
     w->to.name.n = n;
@@ -143,7 +171,10 @@ static vr_pickled *argument(const vr_pickled *args, uint32_t i)
 /* OrderedDict([[key, value], ...]), as Python 2 wrote it */
 static vram_status visit_rows_of_two(walk *w, const vr_pickled *rows)
 {
-    for (uint32_t i = 0; rows != NULL && is_row(rows) && i < rows->n; i++) {
+    if (rows == NULL || !is_row(rows))
+        return VRAM_OK;
+    VR_TRY(spend(w, rows, rows->n));
+    for (uint32_t i = 0; i < rows->n; i++) {
         const vr_pickled *row = rows->u.items[i];
         if (is_row(row) && row->n == 2)
             VR_TRY(visit_key(w, row->u.items[0], row->u.items[1]));
@@ -185,6 +216,7 @@ static vram_status visit_object(walk *w, const vr_pickled_call *c, vr_pickled *c
     const vr_pickled *dict = dict_of(c->state);
     if (dict == NULL)
         return VRAM_OK;
+    VR_TRY(spend(w, dict, dict->n)); /* it is searched */
     if (entry(dict, "_parameters") == NULL || entry(dict, "_modules") == NULL)
         return visit_pairs(w, dict);
     known_as_module(cls);
@@ -259,7 +291,7 @@ static vram_status visit_nested(walk *w, const vr_pickled *v, const vr_pickled *
     return VRAM_OK;
 }
 
-/* An storage by itself, torch.UntypedStorage in a dictionary: as a row of its elements. */
+/* A storage by itself, torch.UntypedStorage in a dictionary: as a row of its elements. */
 static vram_status visit_storage(walk *w, vr_pickled *v)
 {
     const vr_torch_storage *storage = vr_torch_storage_of(w->t, v);
@@ -300,7 +332,9 @@ static vram_status visit_from_type(walk *w, const vr_pickled_call *c)
         return too_few(w, &c->value);
     vr_pickled_call made = { c->value, c->args->u.items[0], c->args->u.items[2], NULL };
     known_as_module(c->args->u.items[1]); /* the class of a tensor, no less understood */
+    VR_TRY(deeper(w, &c->value));         /* it may be made of its own kind */
     VR_TRY(visit_call(w, &made));
+    w->depth--;
     const vr_pickled *dict = dict_of(c->args->u.items[3]);
     return dict == NULL ? VRAM_OK : visit_pairs(w, dict);
 }
@@ -357,25 +391,14 @@ static vram_status visit_inside(walk *w, vr_pickled *v)
     }
 }
 
-static bool has_inside(const vr_pickled *v)
-{
-    return v->kind >= VR_PICKLED_LIST && v->kind != VR_PICKLED_GLOBAL;
-}
-
 static vram_status visit(walk *w, vr_pickled *v)
 {
-    if (w->steps++ > 4 * (uint64_t)w->t->pickle.n_values + 64 ||
-        w->name_bytes > 16 * (uint64_t)w->t->pickle.n + VR_MIB)
-        return VR_TORCH_BAD(w->t, v, VRAM_ELIMIT,
-                            T("the pickle's values refer to each other so often that it cannot be followed"));
+    w->name_bytes += w->to.name.n;
+    VR_TRY(spend(w, v, 1));
     if (!has_inside(v) || v->open)
         return VRAM_OK;
-    if (w->depth == MAX_DEPTH)
-        return VR_TORCH_BAD(w->t, v, VRAM_ELIMIT, T("the pickle's values are nested over "), U(MAX_DEPTH),
-                            T(" deep"));
-    w->name_bytes += w->to.name.n;
+    VR_TRY(deeper(w, v));
     v->open = true;
-    w->depth++;
     vram_status s = visit_inside(w, v);
     w->depth--;
     v->open = false;
@@ -407,6 +430,7 @@ static vram_status find_weights(walk *w, const vr_pickled *root, const vr_pickle
         vr_pickled *v = entry(root, weight_keys[i]);
         if (v == NULL || is_tensor(v))
             continue;
+        w->t->n_meta = 0;
         VR_TRY(visit(w, v));
         if (w->t->n_tensors > 0) {
             *found = v;
@@ -440,6 +464,7 @@ static vram_status visit_other(walk *w, const vr_pickled *key, vr_pickled *v, un
 /* all: whatever the key says */
 static vram_status visit_entries(walk *w, const vr_pickled *root, bool all)
 {
+    w->t->n_meta = 0;
     for (uint32_t i = 0; i + 1 < root->n; i += 2) {
         vr_pickled *v = root->u.items[i + 1];
         if (all || is_tensor(v) || other_what(vr_pickled_text(root->u.items[i])) == NULL)
@@ -464,6 +489,16 @@ static vram_status visit_others(walk *w, const vr_pickled *root, const vr_pickle
                    T(" more entries with tensors, not counted"));
 }
 
+/* {"optimizer_state_dict": ...} and no more */
+static vram_status visit_no_weights(walk *w, const vr_pickled *root)
+{
+    VR_TRY(visit_entries(w, root, true));
+    if (w->t->n_tensors == 0)
+        return VRAM_OK;
+    return vr_warn(w->t->ck->ctx, w->t->pickle.file,
+                   T("holds no weights of a model, by the names of its entries; what it has is counted"));
+}
+
 static vram_status visit_root(walk *w, vr_pickled *root)
 {
     const vr_pickled *dict = pairs_of(root), *weights = NULL;
@@ -476,7 +511,7 @@ static vram_status visit_root(walk *w, vr_pickled *root)
     if (weights == NULL)
         VR_TRY(visit_entries(w, dict, false));
     if (w->t->n_tensors == 0)
-        return visit_entries(w, dict, true);
+        return visit_no_weights(w, dict);
     return visit_others(w, dict, weights);
 }
 

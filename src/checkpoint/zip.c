@@ -16,6 +16,7 @@
 #define ENTRY_BYTES 46
 #define LOCAL_BYTES 30
 #define COMMENT_MOST 65535
+#define TAIL_BYTES (32 * VR_KIB)
 /* deflate: 258 bytes from 2 bits at best (RFC 1951, 3.2.5) */
 #define DEFLATE_MOST 1032
 
@@ -76,32 +77,46 @@ static vram_status read_end64(vr_zip *z, vram_checkpoint *ck, vr_input *in, vr_a
     return VRAM_OK;
 }
 
+static vram_status no_end(vram_checkpoint *ck, const vr_input *in)
+{
+    vram_status s = BAD(ck, in, VRAM_EFORMAT, in->size, T("the zip file has no end record; cut download?"));
+    vr_hint(ck->ctx, "compare the file's size with what its source says, and download it again");
+    return s;
+}
+
+/* *tail: the last *n bytes, with the end record at *at. Few files have a comment, so half of what may be
+ * needed is enough mostly, and was asked for already (vr_want_first). */
+static vram_status find_tail(vram_checkpoint *ck, vr_input *in, vr_arena *a, const char **tail, uint64_t *n,
+                             size_t *at)
+{
+    static const uint64_t tries[] = { TAIL_BYTES, END_BYTES + LOCATOR_BYTES + COMMENT_MOST };
+    for (size_t i = 0; i < 2; i++) {
+        *n = in->size < tries[i] ? in->size : tries[i];
+        VR_TRY(known_bytes(ck, in, a, in->size - *n, *n, tail));
+        bool found = *n >= END_BYTES && find_end(*tail, (size_t)*n, at);
+        if (found && (*at >= LOCATOR_BYTES || *n == in->size || i == 1)) /* with what stands before it */
+            return VRAM_OK;
+    }
+    return no_end(ck, in);
+}
+
 static vram_status locate(vr_zip *z, vram_checkpoint *ck, vr_input *in, vr_arena *a)
 {
-    uint64_t n = in->size < END_BYTES + LOCATOR_BYTES + COMMENT_MOST
-                     ? in->size
-                     : END_BYTES + LOCATOR_BYTES + COMMENT_MOST;
-    uint64_t from = in->size - n;
     const char *tail;
+    uint64_t n;
     size_t at = 0;
-    VR_TRY(known_bytes(ck, in, a, from, n, &tail));
-    if (n < END_BYTES || !find_end(tail, (size_t)n, &at)) {
-        vram_status s =
-            BAD(ck, in, VRAM_EFORMAT, in->size, T("the zip file has no end record; cut download?"));
-        vr_hint(ck->ctx, "compare the file's size with what its source says, and download it again");
-        return s;
-    }
+    VR_TRY(find_tail(ck, in, a, &tail, &n, &at));
     const char *end = tail + at;
+    uint64_t stop = in->size - n + at;
     z->n_said = number(end + 10, 2);
     z->directory_bytes = number(end + 12, 4);
     z->directory_at = number(end + 16, 4);
-    uint64_t stop = from + at;
     if (at >= LOCATOR_BYTES && is_record(end - LOCATOR_BYTES, 6, 7)) {
         stop -= LOCATOR_BYTES;
         VR_TRY(read_end64(z, ck, in, a, end - LOCATOR_BYTES, stop));
     }
     if (z->directory_at > stop || z->directory_bytes > stop - z->directory_at)
-        return BAD(ck, in, VRAM_EFORMAT, from + at, T("the zip file's directory is said to end at "),
+        return BAD(ck, in, VRAM_EFORMAT, stop, T("the zip file's directory is said to end at "),
                    U(vr_add_sat(z->directory_at, z->directory_bytes)), T(", behind its end record"));
     return VRAM_OK;
 }
@@ -167,6 +182,9 @@ static vram_status check_member(const vr_zip *z, vram_checkpoint *ck, const vr_i
     if (m->method == 0 && m->size != m->packed)
         return BAD(ck, in, VRAM_EFORMAT, place, T("the zip file's member "), S(m->name), T(" has "),
                    GROUPED(m->packed), T(" bytes as stored and "), GROUPED(m->size), T(" as unpacked"));
+    if (m->method == Z_DEFLATED && m->size > vr_mul_sat(m->packed, DEFLATE_MOST))
+        return BAD(ck, in, VRAM_EFORMAT, place, T("the zip file's member "), S(m->name), T(" cannot have "),
+                   GROUPED(m->size), T(" bytes when "), GROUPED(m->packed), T(" are stored"));
     return VRAM_OK;
 }
 
@@ -279,9 +297,6 @@ static vram_status check_readable(vram_checkpoint *ck, const vr_input *in, const
     if (m->size > most || m->packed > most)
         return BAD(ck, in, VRAM_ELIMIT, m->at, T("the zip file's member "), S(m->name), T(" has "),
                    GROUPED(m->size), T(" bytes, over the limit of "), GROUPED(most));
-    if (m->size > vr_mul_sat(m->packed, DEFLATE_MOST))
-        return BAD(ck, in, VRAM_EFORMAT, m->at, T("the zip file's member "), S(m->name), T(" cannot have "),
-                   GROUPED(m->size), T(" bytes when "), GROUPED(m->packed), T(" are stored"));
     return VRAM_OK;
 }
 

@@ -99,6 +99,32 @@ static void test_blocks(void **state)
     }
 }
 
+/* PyTorch 2.15, c10/core/ScalarType.h and c10/util/quint4x2.h: what it has and safetensors has not. */
+static void test_torch(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *word;
+        unsigned bits;
+    } rows[] = {
+        { "C32", "torch.complex32", 32 },    { "C128", "torch.complex128", 128 },
+        { "QINT8", "torch.qint8", 8 },       { "QUINT8", "torch.quint8", 8 },
+        { "QINT32", "torch.qint32", 32 },    { "QUINT4X2", "torch.quint4x2", 4 },
+        { "QUINT2X4", "torch.quint2x4", 2 },
+    };
+    size_t n = sizeof(rows) / sizeof(rows[0]);
+    assert_int_equal(n, VR_GGML_FIRST - VR_TORCH_FIRST);
+    for (size_t i = 0; i < n; i++) {
+        vr_dtype t = VR_DTYPE_NONE, none = VR_DTYPE_NONE;
+        assert_true(vr_dtype_from_word(vr_str_of(rows[i].word), &t));
+        assert_string_equal(vr_dtype_name(t), rows[i].name);
+        assert_int_equal(vr_dtype_bits(t), rows[i].bits);
+        assert_int_equal(vr_dtype_floating(t), rows[i].name[0] == 'C');
+        assert_false(vr_dtype_ggml(t));
+        assert_false(vr_dtype_from_safetensors(vr_str_of(rows[i].name), &none));
+    }
+}
+
 static void test_unknown(void **state)
 {
     (void)state;
@@ -160,10 +186,8 @@ static void test_words(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_published),
-        cmocka_unit_test(test_blocks),
-        cmocka_unit_test(test_unknown),
-        cmocka_unit_test(test_words),
+        cmocka_unit_test(test_published), cmocka_unit_test(test_blocks), cmocka_unit_test(test_torch),
+        cmocka_unit_test(test_unknown),   cmocka_unit_test(test_words),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -105,7 +105,7 @@ def cases():
         ('lightning', {'epoch': 1, 'pytorch-lightning_version': '2.4', 'state_dict': state, 'callbacks': {},
                        'optimizer_states': [optimizer.state_dict()], 'lr_schedulers': [{'last_epoch': 1}]}, state),
         ('deepspeed', {'module': state, 'optimizer': None, 'ds_config': {'zero': 1}, 'dp_world_size': 1}, state),
-        ('optimizer', optimizer.state_dict(),
+        ('adam', optimizer.state_dict(),
          {'state.%d.%s' % (i, k): v for i, s in optimizer.state_dict()['state'].items() for k, v in s.items()}),
         ('nested', {'unet': {'down': [{'w': tied}]}, 'vae': plain},
          {'unet.down.0.w': tied, **{'vae.' + k: v for k, v in plain.items()}}),

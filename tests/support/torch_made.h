@@ -35,7 +35,7 @@ static inline void put_text(bytes *b, const char *text)
 static inline void put_number(bytes *b, uint64_t u, int size)
 {
     for (int i = 0; i < size; i++)
-        put(b, &(unsigned char){ (unsigned char)(u >> 8 * i) }, 1);
+        put(b, &(unsigned char){ (unsigned char)(i < 8 ? u >> 8 * i : 0) }, 1);
 }
 
 /* ---- pickles ---- */
@@ -114,7 +114,7 @@ static inline void pk_state(bytes *b, const made_tensor *t, size_t n, int legacy
 
 /* ---- zip files ---- */
 
-enum { ZIP_64 = 1, ZIP_COMMENT = 2 };
+enum { ZIP_64 = 1, ZIP_COMMENT = 2, ZIP_LONG_COMMENT = 4 };
 
 typedef struct made_zip {
     bytes file, directory;
@@ -184,8 +184,10 @@ static inline void zip_end(made_zip *z)
     put_number(&z->file, z->n, 2);
     put_number(&z->file, wide ? UINT32_MAX : n, 4);
     put_number(&z->file, wide ? UINT32_MAX : at, 4);
-    put_number(&z->file, z->flags & ZIP_COMMENT ? 9 : 0, 2);
-    put_text(&z->file, z->flags & ZIP_COMMENT ? "a comment" : "");
+    size_t comment = z->flags & ZIP_COMMENT ? 9 : z->flags & ZIP_LONG_COMMENT ? 65535 : 0;
+    put_number(&z->file, comment, 2);
+    for (size_t i = 0; i < comment; i++)
+        put_text(&z->file, "c");
     free(z->directory.p);
     z->directory.p = NULL;
 }
