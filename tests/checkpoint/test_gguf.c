@@ -555,6 +555,9 @@ static void split_file(world *w, const char *name, uint16_t no, uint16_t count, 
     add(w, name, &g);
 }
 
+#define FIRST_SPLIT "m-00001-of-00002.gguf"
+#define SECOND_SPLIT "m-00002-of-00002.gguf"
+
 static void test_split(void **state)
 {
     (void)state;
@@ -566,14 +569,22 @@ static void test_split(void **state)
         } files[2];
         const char *error, *file; /* NULL: none */
     } rows[] = {
-        { { { "a.gguf", 0, 2, 2 }, { "b.gguf", 1, 2, 2 } }, NULL, NULL },
-        { { { "a.gguf", 1, 2, 2 }, { "b.gguf", 0, 2, 2 } }, "by its name this is file 1 of 2", "a.gguf" },
-        { { { "a.gguf", 0, 2, 2 }, { "b.gguf", 0, 2, 2 } }, "split.no is 0, which counts from 0", "b.gguf" },
-        { { { "a.gguf", 0, 2, 2 }, { "b.gguf", 1, 3, 2 } }, "split.count is 3, but 2 in a.gguf", "b.gguf" },
-        { { { "a.gguf", 0, 2, 2 }, { "b.gguf", 1, 0, 2 } }, "no split.count, but a.gguf says", "b.gguf" },
-        { { { "a.gguf", 0, 2, 3 }, { "b.gguf", 1, 2, 3 } },
+        { { { FIRST_SPLIT, 0, 2, 2 }, { SECOND_SPLIT, 1, 2, 2 } }, NULL, NULL },
+        { { { FIRST_SPLIT, 1, 2, 2 }, { SECOND_SPLIT, 0, 2, 2 } },
+          "by its name this is file 1 of 2",
+          FIRST_SPLIT },
+        { { { FIRST_SPLIT, 0, 2, 2 }, { SECOND_SPLIT, 0, 2, 2 } },
+          "split.no is 0, which counts from 0",
+          SECOND_SPLIT },
+        { { { FIRST_SPLIT, 0, 2, 2 }, { SECOND_SPLIT, 1, 3, 2 } },
+          "split.count is 3, but 2 in " FIRST_SPLIT,
+          SECOND_SPLIT },
+        { { { FIRST_SPLIT, 0, 2, 2 }, { SECOND_SPLIT, 1, 0, 2 } },
+          "no split.count, but " FIRST_SPLIT " says",
+          SECOND_SPLIT },
+        { { { FIRST_SPLIT, 0, 2, 3 }, { SECOND_SPLIT, 1, 2, 3 } },
           "split.tensors.count is 3, but the files have 2",
-          "a.gguf" },
+          FIRST_SPLIT },
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         world *w = new_world();

@@ -549,7 +549,7 @@ static void test_first_wants(void **state)
         const char *name;
         uint64_t cost, head, tail;
     } cases[] = {
-        { "pytorch_model.bin", 0, 16, 65536 },
+        { "pytorch_model.bin", 0, 65536, 65536 },
         { "pytorch_model.bin", 1 << 20, 65536, 65536 },
         { "m.gguf", 0, 65536, 0 },
         { "m.gguf", 1 << 20, 1 << 20, 0 },

@@ -793,12 +793,12 @@ static void test_first_fault(void **state)
             bytes a = sample(first), b = sample(!first);
             damage(&a, "FloatStorage");
             damage(&b, "BFloat16Storage");
-            add_bytes(w, "a.bin", a.p, a.n, a.n);
-            add_bytes(w, "b.bin", b.p, b.n, b.n);
+            add_bytes(w, "m-00001-of-00002.bin", a.p, a.n, a.n);
+            add_bytes(w, "m-00002-of-00002.bin", b.p, b.n, b.n);
             free(a.p);
             free(b.p);
             assert_int_equal(read_world(w, how), VRAM_EUNSUPPORTED);
-            assert_string_equal(vram_last_error(w->ctx)->file, "a.bin");
+            assert_string_equal(vram_last_error(w->ctx)->file, "m-00001-of-00002.bin");
             assert_string_equal(vram_last_error(w->ctx)->text, "storage 0 has an unknown type");
             end_world(w);
         }
