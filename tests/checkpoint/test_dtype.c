@@ -25,7 +25,7 @@ static void test_published(void **state)
 {
     (void)state;
     size_t n = sizeof(published) / sizeof(published[0]);
-    assert_int_equal(n, VR_GGML_FIRST - 1);
+    assert_int_equal(n, VR_TORCH_FIRST - 1);
     for (size_t i = 0; i < n; i++) {
         vr_dtype t = VR_DTYPE_NONE;
         assert_true(vr_dtype_from_safetensors(vr_str_of(published[i].name), &t));
@@ -150,7 +150,7 @@ static void test_words(void **state)
         assert_false(vr_dtype_from_word(vr_str_of(wrong[i]), &t));
     }
     /* Every name of safetensors is a word too; quantised types are nothing to load in. */
-    for (int i = VR_DTYPE_NONE + 1; i < VR_GGML_FIRST; i++) {
+    for (int i = VR_DTYPE_NONE + 1; i < VR_TORCH_FIRST; i++) {
         vr_dtype t = VR_DTYPE_NONE;
         assert_true(vr_dtype_from_word(vr_str_of(vr_dtype_name((vr_dtype)i)), &t));
         assert_int_equal(t, i);
