@@ -243,19 +243,14 @@ static vram_status read_indexes(vram_checkpoint *ck)
 }
 
 /* A zip's directory stands at its end: asked for while it is not known yet whether the file is one. */
-#define TAIL_BYTES (64 * VR_KIB)
-
 vram_status vr_want_first(vram_checkpoint *ck, vr_input *in, uint64_t least, bool *known)
 {
     bool torch = in->kind.ext == VR_FILES_BIN || in->kind.ext == VR_FILES_PT, tail;
-    uint64_t most = in->size < in->guess ? in->size : in->guess;
-    if (torch && in->size > in->guess)
-        most = ck->loading->request_cost < most ? ck->loading->request_cost : most;
-    VR_TRY(vr_want_bytes(ck, in, 0, least, most < least ? least : most, known));
+    VR_TRY(vr_want_bytes(ck, in, 0, least, in->size < in->guess ? in->size : in->guess, known));
     if (!torch || *known || in->size <= in->guess)
         return VRAM_OK;
-    uint64_t begin = in->size - TAIL_BYTES < least ? least : in->size - TAIL_BYTES;
-    return vr_want_bytes(ck, in, begin < most ? most : begin, in->size, in->size, &tail);
+    uint64_t begin = in->size - in->guess < in->guess ? in->guess : in->size - in->guess;
+    return vr_want_bytes(ck, in, begin, in->size, in->size, &tail);
 }
 
 /* While an index is not known, the head of every file that it probably names is asked for with it: one round

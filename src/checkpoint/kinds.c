@@ -104,7 +104,7 @@ static const char *why_no_weights(vr_str name, vr_str base)
 
 static const struct {
     const char *tail;
-    vr_family_of_files ext;
+    uint8_t ext; /* vr_family_of_files */
 } tails[] = { { ".safetensors", VR_FILES_SAFETENSORS },
               { ".gguf", VR_FILES_GGUF },
               { ".bin", VR_FILES_BIN },
@@ -223,7 +223,7 @@ static bool take_index(vr_str base, vr_kind *k)
 
 static const struct {
     const char *base;
-    vr_role role;
+    uint8_t role; /* vr_role */
     bool root_only;
 } sides[] = { { "config.json", VR_ROLE_CONFIG, false },
               { "model_index.json", VR_ROLE_PIPELINE, true },

@@ -116,8 +116,6 @@ static vram_status take_whole(vram_checkpoint *ck)
     return ck->adapter_only ? find_adapter_config(ck, l->groups[0].set) : VRAM_OK;
 }
 
-/* transformers takes model.safetensors where there is one, before it looks for an index, and then nothing
- * else (modeling_utils.py: 4.57 and 5.24, _get_resolved_checkpoint_files). */
 static bool is_plain_safetensors(const vr_kind *k)
 {
     return k->folder.n == 0 && k->ext == VR_FILES_SAFETENSORS && k->variant.n == 0 &&
@@ -125,24 +123,31 @@ static bool is_plain_safetensors(const vr_kind *k)
            (k->role == VR_ROLE_WEIGHTS || k->role == VR_ROLE_INDEX);
 }
 
-static vram_status warn_single(vram_checkpoint *ck)
+static size_t count_beside(const vr_loading *l, bool *index)
 {
-    const vr_loading *l = ck->loading;
-    const vr_set *s = l->groups[0].set;
-    const vr_kind *k = &s->first->kind;
-    size_t others = 0;
-    bool index = false;
-    if (l->chosen != NULL || !is_plain_safetensors(k) || k->numbered || !vr_kind_is(k, "model"))
-        return VRAM_OK;
+    size_t n = 0;
+    *index = false;
     for (size_t i = 0; i < l->n_inputs; i++) {
         const vr_input *in = &l->inputs[i];
         bool other = in->group == 0 && is_plain_safetensors(&in->kind);
-        others += other && in->weights;
-        index = index || (other && !in->weights);
+        n += other && in->weights;
+        *index = *index || (other && !in->weights);
     }
-    if (others == 0 && !index)
+    return n;
+}
+
+/* transformers takes model.safetensors where there is one, before it looks for an index, and then nothing
+ * else (modeling_utils.py: 4.57 and 5.24, _get_resolved_checkpoint_files). */
+static vram_status warn_single(vram_checkpoint *ck)
+{
+    const vr_loading *l = ck->loading;
+    const vr_kind *k = &l->groups[0].set->first->kind;
+    bool index;
+    size_t others = count_beside(l, &index);
+    bool single = is_plain_safetensors(k) && !k->numbered && vr_kind_is(k, "model");
+    if (l->chosen != NULL || !single || (others == 0 && !index))
         return VRAM_OK;
-    return vr_warn(ck->ctx, s->first->name,
+    return vr_warn(ck->ctx, l->groups[0].set->first->name,
                    T("transformers loads this file where there is one, and nothing else; left out: "),
                    T(index ? "the index" : ""), T(index && others != 0 ? " and " : ""),
                    others != 0 ? U(others) : T(""), T(others == 0 ? "" : " other *.safetensors"));

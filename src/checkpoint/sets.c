@@ -239,25 +239,32 @@ static const char *why_by_format(const vr_set *s, const vr_set *taken)
                                                              : "PyTorch files";
 }
 
-static const char *why_of(vr_arena *a, const vr_set *s, const vr_set *taken, bool beside_pipeline)
+/* Whatever is taken instead. */
+static const char *why_by_name(const vr_set *s)
 {
-    const vr_kind *k = &s->first->kind;
-    bool elsewhere = !vr_str_eq(k->folder, taken->first->kind.folder);
+    vr_str folder = s->first->kind.folder;
     if (is_projector(s))
         return "vision projector";
-    if (vr_str_is(k->folder, "original/"))
+    if (vr_str_is(folder, "original/"))
         return "original/: the publisher's own format";
-    if (in_training_folder(k->folder))
+    if (in_training_folder(folder))
         return "an earlier state of the training";
-    if (vr_set_is_adapter(s))
-        return "adapter";
-    if (k->ext != VR_FILES_GGUF && elsewhere && k->folder.n != 0)
-        return vr_text(a, S(k->folder), T(": another model"));
-    if (beside_pipeline && k->folder.n == 0)
+    return vr_set_is_adapter(s) ? "adapter" : NULL;
+}
+
+static const char *why_of(vram_checkpoint *ck, const vr_set *s, const vr_set *taken)
+{
+    const vr_kind *k = &s->first->kind, *of = &taken->first->kind;
+    const char *why = why_by_name(s);
+    if (why != NULL)
+        return why;
+    if (k->ext != VR_FILES_GGUF && k->folder.n != 0 && !vr_str_eq(k->folder, of->folder))
+        return vr_text(&ck->arena, S(k->folder), T(": another model"));
+    if (ck->loading->pipeline != NULL && k->folder.n == 0)
         return "a single file, not the pipeline";
-    if (k->variant.n != 0 && !vr_str_eq(k->variant, taken->first->kind.variant))
-        return why_variant(a, k->variant);
-    if (k->variant.n == 0 && taken->first->kind.variant.n != 0 && k->ext == taken->first->kind.ext)
+    if (k->variant.n != 0 && !vr_str_eq(k->variant, of->variant))
+        return why_variant(&ck->arena, k->variant);
+    if (k->ext == of->ext && !vr_str_eq(k->variant, of->variant))
         return "the precision that is taken without a variant";
     if (is_consolidated(s))
         return "consolidated: the publisher's own format";
@@ -286,7 +293,7 @@ vram_status vr_sets_explain(vram_checkpoint *ck)
             continue;
         const vr_set *s = &l->sets[in->set];
         if (whys[in->set] == NULL)
-            whys[in->set] = why_of(&ck->arena, s, taken_beside(l, s), l->pipeline != NULL);
+            whys[in->set] = why_of(ck, s, taken_beside(l, s));
         if (whys[in->set] == NULL)
             return VRAM_ENOMEM;
         in->left_out = true;

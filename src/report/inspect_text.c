@@ -57,7 +57,8 @@ static void put_head(vr_report *r, const vr_inspection *x)
 /* "3 files, 13.50 GB" */
 static const char *left_out_words(vr_report *r, uint64_t n, uint64_t bytes)
 {
-    return vr_say(r, T(vr_count(r, n, "file", "files")), T(", "), T(decimal_words(r, bytes)));
+    const char *size = decimal_words(r, bytes);
+    return n == 1 ? size : vr_say(r, T(vr_count(r, n, "file", "files")), T(", "), T(size));
 }
 
 static void put_left_out(vr_report *r, const vr_inspection *x)

@@ -114,6 +114,12 @@ static void expect(const disk *d, vram_status got, vram_status code, const char 
                  (int)code, file, text);
 }
 
+static void expect_status(const disk *d, vram_status got)
+{
+    if (got != VRAM_OK)
+        fail_msg("%d: %s", (int)got, vram_last_error(d->ctx)->text);
+}
+
 static void good(disk *d, const char *path, size_t n_tensors, bool config)
 {
     vram_status s = open_path(d, path);
@@ -388,15 +394,154 @@ static void test_plain_read(void **state)
     end_disk(d);
 }
 
+/* ---- sub-folders ---- */
+
+static void make_folder(disk *d, const char *name)
+{
+    assert_int_equal(mkdir(in_dir(d, name), 0755), 0);
+}
+
+/* What is left out is what was listed and does not count. */
+static void expect_listed(disk *d, const char *const *left_out, size_t n)
+{
+    expect_status(d, open_path(d, d->dir));
+    for (size_t i = 0; i < d->ck->n_left_out && i < n; i++)
+        assert_string_equal(d->ck->left_out[i].name, left_out[i]);
+    assert_int_equal(d->ck->n_left_out, n);
+    close_path(d);
+}
+
+static void test_sub_folders(void **state)
+{
+    (void)state;
+    disk *d = new_disk();
+    static const char *const all[] = { "a/b/two.onnx", "a/one.onnx", "linked/one.onnx" };
+    write_header(d, "model.safetensors", HEADER, 2);
+    make_folder(d, "a");
+    make_folder(d, "a/b");
+    make_folder(d, "a/b/c");
+    make_folder(d, ".cache");
+    write_text(d, "a/one.onnx", "x");
+    write_text(d, "a/b/two.onnx", "x");
+    write_text(d, "a/b/c/three.onnx", "x"); /* a level too deep */
+    write_text(d, ".cache/hidden.onnx", "x");
+    write_text(d, ".hidden.onnx", "x");
+    assert_int_equal(mkfifo(in_dir(d, "a/pipe.safetensors"), 0600), 0); /* not waited for */
+    assert_int_equal(symlink("nothing", in_dir(d, "a/gone.safetensors")), 0);
+    assert_int_equal(symlink("..", in_dir(d, "a/up")), 0); /* back to where it came from */
+    assert_int_equal(symlink(".", in_dir(d, "a/b/here")), 0);
+    assert_int_equal(symlink("self", in_dir(d, "self")), 0);
+    expect_listed(d, all, 2);
+    assert_int_equal(symlink("a", in_dir(d, "linked")), 0); /* links to folders are followed */
+    assert_int_equal(unlink(in_dir(d, "a/b/two.onnx")), 0);
+    expect_listed(d, all + 1, 2);
+    end_disk(d);
+}
+
+/* Weights in a folder are read there, and errors name the file with its folder. */
+static void test_weights_in_folders(void **state)
+{
+    (void)state;
+    disk *d = new_disk();
+    make_folder(d, "unet");
+    write_text(d, "model_index.json", "{\"_class_name\":\"P\",\"unet\":[\"diffusers\",\"UNet\"]}");
+    write_header(d, "unet/diffusion_pytorch_model.safetensors", HEADER, 2);
+    expect_status(d, open_path(d, d->dir));
+    assert_string_equal(d->ck->files[0].name, "unet/diffusion_pytorch_model.safetensors");
+    assert_non_null(vr_checkpoint_find(d->ck, VR_LIT("unet/a")));
+    close_path(d);
+    expect_status(d, open_path(d, in_dir(d, "model_index.json"))); /* means its directory */
+    assert_int_equal(d->ck->n_parts, 1);
+    close_path(d);
+    write_header(d, "unet/diffusion_pytorch_model.safetensors", "{}", 0);
+    expect(d, open_path(d, d->dir), VRAM_EUNSUPPORTED, in_dir(d, "unet/diffusion_pytorch_model.safetensors"),
+           "names no tensor");
+    close_path(d);
+    end_disk(d);
+}
+
+/* As if it were not there, unless nothing else is: then it is said. */
+static void test_unreadable_folder(void **state)
+{
+    (void)state;
+    disk *d = new_disk();
+    bool root = geteuid() == 0;
+    make_folder(d, "closed");
+    write_header(d, "closed/model.safetensors", HEADER, 2);
+    write_header(d, "model.safetensors", HEADER, 2);
+    assert_int_equal(chmod(d->dir, 0755), 0);
+    assert_int_equal(chmod(in_dir(d, "closed"), 0), 0);
+    assert_true(!root || seteuid(65534) == 0);
+    expect_listed(d, NULL, 0);
+    assert_true(!root || seteuid(0) == 0);
+    assert_int_equal(unlink(in_dir(d, "model.safetensors")), 0);
+    assert_true(!root || seteuid(65534) == 0);
+    expect(d, open_path(d, d->dir), VRAM_EIO, in_dir(d, "closed"), "Permission denied");
+    close_path(d);
+    assert_true(!root || seteuid(0) == 0);
+    assert_int_equal(chmod(in_dir(d, "closed"), 0700), 0);
+    end_disk(d);
+}
+
+/* A shard that is given alone means its set, and its index. */
+static void test_shard_alone(void **state)
+{
+    (void)state;
+    disk *d = new_disk();
+    write_header(d, "m-00001-of-00002.safetensors", HEADER, 2);
+    write_header(d, "m-00002-of-00002.safetensors",
+                 "{\"b\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]}}", 2);
+    write_header(d, "n-00001-of-00002.safetensors", HEADER, 2);
+    good(d, in_dir(d, "m-00002-of-00002.safetensors"), 2, false);
+    expect_status(d, open_path(d, in_dir(d, "n-00001-of-00002.safetensors")));
+    assert_true(d->ck->incomplete);
+    assert_int_equal(d->ck->n_files, 2);
+    close_path(d);
+    end_disk(d);
+}
+
+/* --file on a directory. */
+static void test_pattern(void **state)
+{
+    (void)state;
+    disk *d = new_disk();
+    vram_io *io = NULL;
+    vram_ctx *ctx = NULL;
+    vram_checkpoint *ck = NULL;
+    const vram_io_options options = { .file = "two" };
+    write_header(d, "one.safetensors", HEADER, 2);
+    write_header(d, "two.safetensors", HEADER, 2);
+    assert_int_equal(vram_io_new(&io), VRAM_OK);
+    assert_int_equal(vram_open(&ctx, vram_io_alloc, NULL), VRAM_OK);
+    assert_int_equal(vram_io_open_path(&ck, io, ctx, d->dir), VRAM_ESETTING);
+    vram_io_set_options(io, &options);
+    assert_int_equal(vram_io_open_path(&ck, io, ctx, d->dir), VRAM_OK);
+    assert_string_equal(ck->files[0].name, "two.safetensors");
+    vram_close(ctx);
+    vram_io_free(io);
+    end_disk(d);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_paths),       cmocka_unit_test(test_links),
-        cmocka_unit_test(test_not_there),   cmocka_unit_test(test_not_files),
-        cmocka_unit_test(test_odd_files),   cmocka_unit_test(test_places),
-        cmocka_unit_test(test_permission),  cmocka_unit_test(test_large_config),
-        cmocka_unit_test(test_reads_fail),  cmocka_unit_test(test_files_shrink),
-        cmocka_unit_test(test_allocations), cmocka_unit_test(test_plain_read),
+        cmocka_unit_test(test_paths),
+        cmocka_unit_test(test_links),
+        cmocka_unit_test(test_not_there),
+        cmocka_unit_test(test_not_files),
+        cmocka_unit_test(test_odd_files),
+        cmocka_unit_test(test_places),
+        cmocka_unit_test(test_permission),
+        cmocka_unit_test(test_large_config),
+        cmocka_unit_test(test_reads_fail),
+        cmocka_unit_test(test_files_shrink),
+        cmocka_unit_test(test_allocations),
+        cmocka_unit_test(test_plain_read),
+        cmocka_unit_test(test_sub_folders),
+        cmocka_unit_test(test_weights_in_folders),
+        cmocka_unit_test(test_unreadable_folder),
+        cmocka_unit_test(test_shard_alone),
+        cmocka_unit_test(test_pattern),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
