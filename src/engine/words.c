@@ -26,7 +26,7 @@ static const char *weights(const vr_pass *p, const vr_facts *f)
 {
     const vram_workload *w = p->w;
     bool quantised = w->weight_quant != VR_QUANT_NONE;
-    if (f->as_stored && f->weight_bytes != vr_mul_sat(f->n_parameters, p->width))
+    if (f->as_stored && (p->m->quantised || f->weight_bytes != vr_mul_sat(f->n_parameters, p->width)))
         return as_they_are(p);
     const char *text = vr_text(p->arena, GROUPED(f->n_parameters), T(" parameters"),
                                T(quantised ? quant_words(w) : " x "), T(dtype_words(w->dtype)),

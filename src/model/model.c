@@ -3,18 +3,6 @@
  * not understood is no error: its weights are still counted, and the reason is kept. */
 #include "model/reading.h"
 
-/* Weights narrower than 16 bits, or whole numbers in place of weights: formats whose tensors are not
- * parameters. */
-static bool is_packed(const vr_tensor *t)
-{
-    vr_dtype d = (vr_dtype)t->dtype;
-    if (vr_dtype_floating(d))
-        return vr_dtype_bits(d) < 16;
-    bool weight = vr_str_ends(t->name, "weight") || vr_str_ends(t->name, "weight_packed") ||
-                  vr_str_ends(t->name, "_blocks");
-    return weight && (d == VR_U8 || d == VR_I8 || d == VR_I32 || d == VR_U32);
-}
-
 /* Under a quarter of a GiB nobody minds. */
 static bool is_fp32(const vram_checkpoint *ck)
 {
@@ -24,14 +12,17 @@ static bool is_fp32(const vram_checkpoint *ck)
     return bytes >= VR_GIB / 4 && bytes >= ck->tensor_bytes / 20 * 19;
 }
 
+/* The first floating tensor that is no part of a quantised matrix, or else the first of all. */
 static void look_at_dtypes(vram_model *m)
 {
     const vram_checkpoint *ck = m->checkpoint;
-    for (size_t i = 0; i < ck->n_tensors && !m->quantised; i++)
-        m->quantised = is_packed(&ck->tensors[i]);
-    for (size_t i = 0; i < ck->n_tensors && m->dtype == VR_DTYPE_NONE; i++)
-        if (vr_dtype_floating((vr_dtype)ck->tensors[i].dtype))
-            m->dtype = (vr_dtype)ck->tensors[i].dtype;
+    for (size_t i = 0; i < ck->n_tensors; i++)
+        m->quantised = m->quantised || m->packing.role[i] == VR_ROLE_PACKED;
+    for (int any = 0; any < 2; any++)
+        for (size_t i = 0; i < ck->n_tensors && m->dtype == VR_DTYPE_NONE; i++)
+            if (vr_dtype_floating((vr_dtype)ck->tensors[i].dtype) &&
+                (any || m->packing.role[i] == VR_ROLE_PLAIN))
+                m->dtype = (vr_dtype)ck->tensors[i].dtype;
     m->fp32 = is_fp32(ck);
 }
 
@@ -85,8 +76,11 @@ static void forget(vram_model *m)
 static vram_status build(vram_model *m)
 {
     vr_reading r = { .m = m, .ck = m->checkpoint, .ctx = m->ctx };
-    if (m->checkpoint->metadata != NULL)
-        return vr_read_gguf(&r);
+    VR_TRY(vr_read_quantised(m));
+    if (m->checkpoint->metadata != NULL) {
+        VR_TRY(vr_read_gguf(&r));
+        return vr_sum_parameters(m);
+    }
     VR_TRY(read_config(&r));
     look_at_dtypes(m);
     m->family = r.family;
@@ -94,7 +88,7 @@ static vram_status build(vram_model *m)
         forget(m);
     else
         keep_kv(m);
-    return VRAM_OK;
+    return vr_sum_parameters(m);
 }
 
 static void release(vr_object *self)

@@ -86,7 +86,7 @@ vram_status vr_inspect(vr_inspection *out, const vram_model *m, vr_arena *a)
     *out = (vr_inspection){ .model = m };
     for (size_t i = 0; i < ck->n_tensors; i++) {
         const vr_tensor *t = &ck->tensors[i];
-        tally(&out->dtype[t->dtype], t->elements, t->end - t->begin);
+        tally(&out->dtype[t->dtype], m->packing.parameters[i], t->end - t->begin);
     }
     for (size_t i = 0; i < ck->n_files; i++)
         out->header_bytes = vr_add_sat(out->header_bytes, ck->files[i].header_bytes);

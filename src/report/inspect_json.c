@@ -4,6 +4,7 @@
  * relied on.
  */
 #include "report/inspect_report.h"
+#include "report/quantised_report.h"
 
 static void put_tally(vr_json_out *o, const vr_tally *t)
 {
@@ -309,8 +310,9 @@ void vr_inspect_json(vr_report *r, const vr_inspection *x)
     put_model(&o, x->model);
     vr_json_kv_u64(&o, "checkpoint_bytes", ck->tensor_bytes);
     vr_json_kv_u64(&o, "tensors", ck->n_tensors);
-    vr_json_kv_u64(&o, "parameters", ck->elements);
+    vr_json_parameters(&o, x->model);
     vr_json_kv_text(&o, "format", format_of(ck));
+    vr_json_quantization(&o, x->model);
     put_dtypes(&o, x);
     put_missing(&o, ck);
     put_files(&o, ck);
