@@ -30,17 +30,18 @@ static bool usual(uint64_t bits)
 
 /* ---- what shares a scale ---- */
 
-static void grouped(vr_pack *p, uint64_t columns, uint64_t groups)
-{
-    uint64_t size = over(columns, groups);
-    p->grouping = groups == 1 ? VR_GROUPING_ROW : VR_GROUPING_GROUP;
-    p->group_size = groups == 1 ? 0 : size;
-    p->contradicted = p->contradicted || size == 0;
-}
-
 static bool in_blocks(uint64_t n, uint64_t blocks, uint64_t size)
 {
     return size != 0 && n / size + (n % size != 0) == blocks;
+}
+
+/* The last group of a row may be shorter. */
+static void grouped(vr_pack *p, uint64_t columns, uint64_t groups)
+{
+    uint64_t size = in_blocks(columns, groups, p->config_group) ? p->config_group : over(columns, groups);
+    p->grouping = groups == 1 ? VR_GROUPING_ROW : VR_GROUPING_GROUP;
+    p->group_size = groups == 1 ? 0 : size;
+    p->contradicted = p->contradicted || size == 0;
 }
 
 static bool blocks_of(vr_pack *p, const vr_tensor *s, uint64_t rows, uint64_t columns)
@@ -76,7 +77,7 @@ static void scaled(vr_pack *p, const vr_tensor *s, uint64_t columns)
         return;
     if (s->elements == 1) {
         p->grouping = VR_GROUPING_TENSOR;
-    } else if (s->elements == over(w->elements, last(w))) {
+    } else if (s->elements == over(w->elements, last(w)) && (last(s) == 1 || s->n_dims < w->n_dims)) {
         p->grouping = VR_GROUPING_ROW;
     } else if (s->n_dims == w->n_dims && dim(s, s->n_dims - 2u) == rows && last(s) != columns) {
         grouped(p, columns, last(s));
@@ -212,6 +213,17 @@ static bool mx(vr_pack *p)
     return true;
 }
 
+/* blocks [..., out, groups, 16], two weights in a byte. */
+static bool mx_blocks(vr_pack *p)
+{
+    const vr_tensor *w = p->packed;
+    words(p, 4);
+    p->grouping = VR_GROUPING_GROUP;
+    p->group_size = vr_mul_sat(last(w), 2);
+    p->contradicted = p->side[0]->elements != over(w->elements, last(w));
+    return true;
+}
+
 /* weight [out / 2, in], weight_scale [out, in / group]. */
 static bool half_rows(vr_pack *p)
 {
@@ -338,7 +350,7 @@ static bool untold(vr_pack *p)
 static const vr_layout layouts[] = {
     { "gptq", "gptq", " gptq auto-round intel/auto-round gptqmodel ", ".qweight", B(I32), gptq, 0,
       { ".scales", ".qzeros", ".g_idx", ".channel_scale" },
-      "GPTQModel 7.7, gptqmodel/nn_modules/qlinear/__init__.py, _register_buffers; AutoGPTQ 0.7.1 the same" },
+      "GPTQModel 7.7, gptqmodel/nn_modules/qlinear/__init__.py; AutoGPTQ 0.7.1, qlinear_cuda_old.py" },
     { "awq-gemm", "awq", " awq auto-round intel/auto-round ", ".qweight", B(I32), awq_gemm, 0,
       { ".scales", ".qzeros" }, "AutoAWQ 0.2.9, awq/modules/linear/gemm.py" },
     { "awq-gemv", "awq", " awq ", ".qweight", B(I32), awq_gemv, 4, { ".scales", ".qzeros" },
@@ -365,11 +377,11 @@ static const vr_layout layouts[] = {
       "mlx-lm 0.32, mlx_lm/utils.py, quantize_model; transformers 5.24, integrations/metal_quantization.py" },
     { "nvfp4", "modelopt", " modelopt modelopt_fp4 modelopt_mixed nvfp4 fp8 " COMPRESSED, ".weight", BYTE, fixed, 4,
       { ".weight_scale_2", ".weight_scale", ".pre_quant_scale", INPUTS },
-      "ModelOpt 0.40, torch/export/quant_utils.py; vLLM, quantization/modelopt.py, ModelOptNvFp4LinearMethod" },
+      "ModelOpt 0.47, modelopt/torch/export/quant_utils.py; vLLM, quantization/modelopt.py, ModelOptNvFp4LinearMethod" },
     { "ternary", "bitnet", " bitnet ", ".weight", B(U8), ternary, 2, { ".weight_scale" },
       "transformers 5.24, integrations/bitnet.py, BitLinear" },
     { "int4-awq", "modelopt", " modelopt ", ".weight", BYTE, half_rows, 4,
-      { ".weight_scale", ".pre_quant_scale", INPUTS }, "ModelOpt 0.40, torch/export/quant_utils.py, pack_int4_in_uint8" },
+      { ".weight_scale", ".pre_quant_scale", INPUTS }, "ModelOpt 0.47, modelopt/torch/export/quant_utils.py, pack_int4_in_uint8" },
     { "mxfp4", "fp8", " fp8 modelopt ", ".weight", BYTE, mx, 0, { ".scale", INPUTS },
       "DeepSeek-V4, inference/convert.py: experts of 4 bits" },
     { "int8", "compressed-tensors", COMPRESSED " w8a8_int8 int8 modelopt ", ".weight", B(I8), fixed, 8,
@@ -389,7 +401,7 @@ static const vr_layout layouts[] = {
       "transformers 5.24, integrations/fbgemm_fp8.py, FbgemmFp8Llama4TextExperts" },
     { "nvfp4", "modelopt", " modelopt modelopt_fp4 ", "_proj", BYTE, fixed, 4,
       { "_proj_weight_scale_2", "_proj_weight_scale", "_proj_input_scale" },
-      "ModelOpt 0.40, torch/export/unified_export_hf.py: experts in one tensor" },
+      "ModelOpt 0.47, modelopt/torch/export/unified_export_megatron.py: experts in one tensor" },
     { "marlin-24", "compressed-tensors", COMPRESSED, ".weight_packed", B(I32), flat, 2, { ".scale_packed", ".meta" },
       "compressed-tensors 0.9, compressors/quantized_compressors/marlin_24.py: of 4 weights 2 are kept, 4 bits each" },
     { "pack-quantized", "compressed-tensors", COMPRESSED " auto-round ", ".weight_packed", B(I32), int_packed, 0,
@@ -400,7 +412,7 @@ static const vr_layout layouts[] = {
       "compressed-tensors 0.20, compressors/nvfp4/base.py" },
     { "mxfp4", "compressed-tensors", COMPRESSED " auto-round ", ".weight_packed", BYTE, mx, 0, { ".weight_scale", INPUTS },
       "compressed-tensors 0.20, compressors/mxfp4/base.py and mxfp6/base.py" },
-    { "mxfp4", "mxfp4", " mxfp4 ", "_blocks", B(U8), flat, 4, { "_scales" },
+    { "mxfp4", "mxfp4", " mxfp4 ", "_blocks", B(U8), mx_blocks, 4, { "_scales" },
       "transformers 5.24, integrations/mxfp4.py: blocks [.., groups, 16], scales [.., groups]" },
     { "hqq", "hqq", " hqq ", ".W_q", BYTE | B(I32) | B(F16) | B(BF16) | B(F32), hqq, 0,
       { ".scale", ".zero", ".meta", ".nbits", ".group_size", ".shape", ".axis", ".channel_wise", ".optimize",

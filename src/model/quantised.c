@@ -320,8 +320,8 @@ static void add_up(packing *w, size_t i)
         q->quantised_matrices++;
         q->uncountable = q->uncountable || (q->parameters[i] == 0 && t->elements != 0);
     }
-    bool matrix =
-        t->n_dims >= 2 && (vr_dtype_floating((vr_dtype)t->dtype) || vr_dtype_ggml((vr_dtype)t->dtype));
+    bool matrix = t->n_dims >= 2 && !vr_str_ends(t->name, "bias") &&
+                  (vr_dtype_floating((vr_dtype)t->dtype) || vr_dtype_ggml((vr_dtype)t->dtype));
     q->matrices += q->role[i] == VR_ROLE_PACKED || matrix;
 }
 

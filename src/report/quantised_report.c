@@ -48,6 +48,11 @@ void vr_say_quantised(vr_report *r, const vram_model *m, size_t indent)
     if (has_mean(m))
         mean = vr_say(r, T(", "), FIXED(vr_mul_sat(m->checkpoint->tensor_bytes, 8), m->parameters, 2),
                       T(" bits a weight overall"));
+    if (q->quantised_matrices == 0) {
+        vr_para(r, VR_INK_CARE, "quantised", indent,
+                vr_say(r, T("config.json says "), T(q->title), T(", but no tensor is packed")));
+        return;
+    }
     vr_para(r, VR_INK_BOLD, "quantised", indent,
             vr_say(r, T(q->title != NULL ? q->title : "method not known"), T(bits_words(r, q)),
                    T(group_words(r, q)), T(": "), GROUPED(q->quantised_matrices), T(" of "),
