@@ -14,6 +14,41 @@ static const char *quant_words(const vram_workload *w)
     return ", linear layers at 9/16 B (bitsandbytes), the rest at ";
 }
 
+/* quantizers/auto.py, AUTO_QUANTIZATION_CONFIG_MAPPING (transformers 5.24); what is not in it is loaded as if
+ * it were not quantised, and no packed tensor has the shape that the class wants then. */
+static bool has_quantiser(const char *method)
+{
+    static const char *const methods[] = { "aqlm",         "auto-round",
+                                           "awq",          "bitnet",
+                                           "bitsandbytes", "eetq",
+                                           "fbgemm_fp8",   "fouroversix",
+                                           "fp8",          "fp_quant",
+                                           "gemma",        "gguf",
+                                           "gptq",         "higgs",
+                                           "hqq",          "metal",
+                                           "mxfp4",        "mxfp8",
+                                           "nvfp4",        "quanto",
+                                           "quark",        "sinq",
+                                           "spqr",         "torchao",
+                                           "vptq",         "compressed-tensors" };
+    for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)
+        if (vr_str_is(vr_str_of(method), methods[i]))
+            return true;
+    return vr_str_starts(vr_str_of(method), "bitsandbytes_");
+}
+
+const char *vr_why_quantised(const vram_model *m, vr_arena *a)
+{
+    const vr_quantised *q = &m->packing;
+    if (q->method == NULL)
+        return "the checkpoint is packed in a way that is not known";
+    if (!has_quantiser(q->method))
+        return vr_text(a, T("transformers has no quantiser for "), T(q->method),
+                       T(" and does not load this checkpoint as it is"));
+    return vr_text(a, T("what the linear layers of "), T(q->title),
+                   T(" take while they run is not known yet"));
+}
+
 static const char *as_they_are(const vr_pass *p)
 {
     size_t n = p->m->checkpoint->n_tensors;

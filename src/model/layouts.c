@@ -119,10 +119,10 @@ static bool flat(vr_pack *p)
 /* A scale for each row: the shape is the true one, or its transpose. */
 static bool rows_scaled(vr_pack *p)
 {
-    words(p, p->layout->bits);
-    p->grouping = VR_GROUPING_ROW;
     uint64_t n = p->side[0]->elements;
-    p->contradicted = n != dim(p->packed, 0) && n != dim(p->packed, 1);
+    words(p, p->layout->bits);
+    p->grouping = n == 1 ? VR_GROUPING_TENSOR : VR_GROUPING_ROW;
+    p->contradicted = n != 1 && n != dim(p->packed, 0) && n != dim(p->packed, 1);
     return true;
 }
 
@@ -375,13 +375,16 @@ static const vr_layout layouts[] = {
       "transformers 5.24, integrations/higgs.py, HiggsLinear" },
     { "mlx", "mlx", " mlx metal ", ".weight", B(U32), mlx, 0, { ".scales", ".biases", ".qbiases" },
       "mlx-lm 0.32, mlx_lm/utils.py, quantize_model; transformers 5.24, integrations/metal_quantization.py" },
-    { "nvfp4", "modelopt", " modelopt modelopt_fp4 modelopt_mixed nvfp4 fp8 " COMPRESSED, ".weight", BYTE, fixed, 4,
+    { "nvfp4", "modelopt", " modelopt modelopt_fp4 modelopt_mixed nvfp4 fp8 " COMPRESSED, ".weight", BYTE,
+      fixed, 4,
       { ".weight_scale_2", ".weight_scale", ".pre_quant_scale", INPUTS },
-      "ModelOpt 0.47, modelopt/torch/export/quant_utils.py; vLLM, quantization/modelopt.py, ModelOptNvFp4LinearMethod" },
+      "ModelOpt 0.47, modelopt/torch/export/quant_utils.py; vLLM, quantization/modelopt.py, "
+      "ModelOptNvFp4LinearMethod" },
     { "ternary", "bitnet", " bitnet ", ".weight", B(U8), ternary, 2, { ".weight_scale" },
       "transformers 5.24, integrations/bitnet.py, BitLinear" },
     { "int4-awq", "modelopt", " modelopt ", ".weight", BYTE, half_rows, 4,
-      { ".weight_scale", ".pre_quant_scale", INPUTS }, "ModelOpt 0.47, modelopt/torch/export/quant_utils.py, pack_int4_in_uint8" },
+      { ".weight_scale", ".pre_quant_scale", INPUTS },
+      "ModelOpt 0.47, modelopt/torch/export/quant_utils.py, pack_int4_in_uint8" },
     { "mxfp4", "fp8", " fp8 modelopt ", ".weight", BYTE, mx, 0, { ".scale", INPUTS },
       "DeepSeek-V4, inference/convert.py: experts of 4 bits" },
     { "int8", "compressed-tensors", COMPRESSED " w8a8_int8 int8 modelopt ", ".weight", B(I8), fixed, 8,
@@ -389,28 +392,37 @@ static const vr_layout layouts[] = {
       "compressed-tensors 0.20, compressors/naive_quantized/base.py" },
     { "fp8", "fp8", " fp8 fbgemm_fp8 modelopt modelopt_mixed mxfp8 " COMPRESSED, ".weight", FLOAT8, fixed, 8,
       { ".weight_scale_inv", INPUTS }, "transformers 5.24, integrations/finegrained_fp8.py, FP8Linear" },
-    { "fp8", "fp8", " fp8 fbgemm_fp8 modelopt modelopt_mixed mxfp8 quark " COMPRESSED, ".weight", FLOAT8, fixed, 8,
+    { "fp8", "fp8", " fp8 fbgemm_fp8 modelopt modelopt_mixed mxfp8 quark " COMPRESSED, ".weight", FLOAT8,
+      fixed, 8,
       { ".weight_scale", INPUTS, ".weight_zero_point" },
-      "compressed-tensors 0.20, compressors/naive_quantized/base.py (float-quantized); FBGEMM: integrations/fbgemm_fp8.py" },
-    { "fp8", "fp8", " fp8 ", ".weight", FLOAT8, fixed, 8, { ".scale", INPUTS }, "DeepSeek-V4, inference/model.py" },
+      "compressed-tensors 0.20, "
+      "compressors/naive_quantized/base.py (float-quantized); FBGEMM: integrations/fbgemm_fp8.py" },
+    { "fp8", "fp8", " fp8 ", ".weight", FLOAT8, fixed, 8, { ".scale", INPUTS },
+      "DeepSeek-V4, inference/model.py" },
     { "fp8", "fp8", " fp8 ", ".weight", FLOAT8, fixed, 8, { ".scale_weight", ".scale_input" },
       "ComfyUI, comfy/ops.py, scaled_fp8_ops" },
-    { "fp8", "fp8", " fp8 fbgemm_fp8 " COMPRESSED, "_proj", FLOAT8, fixed, 8, { "_proj_scale_inv", "_proj_activation_scale" },
+    { "fp8", "fp8", " fp8 fbgemm_fp8 " COMPRESSED, "_proj", FLOAT8, fixed, 8, { "_proj_scale_inv",
+      "_proj_activation_scale" },
       "transformers 5.24, integrations/finegrained_fp8.py, FP8Experts" },
-    { "fp8", "fp8", " fp8 fbgemm_fp8 " COMPRESSED, "_proj", FLOAT8, fixed, 8, { "_proj_scale", "_proj_activation_scale" },
+    { "fp8", "fp8", " fp8 fbgemm_fp8 " COMPRESSED, "_proj", FLOAT8, fixed, 8, { "_proj_scale",
+      "_proj_activation_scale" },
       "transformers 5.24, integrations/fbgemm_fp8.py, FbgemmFp8Llama4TextExperts" },
     { "nvfp4", "modelopt", " modelopt modelopt_fp4 ", "_proj", BYTE, fixed, 4,
       { "_proj_weight_scale_2", "_proj_weight_scale", "_proj_input_scale" },
       "ModelOpt 0.47, modelopt/torch/export/unified_export_megatron.py: experts in one tensor" },
-    { "marlin-24", "compressed-tensors", COMPRESSED, ".weight_packed", B(I32), flat, 2, { ".scale_packed", ".meta" },
-      "compressed-tensors 0.9, compressors/quantized_compressors/marlin_24.py: of 4 weights 2 are kept, 4 bits each" },
-    { "pack-quantized", "compressed-tensors", COMPRESSED " auto-round ", ".weight_packed", B(I32), int_packed, 0,
+    { "marlin-24", "compressed-tensors", COMPRESSED, ".weight_packed", B(I32), flat, 2, { ".scale_packed",
+      ".meta" },
+      "compressed-tensors 0.9, compressors/quantized_compressors/marlin_24.py: of 4 weights 2 are kept, "
+      "4 bits each" },
+    { "pack-quantized", "compressed-tensors", COMPRESSED " auto-round ", ".weight_packed", B(I32),
+      int_packed, 0,
       { ".weight_scale", ".weight_shape", ".weight_zero_point", ".weight_g_idx", INPUTS },
       "compressed-tensors 0.20, compressors/pack_quantized/base.py and helpers.py, pack_to_int32" },
     { "nvfp4", "compressed-tensors", COMPRESSED " auto-round ", ".weight_packed", BYTE, fixed, 4,
       { ".weight_global_scale", ".weight_scale", ".input_global_scale", INPUTS },
       "compressed-tensors 0.20, compressors/nvfp4/base.py" },
-    { "mxfp4", "compressed-tensors", COMPRESSED " auto-round ", ".weight_packed", BYTE, mx, 0, { ".weight_scale", INPUTS },
+    { "mxfp4", "compressed-tensors", COMPRESSED " auto-round ", ".weight_packed", BYTE, mx, 0,
+      { ".weight_scale", INPUTS },
       "compressed-tensors 0.20, compressors/mxfp4/base.py and mxfp6/base.py" },
     { "mxfp4", "mxfp4", " mxfp4 ", "_blocks", B(U8), mx_blocks, 4, { "_scales" },
       "transformers 5.24, integrations/mxfp4.py: blocks [.., groups, 16], scales [.., groups]" },
@@ -421,7 +433,8 @@ static const vr_layout layouts[] = {
       "hqq 0.2.8, hqq/core/quantize.py, state_dict_keys; core/bitpack.py" },
     { "torchao-int4", "torchao", " torchao ", "._weight_qdata", B(I32), flat, 4,
       { "._weight_scale_and_zero", "._weight_act_pre_scale" },
-      "torchao 0.18, quantize_/workflows/int4/int4_tile_packed_to_4d_tensor.py; prototype/safetensors for the names" },
+      "torchao 0.18, "
+      "quantize_/workflows/int4/int4_tile_packed_to_4d_tensor.py; prototype/safetensors for the names" },
     { "torchao-int4", "torchao", " torchao ", "._weight_qdata", B(I32), flat, 4,
       { "._weight_scale", "._weight_zero_point", "._weight_act_pre_scale" },
       "torchao 0.18, quantize_/workflows/int4/int4_plain_int32_tensor.py" },
@@ -434,18 +447,22 @@ static const vr_layout layouts[] = {
     { "torchao-int", "torchao", " torchao ", "._weight_qdata", B(I8), torchao_bytes, 0,
       { "._weight_scale", "._weight_zero_point", "._weight_act_pre_scale", "._weight_act_quant_scale",
         "._weight_act_scale", "._weight_act_zero_point" },
-      "torchao 0.18, quantize_/workflows/int4/int4_tensor.py, int8/int8_tensor.py, intx/intx_unpacked_to_int8_tensor.py" },
+      "torchao 0.18, quantize_/workflows/int4/int4_tensor.py, int8/int8_tensor.py, "
+      "intx/intx_unpacked_to_int8_tensor.py" },
     { "torchao-fp8", "torchao", " torchao ", "._weight_qdata", FLOAT8, fixed, 8, { "._weight_scale" },
       "torchao 0.18, quantize_/workflows/float8/float8_tensor.py" },
     { "quanto-packed", "quanto", " quanto ", ".weight._data._data", B(U8), flat, 0,
       { ".weight._scale", ".weight._shift", ".input_scale", ".output_scale" },
       "optimum-quanto 0.2.7, tensor/packed.py and tensor/qtensor.py, save_to_state_dict" },
     { "quanto", "quanto", " quanto ", ".weight._data", BYTE | FLOAT8, rows_scaled, 8,
-      { ".weight._scale", ".input_scale", ".output_scale" }, "optimum-quanto 0.2.7, tensor/weights/qbytes.py" },
-    { "aqlm", "aqlm", " aqlm ", ".codes", B(I8) | B(I16) | B(U8) | B(U16), aqlm, 0, { ".codebooks", ".scales" },
+      { ".weight._scale", ".input_scale", ".output_scale" },
+      "optimum-quanto 0.2.7, tensor/weights/qbytes.py" },
+    { "aqlm", "aqlm", " aqlm ", ".codes", B(I8) | B(I16) | B(U8) | B(U16), aqlm, 0, { ".codebooks",
+      ".scales" },
       "aqlm 1.1.7, aqlm/inference.py, QuantizedLinear" },
     { "vptq", "vptq", " vptq ", ".indices", B(I16) | B(U16) | B(I32), untold, 0,
-      { ".centroids.weight", ".res_centroids.weight", ".outlier_centroids.weight", ".outlier_indices", ".res_indices",
+      { ".centroids.weight", ".res_centroids.weight", ".outlier_centroids.weight", ".outlier_indices",
+      ".res_indices",
         ".perm", ".weight_scale", ".weight_bias" }, "vptq 0.0.5, vptq/layers/vqlinear.py" },
     { "spqr", "spqr", " spqr ", ".dense_weights", B(I64), untold, 0,
       { ".row_offsets", ".col_vals", ".in_perm" }, "transformers 5.24, integrations/spqr.py" },
@@ -453,10 +470,12 @@ static const vr_layout layouts[] = {
       { ".q_invperm", ".q_scale", ".q_scale_max", ".q_groups", ".q_perm", ".q_group_map" },
       "ExLlamaV2 0.3, exllamav2/linear.py and conversion/quantize.py" },
     { "exl3", "exl3", " exl3 ", ".trellis", B(I16) | B(U16), exl3, 0,
-      { ".suh", ".svh", ".su", ".sv", ".mcg", ".mul1", ".scale" }, "ExLlamaV3 1.6, modules/quant/exl3.py, LinearEXL3" },
+      { ".suh", ".svh", ".su", ".sv", ".mcg", ".mul1", ".scale" },
+      "ExLlamaV3 1.6, modules/quant/exl3.py, LinearEXL3" },
     { "fp4", "fp4", COMPRESSED " modelopt fp8 mxfp4 ", ".weight", B(F4), fixed, 4,
       { ".weight_scale", ".weight_scale_2" }, "safetensors 0.8, tensor.rs: F4, a shape in weights" },
-    { "cast", "fp8", " fp8 " COMPRESSED, "weight", FLOAT8 | B(F4) | B(F6_E2M3) | B(F6_E3M2), cast, 0, { NULL },
+    { "cast", "fp8", " fp8 " COMPRESSED, "weight", FLOAT8 | B(F4) | B(F6_E2M3) | B(F6_E3M2), cast, 0,
+      { NULL },
       "safetensors 0.8, tensor.rs: weights of 8 bits and less that have no scales" },
 };
 /* clang-format on */

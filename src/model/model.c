@@ -12,18 +12,24 @@ static bool is_fp32(const vram_checkpoint *ck)
     return bytes >= VR_GIB / 4 && bytes >= ck->tensor_bytes / 20 * 19;
 }
 
-/* The first floating tensor that is no part of a quantised matrix, or else the first of all. */
-static void look_at_dtypes(vram_model *m)
+static vr_dtype first_floating(const vram_model *m, vr_role role)
 {
     const vram_checkpoint *ck = m->checkpoint;
     for (size_t i = 0; i < ck->n_tensors; i++)
-        m->quantised = m->quantised || m->packing.role[i] == VR_ROLE_PACKED;
-    for (int any = 0; any < 2; any++)
-        for (size_t i = 0; i < ck->n_tensors && m->dtype == VR_DTYPE_NONE; i++)
-            if (vr_dtype_floating((vr_dtype)ck->tensors[i].dtype) &&
-                (any || m->packing.role[i] == VR_ROLE_PLAIN))
-                m->dtype = (vr_dtype)ck->tensors[i].dtype;
-    m->fp32 = is_fp32(ck);
+        if (m->packing.role[i] == role && vr_dtype_floating((vr_dtype)ck->tensors[i].dtype))
+            return (vr_dtype)ck->tensors[i].dtype;
+    return VR_DTYPE_NONE;
+}
+
+/* Scales are no weights: their type says nothing of the model's. */
+static void look_at_dtypes(vram_model *m)
+{
+    m->quantised = m->quantised || m->packing.quantised_matrices != 0;
+    if (m->dtype == VR_DTYPE_NONE)
+        m->dtype = first_floating(m, VR_ROLE_PLAIN);
+    if (m->dtype == VR_DTYPE_NONE)
+        m->dtype = first_floating(m, VR_ROLE_PACKED);
+    m->fp32 = is_fp32(m->checkpoint);
 }
 
 /* Keys and values of all layers at full length, 2 bytes an element (cache_utils.py, DynamicLayer: [B, nkv, S,

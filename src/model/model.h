@@ -134,8 +134,8 @@ const vr_family *vr_family_find(vr_str model_type); /* also by the wrapper's nam
  * that are not known. */
 typedef struct vr_component {
     const char *name;
-    uint64_t layer; /* or UINT64_MAX */
-    vr_dtype dtype; /* of most of its bytes */
+    uint64_t layer;           /* or UINT64_MAX */
+    vr_dtype dtype;           /* of most of its bytes */
     uint64_t bytes, elements; /* parameters that its tensors stand for */
     uint32_t n_tensors;
 } vr_component;

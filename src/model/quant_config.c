@@ -42,12 +42,33 @@ static const struct method {
     { "vptq", "VPTQ" },
 };
 
-const char *vr_quant_title(const char *method)
+static const char *title_of(const char *method)
 {
     for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)
         if (vr_str_is(vr_str_of(method), methods[i].word))
             return methods[i].title;
     return method;
+}
+
+/* What the method's name leaves open. */
+static const char *format_of(const char *layout)
+{
+    static const struct method formats[] = {
+        { "nvfp4", "NVFP4" }, { "mxfp4", "MXFP4" }, { "fp8", "FP8" },
+        { "int8", "INT8" },   { "fp4", "FP4" },     { "int4-awq", "AWQ" }
+    };
+    for (size_t i = 0; layout != NULL && i < sizeof formats / sizeof *formats; i++)
+        if (vr_str_is(vr_str_of(layout), formats[i].word))
+            return formats[i].title;
+    return "";
+}
+
+const char *vr_quant_title(vr_arena *a, const char *method, const char *layout)
+{
+    const char *title = title_of(method), *format = format_of(layout);
+    if (*format == '\0' || vr_str_find(vr_str_of(title), format, NULL))
+        return title;
+    return vr_text(a, T(title), T(" "), T(format));
 }
 
 /* ---- numbers ---- */

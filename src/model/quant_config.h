@@ -19,7 +19,8 @@ typedef struct vr_quant_config {
 
 vram_status vr_read_quant_config(vr_quant_config *out, vram_model *m);
 void vr_quant_of(const vr_quant_config *c, vr_str stem, uint64_t *bits, uint64_t *group);
-/* As the method's makers write it; the word itself when it is not known. */
-const char *vr_quant_title(const char *method);
+/* As the method's makers write it (the word itself when it is not known), and the format where the name
+ * leaves it open: "ModelOpt NVFP4". NULL: out of memory. */
+const char *vr_quant_title(vr_arena *a, const char *method, const char *layout);
 
 #endif

@@ -268,12 +268,16 @@ vram_status vr_read_quantised(vram_model *m)
     for (size_t i = 0; i < w.ck->n_tensors; i++)
         sort_out(&w, &w.ck->tensors[i]);
     sort_rest(&w);
+    for (size_t i = 0; i < w.ck->n_tensors; i++)
+        w.q->quantised_matrices += w.q->role[i] == VR_ROLE_PACKED;
     const vr_layout *l = largest(&w);
     if (l != NULL)
         describe(&w, l);
     VR_TRY(hold_against_config(&w, l));
-    w.q->title = w.q->method != NULL ? vr_quant_title(w.q->method) : NULL;
-    return VRAM_OK;
+    if (w.q->method == NULL)
+        return VRAM_OK;
+    w.q->title = vr_quant_title(&m->arena, w.q->method, w.q->layout);
+    return w.q->title != NULL ? VRAM_OK : VRAM_ENOMEM;
 }
 
 /* ---- sums ---- */
@@ -317,7 +321,6 @@ static void add_up(packing *w, size_t i)
     }
     if (q->role[i] == VR_ROLE_PACKED) {
         q->packed_bytes = vr_add_sat(q->packed_bytes, bytes);
-        q->quantised_matrices++;
         q->uncountable = q->uncountable || (q->parameters[i] == 0 && t->elements != 0);
     }
     bool matrix = t->n_dims >= 2 && !vr_str_ends(t->name, "bias") &&

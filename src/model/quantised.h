@@ -25,7 +25,7 @@ typedef enum vr_grouping {
 
 typedef struct vr_quantised {
     const char *method; /* "gptq", as quant_method in config.json; NULL: nothing says so */
-    const char *title;  /* "GPTQ", as its makers write it; NULL with method */
+    const char *title;  /* "GPTQ", "ModelOpt NVFP4": as its makers write it; NULL with method */
     const char
         *layout; /* "gptq", "awq-gemv", "nvfp4": of most of the packed parameters; NULL: nothing is packed */
     uint64_t bits_low, bits_high; /* of a packed weight; 0: not a whole number, or not known */
