@@ -11,4 +11,4 @@ cat > odd/config.json <<'END'
 {"model_type": "made_up", "quantization_config": {"quant_method": "gptq", "bits": 8, "group_size": 16}}
 END
 vram inspect odd
-vram inspect odd --json
+vram inspect odd --json | sed -n '/"parameters"/p; /"quantization"/,/}/p'
