@@ -401,6 +401,8 @@ static const vr_layout layouts[] = {
       "DeepSeek-V4, inference/model.py" },
     { "fp8", "fp8", " fp8 ", ".weight", FLOAT8, fixed, 8, { ".scale_weight", ".scale_input" },
       "ComfyUI, comfy/ops.py, scaled_fp8_ops" },
+    { "fp8", "fp8", " fp8 ", ".weight", FLOAT8, fixed, 8, { ".qscale_weight", ".qscale_act" },
+      "vLLM, model_executor/models/llama.py, mistral_mapping: consolidated files" },
     { "fp8", "fp8", " fp8 fbgemm_fp8 " COMPRESSED, "_proj", FLOAT8, fixed, 8, { "_proj_scale_inv",
       "_proj_activation_scale" },
       "transformers 5.24, integrations/finegrained_fp8.py, FP8Experts" },
