@@ -111,8 +111,9 @@ static void load_tensor(const loader *l, const vr_tensor *t)
     uint64_t bytes = stored_as(l, t);
     if (bytes == 0)
         return;
+    const vram_model *m = l->p->m;
     take(l, bytes, VR_ITEM_PARAMETERS, t->name);
-    count(l, bytes, t->elements);
+    count(l, bytes, m->packing.parameters[t - m->checkpoint->tensors]);
 }
 
 /* ---- with a device map ---- */

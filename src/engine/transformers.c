@@ -327,7 +327,7 @@ static const char *why_no_cache(const vr_pass *p, const vr_facts *f)
 static const char *why_no_activations(const vr_pass *p)
 {
     if (p->m->quantised)
-        return "what the quantised linear layers of this checkpoint take while they run is not known yet";
+        return vr_why_quantised(p->m, p->arena);
     return vr_text(p->arena, T("the "), T(p->m->uncounted_part),
                    T(" beside the decoder is not computed yet"));
 }
@@ -356,6 +356,8 @@ static vram_status describe(vr_plan *plan, const vr_pass *p, vr_facts *f)
         plan->counted[VR_OVERHEAD] = false;
         plan->why_not[VR_OVERHEAD] = f->refused;
     }
+    if (!f->has_activations && plan->why_not[VR_ACTIVATIONS] == NULL)
+        return VRAM_ENOMEM;
     plan->refused = f->refused;
     plan->as_stored = f->as_stored;
     plan->weight_bytes = f->weight_bytes;

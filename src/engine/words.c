@@ -14,6 +14,41 @@ static const char *quant_words(const vram_workload *w)
     return ", linear layers at 9/16 B (bitsandbytes), the rest at ";
 }
 
+/* quantizers/auto.py, AUTO_QUANTIZATION_CONFIG_MAPPING (transformers 5.24); what is not in it is loaded as if
+ * it were not quantised, and no packed tensor has the shape that the class wants then. */
+static bool has_quantiser(const char *method)
+{
+    static const char *const methods[] = { "aqlm",         "auto-round",
+                                           "awq",          "bitnet",
+                                           "bitsandbytes", "eetq",
+                                           "fbgemm_fp8",   "fouroversix",
+                                           "fp8",          "fp_quant",
+                                           "gemma",        "gguf",
+                                           "gptq",         "higgs",
+                                           "hqq",          "metal",
+                                           "mxfp4",        "mxfp8",
+                                           "nvfp4",        "quanto",
+                                           "quark",        "sinq",
+                                           "spqr",         "torchao",
+                                           "vptq",         "compressed-tensors" };
+    for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)
+        if (vr_str_is(vr_str_of(method), methods[i]))
+            return true;
+    return vr_str_starts(vr_str_of(method), "bitsandbytes_");
+}
+
+const char *vr_why_quantised(const vram_model *m, vr_arena *a)
+{
+    const vr_quantised *q = &m->packing;
+    if (q->method == NULL)
+        return "the checkpoint is packed in a way that is not known";
+    if (!has_quantiser(q->method))
+        return vr_text(a, T("transformers has no quantiser for "), T(q->method),
+                       T(" and does not load this checkpoint as it is"));
+    return vr_text(a, T("what the linear layers of "), T(q->title),
+                   T(" take while they run is not known yet"));
+}
+
 static const char *as_they_are(const vr_pass *p)
 {
     size_t n = p->m->checkpoint->n_tensors;
@@ -26,7 +61,7 @@ static const char *weights(const vr_pass *p, const vr_facts *f)
 {
     const vram_workload *w = p->w;
     bool quantised = w->weight_quant != VR_QUANT_NONE;
-    if (f->as_stored && f->weight_bytes != vr_mul_sat(f->n_parameters, p->width))
+    if (f->as_stored && (p->m->quantised || f->weight_bytes != vr_mul_sat(f->n_parameters, p->width)))
         return as_they_are(p);
     const char *text = vr_text(p->arena, GROUPED(f->n_parameters), T(" parameters"),
                                T(quantised ? quant_words(w) : " x "), T(dtype_words(w->dtype)),

@@ -14,6 +14,8 @@ typedef struct vr_facts {
     const char *refused; /* as in vr_plan */
 } vr_facts;
 
+/* Why the activations of a quantised checkpoint are not counted; NULL: out of memory. */
+const char *vr_why_quantised(const vram_model *m, vr_arena *a);
 /* Fills plan->formula; VRAM_ENOMEM. */
 vram_status vr_formulas(vr_plan *plan, const vr_pass *p, const vr_facts *facts);
 

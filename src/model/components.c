@@ -260,14 +260,15 @@ static vr_dtype most_of(const uint64_t *in_dtype)
     return (vr_dtype)most;
 }
 
-static vram_status sum_up(sums *s, const sorting *sorted, const vram_checkpoint *ck)
+static vram_status sum_up(sums *s, const sorting *sorted, const vram_model *m)
 {
+    const vram_checkpoint *ck = m->checkpoint;
     for (size_t i = 0; i < ck->n_tensors; i++) {
         const vr_tensor *t = &ck->tensors[i];
         sum *to;
         VR_TRY(sum_for(s, key_of_tensor(sorted, ck, i), &to));
         to->c.bytes = vr_add_sat(to->c.bytes, t->end - t->begin);
-        to->c.elements = vr_add_sat(to->c.elements, t->elements);
+        to->c.elements = vr_add_sat(to->c.elements, m->packing.parameters[i]);
         to->c.n_tensors++;
         to->in_dtype[t->dtype] = vr_add_sat(to->in_dtype[t->dtype], t->end - t->begin);
     }
@@ -281,7 +282,7 @@ vram_status vr_model_components(const vram_model *m, vr_arena *a, vr_component *
     VR_TRY(find_stacks(&sorted, m->checkpoint, a));
     use_known_stack(&sorted, m->prefix);
     VR_TRY(vr_map_init(&s.by_key, a, 64, 0));
-    VR_TRY(sum_up(&s, &sorted, m->checkpoint));
+    VR_TRY(sum_up(&s, &sorted, m));
     vr_component *list = VR_ARRAY(a, vr_component, s.n);
     if (list == NULL)
         return VRAM_ENOMEM;

@@ -3,18 +3,6 @@
  * not understood is no error: its weights are still counted, and the reason is kept. */
 #include "model/reading.h"
 
-/* Weights narrower than 16 bits, or whole numbers in place of weights: formats whose tensors are not
- * parameters. */
-static bool is_packed(const vr_tensor *t)
-{
-    vr_dtype d = (vr_dtype)t->dtype;
-    if (vr_dtype_floating(d))
-        return vr_dtype_bits(d) < 16;
-    bool weight = vr_str_ends(t->name, "weight") || vr_str_ends(t->name, "weight_packed") ||
-                  vr_str_ends(t->name, "_blocks");
-    return weight && (d == VR_U8 || d == VR_I8 || d == VR_I32 || d == VR_U32);
-}
-
 /* Under a quarter of a GiB nobody minds. */
 static bool is_fp32(const vram_checkpoint *ck)
 {
@@ -24,15 +12,24 @@ static bool is_fp32(const vram_checkpoint *ck)
     return bytes >= VR_GIB / 4 && bytes >= ck->tensor_bytes / 20 * 19;
 }
 
-static void look_at_dtypes(vram_model *m)
+static vr_dtype first_floating(const vram_model *m, vr_role role)
 {
     const vram_checkpoint *ck = m->checkpoint;
-    for (size_t i = 0; i < ck->n_tensors && !m->quantised; i++)
-        m->quantised = is_packed(&ck->tensors[i]);
-    for (size_t i = 0; i < ck->n_tensors && m->dtype == VR_DTYPE_NONE; i++)
-        if (vr_dtype_floating((vr_dtype)ck->tensors[i].dtype))
-            m->dtype = (vr_dtype)ck->tensors[i].dtype;
-    m->fp32 = is_fp32(ck);
+    for (size_t i = 0; i < ck->n_tensors; i++)
+        if (m->packing.role[i] == role && vr_dtype_floating((vr_dtype)ck->tensors[i].dtype))
+            return (vr_dtype)ck->tensors[i].dtype;
+    return VR_DTYPE_NONE;
+}
+
+/* Scales are no weights: their type says nothing of the model's. */
+static void look_at_dtypes(vram_model *m)
+{
+    m->quantised = m->quantised || m->packing.quantised_matrices != 0;
+    if (m->dtype == VR_DTYPE_NONE)
+        m->dtype = first_floating(m, VR_ROLE_PLAIN);
+    if (m->dtype == VR_DTYPE_NONE)
+        m->dtype = first_floating(m, VR_ROLE_PACKED);
+    m->fp32 = is_fp32(m->checkpoint);
 }
 
 /* Keys and values of all layers at full length, 2 bytes an element (cache_utils.py, DynamicLayer: [B, nkv, S,
@@ -85,8 +82,11 @@ static void forget(vram_model *m)
 static vram_status build(vram_model *m)
 {
     vr_reading r = { .m = m, .ck = m->checkpoint, .ctx = m->ctx };
-    if (m->checkpoint->metadata != NULL)
-        return vr_read_gguf(&r);
+    VR_TRY(vr_read_quantised(m));
+    if (m->checkpoint->metadata != NULL) {
+        VR_TRY(vr_read_gguf(&r));
+        return vr_sum_parameters(m);
+    }
     VR_TRY(read_config(&r));
     look_at_dtypes(m);
     m->family = r.family;
@@ -94,7 +94,7 @@ static vram_status build(vram_model *m)
         forget(m);
     else
         keep_kv(m);
-    return VRAM_OK;
+    return vr_sum_parameters(m);
 }
 
 static void release(vr_object *self)

@@ -5,6 +5,7 @@
 
 #include "base/base.h"
 #include "checkpoint/checkpoint.h"
+#include "model/quantised.h"
 
 typedef enum vr_attention_kind {
     VR_ATTENTION_FULL,
@@ -109,6 +110,8 @@ struct vram_model {
     vr_dtype dtype;            /* of the config, or of the first floating tensor; GGUF: of most bytes */
     uint64_t dtype_at;         /* where config.json says so; 0: it does not */
     bool quantised;            /* quantization_config, packed tensors or GGUF: nothing is converted on load */
+    vr_quantised packing;      /* what is quantised and how; empty when nothing is */
+    uint64_t parameters;       /* weights, biases, norms, each counted once however it is stored */
     const char *prefix; /* "model." or "" or "language_model.model." as in the names; NULL with family */
     uint64_t n_layers, hidden, heads, kv_heads, head_dim, ffn, vocab, max_context;
     uint64_t n_predict_layers; /* layers after n_layers that predict further tokens; no class here has them */
@@ -132,9 +135,9 @@ const vr_family *vr_family_find(vr_str model_type); /* also by the wrapper's nam
  * that are not known. */
 typedef struct vr_component {
     const char *name;
-    uint64_t layer; /* or UINT64_MAX */
-    vr_dtype dtype; /* of most of its bytes */
-    uint64_t bytes, elements;
+    uint64_t layer;           /* or UINT64_MAX */
+    vr_dtype dtype;           /* of most of its bytes */
+    uint64_t bytes, elements; /* parameters that its tensors stand for */
     uint32_t n_tensors;
 } vr_component;
 vram_status vr_model_components(const vram_model *m, vr_arena *a, vr_component **out, size_t *n);

@@ -36,6 +36,14 @@ vram_status vr_read_adapter(vr_reading *r); /* of a checkpoint that is one */
 /* In place of all these: a model whose settings stand in its GGUF file. */
 vram_status vr_read_gguf(vr_reading *r);
 
+/* Roles of the tensors, before the shapes are checked; sums, and quantised matrices against the shapes,
+ * after. */
+vram_status vr_read_quantised(vram_model *m);
+vram_status vr_sum_parameters(vram_model *m);
+/* Weights of the matrix whose tensors' names begin with `stem` and a dot, by the settings of a model that is
+ * understood; 0: not known. */
+uint64_t vr_expected_weights(const vram_model *m, vr_str stem);
+
 vram_status vr_not_understood_pieces(vr_reading *r, const vr_piece *p, size_t n);
 #define vr_not_understood(r, ...)                                                                            \
     vr_not_understood_pieces((r), (const vr_piece[]){ __VA_ARGS__ },                                         \

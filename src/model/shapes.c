@@ -79,11 +79,12 @@ static const struct naming *find_naming(const vram_checkpoint *ck)
     return hits[best] != 0 ? &namings[best] : NULL;
 }
 
-/* Packed formats keep other shapes under the same names; those of 8 bits and more and a point have the true
- * one. */
-static bool shape_is_true(const vr_tensor *t)
+/* Packed formats keep other shapes under the same names; those of 8 bits and a point have the true one,
+ * whatever their scales. */
+static bool shape_is_true(const vr_reading *r, const vr_tensor *t)
 {
-    return vr_dtype_floating((vr_dtype)t->dtype) && vr_dtype_bits((vr_dtype)t->dtype) >= 8;
+    return vr_dtype_floating((vr_dtype)t->dtype) && vr_dtype_bits((vr_dtype)t->dtype) >= 8 &&
+           r->m->packing.parameters[t - r->ck->tensors] == t->elements;
 }
 
 static size_t kind_of(vr_str name)
@@ -102,7 +103,7 @@ static bool same_shape(const vr_tensor *a, const vr_tensor *b)
 static vram_status take_tensor(vr_reading *r, seen *s, const vr_tensor *t, vr_str name)
 {
     size_t k = kind_of(name);
-    if (k == N_KINDS || !shape_is_true(t))
+    if (k == N_KINDS || !shape_is_true(r, t))
         return VRAM_OK;
     if (t->n_dims != (kinds[k].columns == NOTHING ? 1 : 2))
         return vr_not_understood(r, T("the tensor "), S(t->name), T(" has "), U(t->n_dims), T(" dimensions"));
@@ -126,7 +127,7 @@ static vram_status look(vr_reading *r, seen *s)
         uint64_t layer;
         if (!strip(&name, r->m->prefix))
             continue;
-        if (vr_str_is(name, "embed_tokens.weight") && shape_is_true(t))
+        if (vr_str_is(name, "embed_tokens.weight") && shape_is_true(r, t))
             s->embedding = t;
         if (!split_layer(&name, &layer))
             continue;
@@ -252,6 +253,26 @@ static vram_status agree(vr_reading *r, const seen *s)
                                  T(" x "), U(columns));
     }
     return VRAM_OK;
+}
+
+uint64_t vr_expected_weights(const vram_model *m, vr_str stem)
+{
+    static const char weight[] = ".weight";
+    uint64_t layer;
+    vr_str head = { m->head_name, strlen(m->head_name) - strlen(weight) };
+    if (vr_str_eq(stem, head))
+        return m->vocab * m->hidden;
+    if (!strip(&stem, m->prefix))
+        return 0;
+    if (vr_str_is(stem, "embed_tokens"))
+        return m->vocab * m->hidden;
+    if (!split_layer(&stem, &layer) || layer >= m->n_layers)
+        return 0;
+    for (size_t k = 0; k < N_KINDS; k++)
+        if (kinds[k].columns != NOTHING &&
+            vr_str_eq(stem, (vr_str){ kinds[k].name, strlen(kinds[k].name) - strlen(weight) }))
+            return value_of(m, kinds[k].rows) * value_of(m, kinds[k].columns);
+    return 0;
 }
 
 static vram_status check_layers(vr_reading *r, const seen *s)

@@ -4,6 +4,7 @@
  * `cards` holds the cards of the table, each with its verdict.
  */
 #include "report/fit_report.h"
+#include "report/quantised_report.h"
 
 static void put_model(vr_json_out *o, const vram_model *m, const vr_plan *plan)
 {
@@ -16,12 +17,16 @@ static void put_model(vr_json_out *o, const vram_model *m, const vr_plan *plan)
     vr_json_kv_text(o, "architecture", m->architecture);
     vr_json_kv_text(o, "model_type", m->model_type);
     vr_json_kv_bool(o, "understood", m->family != NULL);
-    vr_json_kv_u64(o, "parameters", ck->elements);
+    vr_json_parameters(o, m);
     vr_json_kv_u64(o, "tensors", ck->n_tensors);
     vr_json_kv_u64(o, "checkpoint_bytes", ck->tensor_bytes);
     vr_json_kv_bool(o, "incomplete", ck->incomplete);
     vr_json_kv_text(o, "dtype", m->dtype != VR_DTYPE_NONE ? vr_dtype_name(m->dtype) : NULL);
-    vr_json_kv_u64(o, "loaded_parameters", plan->n_parameters);
+    vr_json_quantization(o, m);
+    if (m->packing.uncountable)
+        vr_json_kv_null(o, "loaded_parameters");
+    else
+        vr_json_kv_u64(o, "loaded_parameters", plan->n_parameters);
     vr_json_kv_u64(o, "loaded_bytes", plan->weight_bytes);
     vr_json_close(o, '}');
 }

@@ -79,6 +79,20 @@ static vram_status sum_left_out(vr_inspection *x, vr_arena *a)
     return VRAM_OK;
 }
 
+static vram_status sum_parts(vr_inspection *x, vr_arena *a)
+{
+    const vram_checkpoint *ck = x->model->checkpoint;
+
+    x->in_part = VR_ARRAY(a, uint64_t, ck->n_parts);
+    if (x->in_part == NULL)
+        return VRAM_ENOMEM;
+    for (size_t i = 0; i < ck->n_tensors && ck->n_parts != 0; i++) {
+        uint64_t *part = &x->in_part[ck->files[ck->tensors[i].file].part];
+        *part = vr_add_sat(*part, x->model->packing.parameters[i]);
+    }
+    return VRAM_OK;
+}
+
 vram_status vr_inspect(vr_inspection *out, const vram_model *m, vr_arena *a)
 {
     const vram_checkpoint *ck = m->checkpoint;
@@ -86,10 +100,11 @@ vram_status vr_inspect(vr_inspection *out, const vram_model *m, vr_arena *a)
     *out = (vr_inspection){ .model = m };
     for (size_t i = 0; i < ck->n_tensors; i++) {
         const vr_tensor *t = &ck->tensors[i];
-        tally(&out->dtype[t->dtype], t->elements, t->end - t->begin);
+        tally(&out->dtype[t->dtype], m->packing.parameters[i], t->end - t->begin);
     }
     for (size_t i = 0; i < ck->n_files; i++)
         out->header_bytes = vr_add_sat(out->header_bytes, ck->files[i].header_bytes);
+    VR_TRY(sum_parts(out, a));
     VR_TRY(vr_model_components(m, a, &out->components, &out->n_components));
     sum_layers(out);
     cost_token(out);

@@ -4,6 +4,7 @@
  * relied on.
  */
 #include "report/inspect_report.h"
+#include "report/quantised_report.h"
 
 static void put_tally(vr_json_out *o, const vr_tally *t)
 {
@@ -61,8 +62,10 @@ static void put_left_out(vr_json_out *o, const vram_checkpoint *ck)
 }
 
 /* null unless the model consists of several. */
-static void put_parts(vr_json_out *o, const vram_checkpoint *ck)
+static void put_parts(vr_json_out *o, const vr_inspection *x)
 {
+    const vram_checkpoint *ck = x->model->checkpoint;
+
     vr_json_key(o, "parts");
     if (ck->n_parts == 0) {
         vr_json_put_null(o);
@@ -77,7 +80,7 @@ static void put_parts(vr_json_out *o, const vram_checkpoint *ck)
         vr_json_kv_text(o, "variant", p->variant);
         vr_json_kv_bool(o, "missing", p->missing);
         vr_json_kv_u64(o, "tensors", p->n_tensors);
-        vr_json_kv_u64(o, "parameters", p->elements);
+        vr_json_kv_u64(o, "parameters", x->in_part[i]);
         vr_json_kv_u64(o, "bytes", p->bytes);
         vr_json_close(o, '}');
     }
@@ -311,13 +314,14 @@ void vr_inspect_json(vr_report *r, const vr_inspection *x)
     put_model(&o, x->model);
     vr_json_kv_u64(&o, "checkpoint_bytes", ck->tensor_bytes);
     vr_json_kv_u64(&o, "tensors", ck->n_tensors);
-    vr_json_kv_u64(&o, "parameters", ck->elements);
+    vr_json_parameters(&o, x->model);
     vr_json_kv_text(&o, "format", format_of(ck));
+    vr_json_quantization(&o, x->model);
     put_dtypes(&o, x);
     put_missing(&o, ck);
     put_files(&o, ck);
     put_left_out(&o, ck);
-    put_parts(&o, ck);
+    put_parts(&o, x);
     put_adapter(&o, x->model->adapter);
     put_components(&o, x, "components", false);
     put_components(&o, x, "layers", true);

@@ -21,6 +21,7 @@ typedef struct vr_inspection {
     vr_tally dtype[VR_DTYPE_COUNT];
     vr_component *components;
     size_t n_components;
+    uint64_t *in_part; /* parameters of each of the checkpoint's parts */
     vr_left_out_kind *left_out;
     size_t n_left_out;
     vr_tally layers;       /* all of them together; n counts layers */

@@ -3,6 +3,7 @@
  * `vram inspect` on a screen: what is in the checkpoint, where its bytes lie, what one token costs.
  */
 #include "report/inspect_report.h"
+#include "report/quantised_report.h"
 
 #define INDENT 13
 #define NAME_WIDTH 16
@@ -45,10 +46,12 @@ static void put_head(vr_report *r, const vr_inspection *x)
     const char *arch = m->architecture != NULL ? m->architecture : "architecture not known";
     const char *type = m->file_type != NULL ? vr_say(r, T(" "), T(m->file_type)) : "";
     size_t files = ck->n_files;
+    const char *parameters = m->packing.uncountable ? "parameters not known"
+                                                    : vr_count(r, m->parameters, "parameter", "parameters");
 
     vr_para(r, VR_INK_BOLD, vr_say(r, T(base_name(r, ck->name)), T("  ")), 0,
-            vr_say(r, T(arch), T(type), T(vr_dot(r)), T(vr_count(r, ck->elements, "parameter", "parameters")),
-                   T(vr_dot(r)), T(vr_count(r, ck->n_tensors, "tensor", "tensors")), T(vr_dot(r)),
+            vr_say(r, T(arch), T(type), T(vr_dot(r)), T(parameters), T(vr_dot(r)),
+                   T(vr_count(r, ck->n_tensors, "tensor", "tensors")), T(vr_dot(r)),
                    T(vr_count(r, files, "file", "files"))));
     if (ck->read_from != NULL)
         vr_para(r, VR_INK_PLAIN, "", 0, vr_say(r, T("read from "), T(ck->read_from)));
@@ -365,6 +368,7 @@ void vr_inspect_text(vr_report *r, const vr_inspection *x)
     vr_para(r, VR_INK_BOLD, "weights", INDENT,
             vr_say(r, GROUPED(ck->tensor_bytes), T(" bytes = "), T(gib_with_unit(r, ck->tensor_bytes)),
                    T(" ("), T(decimal_words(r, ck->tensor_bytes)), T(")")));
+    vr_say_quantised(r, x->model, INDENT);
     put_dtypes(r, x, &s);
     vr_inked(r, VR_INK_BOLD, "by component");
     vr_put(&r->buf, T("\n"));

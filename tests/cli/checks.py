@@ -327,6 +327,18 @@ class Documented(unittest.TestCase):
             for inner in value:
                 yield from self.keys(inner)
 
+    def packed(self, folder):
+        """A checkpoint of one GPTQ matrix of 64 x 64."""
+        shapes = {"a.qweight": ("I32", [8, 64], 2048), "a.qzeros": ("I32", [1, 8], 32), "a.scales": ("F16", [1, 64], 128)}
+        header, at = {}, 0
+        for name, (dtype, shape, size) in shapes.items():
+            header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [at, at + size]}
+            at += size
+        text = json.dumps(header).encode()
+        with open(os.path.join(folder, "model.safetensors"), "wb") as f:
+            f.write(struct.pack("<Q", len(text)) + text + bytes(at))
+        return folder
+
     def test_the_screen_of_the_readme(self):
         here = os.path.dirname(os.path.abspath(__file__))
         with open(os.path.join(here, "..", "..", "README.md"), encoding="utf-8") as readme, \
@@ -340,9 +352,10 @@ class Documented(unittest.TestCase):
         commands = [STORY, SMALL, ["fit", "example:qwen2.5-1.5b"], ["inspect", "example:qwen2.5-1.5b", "--tensors"],
                     LLAMA2 + ["--gpu-memory-gib", "4,80"], LLAMA2 + ["--mode", "train", "--trainable", "0.5"], ["gpus"]]
         missing = set()
-        for words in commands:
-            found, _ = answer(*words)
-            missing |= set(self.keys(found)) - named - {"BF16"}
+        with tempfile.TemporaryDirectory() as folder:
+            for words in commands + [["inspect", self.packed(folder)]]:
+                found, _ = answer(*words)
+                missing |= set(self.keys(found)) - named - {"BF16", "F16", "I32"}
         self.assertEqual(missing, set())
 
 

@@ -63,6 +63,7 @@ typedef struct made {
     vr_file file;
     vr_layer layers[2];
     vr_tensor tensors[1];
+    uint64_t parameters[1];
     uint64_t dims[2];
     vram_checkpoint checkpoint;
     vram_model model;
@@ -125,7 +126,10 @@ static inline void make_model(made *m)
                                        .elements = WEIGHTS / 2,
                                        .has_config = true };
     m->family = (vr_family){ .model_type = "qwen2", .class_name = "Qwen2ForCausalLM" };
+    m->parameters[0] = WEIGHTS / 2;
     m->model = (vram_model){ .ctx = m->ctx,
+                             .parameters = WEIGHTS / 2,
+                             .packing.parameters = m->parameters,
                              .checkpoint = &m->checkpoint,
                              .architecture = "Qwen2ForCausalLM",
                              .model_type = "qwen2",
