@@ -12,8 +12,10 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#define ACTIVE_MOST 128u /* streams that servers allow at once on a connection, often 100 or 128 */
-#define KEPT_MOST 64L    /* connections that are kept for the next call */
+/* What libcurl takes a connection to allow until the server has said so, which with TLS 1.3 comes after the
+ * first requests were sent: one more would open further connections. */
+#define ACTIVE_MOST 100u
+#define KEPT_MOST 64L /* connections that are kept for the next call */
 
 static const io_http_limits defaults = { 10, 20, 60, 300, 4, 5, 24, false };
 
@@ -141,21 +143,28 @@ static bool may_start(const io_job *j, uint64_t now)
            j->origin->active < most && j->http->active < ACTIVE_MOST;
 }
 
+static vram_status start(io_job *j, uint64_t now)
+{
+    struct io_http *h = j->http;
+    if (j->began == 0) {
+        j->began = now;
+        j->deadline = now + (uint64_t)h->limits.request_s * 1000;
+    }
+    VR_TRY(io_attempt_begin(j));
+    j->state = IO_JOB_ACTIVE;
+    j->origin->active++;
+    h->active++;
+    return VRAM_OK;
+}
+
+/* Those that were not asked yet come first, as each may still be redirected: that spares one delay. Of many
+ * the first are ended first, so that none waits in the middle for long. */
 static vram_status start_some(struct io_http *h, uint64_t now)
 {
-    for (size_t i = 0; i < h->n_jobs; i++) {
-        io_job *j = &h->jobs[i];
-        if (!may_start(j, now))
-            continue;
-        if (j->began == 0) {
-            j->began = now;
-            j->deadline = now + (uint64_t)h->limits.request_s * 1000;
-        }
-        VR_TRY(io_attempt_begin(j));
-        j->state = IO_JOB_ACTIVE;
-        j->origin->active++;
-        h->active++;
-    }
+    for (int fresh = h->n_jobs <= 2 * ACTIVE_MOST; fresh >= 0; fresh--)
+        for (size_t i = 0; i < h->n_jobs; i++)
+            if (may_start(&h->jobs[i], now) && (!fresh || h->jobs[i].began == 0))
+                VR_TRY(start(&h->jobs[i], now));
     return VRAM_OK;
 }
 
