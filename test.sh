@@ -6,7 +6,7 @@ set -eu
 cd "$(dirname "$0")"
 
 sh tools/setup.sh gcc libc6-dev clang libclang-rt-14-dev meson ninja-build pkg-config libcurl4-openssl-dev \
-    zlib1g-dev libcmocka-dev valgrind python3 jq mandoc bash
+    zlib1g-dev libcmocka-dev valgrind python3 jq mandoc bash openssl nginx
 if [ -z "${VRAM_DATA:-}" ] && [ -d ../shared/data ]; then
     VRAM_DATA=$(cd ../shared && pwd)
     export VRAM_DATA

@@ -12,8 +12,10 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#define ACTIVE_MOST 128u /* streams that servers allow at once on a connection, often 100 or 128 */
-#define KEPT_MOST 64L    /* connections that are kept for the next call */
+/* What libcurl takes a connection to allow until the server has said so, which with TLS 1.3 comes after the
+ * first requests were sent: one more would open further connections. */
+#define ACTIVE_MOST 100u
+#define KEPT_MOST 64L /* connections that are kept for the next call */
 
 static const io_http_limits defaults = { 10, 20, 60, 300, 4, 5, 24, false };
 
@@ -36,13 +38,34 @@ io_http_limits io_http_limits_of(const vram_io *io)
     return limits;
 }
 
-/* Python's requests takes a folder of certificates too. */
+static bool lies_in(const char *file, const char *dir)
+{
+    size_t n = strlen(dir);
+    return strncmp(file, dir, n) == 0 && file[n] == '/' && strchr(file + n + 1, '/') == NULL;
+}
+
+/* libcurl reads and keeps a file of certificates once for all connections, but reads it for each of them when
+ * there is a folder as well: 24 connections then take 4 s instead of 0.3. On Debian and its like the file has
+ * what its folder has. Names that are in no variable are libcurl's own. */
 static void sort_out_trust(struct io_http *h)
 {
     struct stat st;
-    if (h->ca_file != NULL && stat(h->ca_file, &st) == 0 && S_ISDIR(st.st_mode)) {
+    CURL *easy = h->ca_file == NULL && h->ca_dir == NULL ? curl_easy_init() : NULL;
+    if (easy != NULL) {
+        char *file = NULL, *dir = NULL; /* constants of libcurl */
+        if (curl_easy_getinfo(easy, CURLINFO_CAINFO, &file) == CURLE_OK &&
+            curl_easy_getinfo(easy, CURLINFO_CAPATH, &dir) == CURLE_OK) {
+            h->ca_file = file;
+            h->ca_dir = dir;
+        }
+        curl_easy_cleanup(easy);
+    }
+    bool there = h->ca_file != NULL && stat(h->ca_file, &st) == 0;
+    if (there && S_ISDIR(st.st_mode)) { /* as Python's requests takes it */
         h->ca_dir = h->ca_file;
         h->ca_file = NULL;
+    } else if (there && h->ca_dir != NULL && lies_in(h->ca_file, h->ca_dir)) {
+        h->ca_dir = NULL;
     }
 }
 
@@ -70,11 +93,11 @@ static vram_status http_get(vram_io *io, struct io_http **out)
                            .ca_file = first_env(io, files),
                            .ca_dir = first_env(io, dirs),
                            .random = io_http_now() ^ (uint64_t)(uintptr_t)h };
-    sort_out_trust(h);
     if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) {
         free(h);
         return VRAM_ENOMEM;
     }
+    sort_out_trust(h);
     h->multi = curl_multi_init();
     io->http = *out = h;
     if (h->multi == NULL || curl_multi_setopt(h->multi, CURLMOPT_MAXCONNECTS, KEPT_MOST) != CURLM_OK ||
@@ -120,21 +143,28 @@ static bool may_start(const io_job *j, uint64_t now)
            j->origin->active < most && j->http->active < ACTIVE_MOST;
 }
 
+static vram_status start(io_job *j, uint64_t now)
+{
+    struct io_http *h = j->http;
+    if (j->began == 0) {
+        j->began = now;
+        j->deadline = now + (uint64_t)h->limits.request_s * 1000;
+    }
+    VR_TRY(io_attempt_begin(j));
+    j->state = IO_JOB_ACTIVE;
+    j->origin->active++;
+    h->active++;
+    return VRAM_OK;
+}
+
+/* Those that were not asked yet come first, as each may still be redirected: that spares one delay. Of many
+ * the first are ended first, so that none waits in the middle for long. */
 static vram_status start_some(struct io_http *h, uint64_t now)
 {
-    for (size_t i = 0; i < h->n_jobs; i++) {
-        io_job *j = &h->jobs[i];
-        if (!may_start(j, now))
-            continue;
-        if (j->began == 0) {
-            j->began = now;
-            j->deadline = now + (uint64_t)h->limits.request_s * 1000;
-        }
-        VR_TRY(io_attempt_begin(j));
-        j->state = IO_JOB_ACTIVE;
-        j->origin->active++;
-        h->active++;
-    }
+    for (int fresh = h->n_jobs <= 2 * ACTIVE_MOST; fresh >= 0; fresh--)
+        for (size_t i = 0; i < h->n_jobs; i++)
+            if (may_start(&h->jobs[i], now) && (!fresh || h->jobs[i].began == 0))
+                VR_TRY(start(&h->jobs[i], now));
     return VRAM_OK;
 }
 

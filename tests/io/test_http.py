@@ -760,7 +760,7 @@ class Http2(unittest.TestCase):
         os.chmod(cls.folder, 0o755)
         cls.certificates = Certificates(cls.folder)
 
-    def start(self, http2=True, streams=128):
+    def start(self, http2=True, streams=128, tls="TLSv1.2 TLSv1.3"):
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
@@ -779,10 +779,10 @@ http { %(temporary)s
   log_format c '$connection $server_protocol $status $body_bytes_sent $request_uri';
   access_log %(log)s c;
   server { listen 127.0.0.1:%(port)d ssl %(http2)s; http2_max_concurrent_streams %(streams)d;
-    ssl_certificate %(certificate)s; ssl_certificate_key %(key)s; root %(folder)s;
+    ssl_certificate %(certificate)s; ssl_certificate_key %(key)s; ssl_protocols %(tls)s; root %(folder)s;
     location /r/ { return 302 /f; }
     location /plain/ { max_ranges 0; alias %(folder)s/; } } }
-""" % {"folder": self.folder, "temporary": temporary, "log": self.log, "port": self.port, "streams": streams,
+""" % {"folder": self.folder, "temporary": temporary, "log": self.log, "port": self.port, "streams": streams, "tls": tls,
                 "http2": "http2" if http2 else "", "certificate": self.certificates.good[0], "key": self.certificates.key})
         server = subprocess.Popen(["nginx", "-p", self.folder, "-e", os.path.join(self.folder, "errors"), "-c",
                                    os.path.join(self.folder, "conf")],
@@ -817,11 +817,13 @@ http { %(temporary)s
 
     def test_one_connection(self):
         """135 shards, each through a redirect, twice: 540 requests over one connection."""
-        self.start()
-        lines = self.perform(calls=2)
-        self.assertEqual(len(lines), 540)
-        self.assertEqual({line[1] for line in lines}, {"HTTP/2.0"})
-        self.assertEqual(len({line[0] for line in lines}), 1)
+        for tls in ("TLSv1.2", "TLSv1.3"):
+            with self.subTest(tls):
+                self.start(tls=tls)
+                lines = self.perform(calls=2)
+                self.assertEqual(len(lines), 540)
+                self.assertEqual({line[1] for line in lines}, {"HTTP/2.0"})
+                self.assertEqual(len({line[0] for line in lines}), 1)
 
     def test_server_that_allows_few_at_once(self):
         self.start(streams=16)
