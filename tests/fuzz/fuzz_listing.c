@@ -182,8 +182,8 @@ static outcome run(const listing *l, size_t piece, size_t size)
         CHECK(vram_exit_status(o.s) == 3 || o.s == VRAM_ESETTING || (o.s == VRAM_EINTERNAL && l->twice));
         o.offset = e->offset;
     }
-    if (piece == 0)
-        CHECK(h.peak_bytes < ((size_t)1 << 22) + 256 * size);
+    if (piece == 0) /* a name may say that there are 99,999 shards, which are then missing */
+        CHECK(h.peak_bytes < ((size_t)1 << 26) + 256 * size);
     vram_close(ctx);
     CHECK(h.live_bytes == 0 && h.live_blocks == 0);
     return o;
