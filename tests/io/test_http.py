@@ -21,7 +21,7 @@ from server import Server
 
 CLIENT = os.environ["HTTP_CLIENT"]
 ENOMEM, EFORMAT, ELIMIT, EUNSUPPORTED, ESETTING, ENOTFOUND, EIO = -1, -2, -3, -4, -5, -6, -7
-SLOW = float(os.environ.get("HTTP_SLOW", "1"))  # more where a program is slowed down, as valgrind does
+SLACK = 6  # seconds that a busy machine may take for nothing; what is cut off here would last for 60 or more
 CONTENT = random.Random(7).randbytes(200000)
 LARGE = random.Random(8).randbytes(32 << 20)
 SECRET = "hf_secretToken123"
@@ -134,7 +134,7 @@ class Good(Base):
         line = "%s 0 1 1" % self.s.url("/end")
         answers, took = client([line, "", line, "", line], "tries=1")
         self.assertEqual([a["result"] for a in answers], ["ok"] * 3)
-        self.assertLess(took, 2 * SLOW)
+        self.assertLess(took, SLACK)
 
     def test_many(self):
         """2,000 requests, each through a redirect, over at most 24 connections."""
@@ -145,7 +145,7 @@ class Good(Base):
             self.assertBytes(a, CONTENT[i * 90:][:100])
         self.assertEqual(len(self.s.requests), 4000)
         self.assertLessEqual(self.s.connections, 24)
-        self.assertLess(took, 15 * SLOW)
+        self.assertLess(took, 30)
 
     def test_no_requests(self):
         self.assertEqual(client(["", ""])[0], [])
@@ -394,7 +394,7 @@ class Statuses(Base):
         waits = [b.when - a.when for a, b in zip(self.s.requests, self.s.requests[1:])]
         for wait, (low, high) in zip(waits, ((0.12, 0.38), (0.25, 0.75), (0.5, 1.5))):
             self.assertGreater(wait, low - 0.01)
-            self.assertLess(wait, high + 0.3 * SLOW)
+            self.assertLess(wait, high + SLACK)
 
     def test_retry_after(self):
         for after in ("after=1", "in=2"):  # a date has whole seconds
@@ -409,7 +409,7 @@ class Statuses(Base):
             self.s.reset_log()
             answers, took = client(["%s 0 10 500" % self.s.url("/f?do=status&code=429&" + after)])
             self.assertEqual(len(self.s.requests), 1 if ".*" not in text else len(self.s.requests))
-            self.assertLess(took, 3 * SLOW)
+            self.assertLess(took, SLACK)
             if text != ".*":
                 self.assertTrouble(answers[0], EIO, r"asks to wait %s s \(429 Too Many Requests\)" % text, "status")
 
@@ -495,7 +495,7 @@ class Broken(Base):
             self.assertTrouble(a[0], EFORMAT, "header that does not end")
             self.assertEqual(len(self.s.requests), 1)
             self.assertLess(self.s.sent, 8 << 20)
-            self.assertLess(took, 3 * SLOW)
+            self.assertLess(took, SLACK)
 
 
 class Memory(Base):
@@ -533,7 +533,7 @@ class Time(Base):
         a, took = client(["%s %s" % (self.s.url(target), what)], *limits)
         self.assertTrouble(a[0], EIO, sentence)
         self.assertGreater(took, low)
-        self.assertLess(took, high + 2 * (SLOW - 1) + 0.7)
+        self.assertLess(took, high + SLACK)
 
     def test_silent(self):
         self.check("/f?do=silent", "0 10 500", r"does not answer \(timed out after 1 s\)", 1, 1.2, "stall=1", "tries=1")
@@ -562,7 +562,7 @@ class Time(Base):
     def test_all_together(self):
         lines = ["%s 0 10 500" % self.s.url("/f?do=silent&n=%d" % i) for i in range(50)]
         answers, took = client(lines, "total=2", "connections=4")
-        self.assertLess(took, 3.2 + 2 * (SLOW - 1))
+        self.assertLess(took, 2 + SLACK)
         for a in answers:
             self.assertTrouble(a, EIO, "could not be asked for everything within 2 s")
 
@@ -571,7 +571,7 @@ class Time(Base):
             limits = [] if low else ["request=2"]
             a, took = client(["%s 0 10 500" % self.s.url("/f?do=drip_header")], *limits, env={"VRAM_HTTP_TIMEOUT": value})
             self.assertEqual(a[0]["result"], "failed")
-            self.assertLess(took, (high or 3.5) + 2 * (SLOW - 1))
+            self.assertLess(took, (high or 2) + SLACK)
             self.assertGreater(took, low or 1.9)
 
     def test_not_accepted(self):
@@ -590,7 +590,7 @@ class Time(Base):
             for c in fillers:
                 c.close()
         self.assertTrouble(a[0], EIO, r"does not answer \(timed out after 1 s\)")
-        self.assertLess(took, 2 + 2 * (SLOW - 1))
+        self.assertLess(took, 1 + SLACK)
 
 
 class Plain(unittest.TestCase):
@@ -697,7 +697,7 @@ class Tls(Base):
             self.assertIn("SSL_CERT_FILE", a["hint"])
             self.assertEqual(s.requests, [])
             self.assertEqual(s.connections, 1)  # not tried again
-            self.assertLess(time.monotonic() - began, 2 * SLOW)
+            self.assertLess(time.monotonic() - began, SLACK)
 
     def test_unknown_authority(self):
         self.refused(self.certificates.good, "(unable to get local issuer|self.signed)", {})
