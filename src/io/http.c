@@ -220,6 +220,9 @@ static vram_status run(struct io_http *h)
 vram_status io_http_perform(vram_io *io, vram_ctx *ctx, io_request *r, size_t n)
 {
     struct io_http *h;
+    if (!io_curl()->there)
+        return io_fail(ctx, VRAM_EIO, NULL, "install it; in Debian the package is libcurl4",
+                       "no server can be asked: the library libcurl is not on this computer");
     vram_status s = http_get(io, &h);
     io_job *jobs = s == VRAM_OK ? calloc(n > 0 ? n : 1, sizeof(*jobs)) : NULL;
     if (jobs == NULL)

@@ -5,9 +5,8 @@
 #define IO_HTTP_PARTS_H
 
 #include "base/base.h"
+#include "curl.h"
 #include "http.h"
-
-#include <curl/curl.h>
 
 #define IO_UNKNOWN UINT64_MAX
 
