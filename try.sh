@@ -5,7 +5,7 @@
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 
-sh "$here/tools/setup.sh" gcc libc6-dev meson ninja-build pkg-config libcurl4-openssl-dev zlib1g-dev ca-certificates ca-certificates
+sh "$here/tools/setup.sh" gcc libc6-dev meson ninja-build pkg-config libcurl4-openssl-dev zlib1g-dev ca-certificates
 build=$here/build
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
