@@ -60,15 +60,21 @@ def halves():
 
 # ---- safetensors ----
 
-def safetensors(dtype, rows=None):
+def safetensors_head(dtype, rows):
+    """The header, and how many bytes of data follow it."""
     header, at = {}, 0
-    for name, _, shape in rows or tensors():
+    for name, _, shape in rows:
         n = math.prod(shape) * SIZE[dtype]
         header[name] = {'dtype': dtype, 'shape': shape, 'data_offsets': [at, at + n]}
         at += n
     text = json.dumps(header).encode()
     text += b' ' * (-len(text) % 8)
-    return struct.pack('<Q', len(text)) + text + bytes(at)
+    return struct.pack('<Q', len(text)) + text, at
+
+
+def safetensors(dtype, rows=None):
+    head, data = safetensors_head(dtype, rows or tensors())
+    return head + bytes(data)
 
 
 # ---- PyTorch ----
@@ -112,19 +118,58 @@ def torch_zip(dtype, rows=None):
     return file.getvalue()
 
 
-def torch_legacy(dtype, rows=None):
-    rows = rows or tensors()
+def write_sparse_zip(f, dtype, rows):
+    """As torch_zip into a file with holes for the storages, in zip64 form (APPNOTE.TXT 6.3.10, 4.3.14 and 4.5.3)."""
+    directory, wide, n = b'', 0xffffffff, 0
+
+    def member(name, size, data=b''):
+        nonlocal directory, n
+        at, name, n = f.tell(), name.encode(), n + 1
+        f.write(b'PK\3\4' + struct.pack('<5H3I2H', 45, 0, 0, 0, 0, 0, wide, wide, len(name), 20) + name)
+        f.write(struct.pack('<2H2Q', 1, 16, size, size) + data)
+        f.seek(size - len(data), 1)
+        directory += b'PK\1\2' + struct.pack('<6H3I5H2I', 45, 45, 0, 0, 0, 0, 0, wide, wide, len(name), 28, 0, 0, 0, 0, wide)
+        directory += name + struct.pack('<2H3Q', 1, 24, size, size, at)
+
+    pickle = b'\x80\x02' + _state(dtype, rows, False) + b'.'
+    member('archive/data.pkl', len(pickle), pickle)
+    for i, (_, _, shape) in enumerate(rows):
+        member('archive/data/%d' % i, math.prod(shape) * SIZE[dtype])
+    member('archive/version', 2, b'3\n')
+    at = f.tell()
+    f.write(directory)
+    f.write(b'PK\6\6' + struct.pack('<Q2H2I4Q', 44, 45, 45, 0, 0, n, n, len(directory), at))
+    f.write(b'PK\6\7' + struct.pack('<IQI', 0, at + len(directory), 1))
+    f.write(b'PK\5\6' + struct.pack('<4H2IH', 0, 0, n, n, wide, wide, 0))
+
+
+def legacy_head(dtype, rows):
+    """All before the storages."""
     magic = (0x1950a86a20f9469cfc6c).to_bytes(10, 'little')
     out = b'\x80\x02\x8a\x0a' + magic + b'.' + b'\x80\x02M\xe9\x03.'
     sizes = b''.join(_word(k) + b'K' + bytes([n]) for k, n in (('short', 2), ('int', 4), ('long', 4)))
     out += b'\x80\x02}(' + _word('protocol_version') + b'M\xe9\x03' + _word('little_endian') + b'\x88'
     out += _word('type_sizes') + b'}(' + sizes + b'uu.'
     out += b'\x80\x02' + _state(dtype, rows, True) + b'.'
-    out += b'\x80\x02](' + b''.join(_word(str(i)) for i in range(len(rows))) + b'e.'
+    return out + b'\x80\x02](' + b''.join(_word(str(i)) for i in range(len(rows))) + b'e.'
+
+
+def torch_legacy(dtype, rows=None):
+    rows = rows or tensors()
+    out = legacy_head(dtype, rows)
     for _, _, shape in rows:
         n = math.prod(shape)
         out += struct.pack('<q', n) + bytes(n * SIZE[dtype])
     return out
+
+
+def write_sparse_legacy(f, dtype, rows):
+    f.write(legacy_head(dtype, rows))
+    for _, _, shape in rows:
+        n = math.prod(shape)
+        f.write(struct.pack('<q', n))
+        f.seek(n * SIZE[dtype], 1)
+    f.truncate()
 
 
 # ---- GGUF ----
@@ -137,24 +182,37 @@ def stored(dtype, shape, norms_too):
     return dtype if norms_too or len(shape) > 1 else 'F32'
 
 
-def gguf(dtype, norms_too=False):
-    """norms_too: what has one dimension is of that type too, which llama.cpp's converter never does."""
+def gguf_head(dtype, norms_too=False, rows=None, tokens=0):
+    """All before the data, and how many bytes of data follow; tokens: of a vocabulary in the metadata."""
+    rows = rows or tensors()
     keys = [('general.architecture', 8, _text('qwen2')), ('general.file_type', 4, struct.pack('<I', FILE_TYPE[dtype])),
             ('qwen2.attention.layer_norm_rms_epsilon', 6, struct.pack('<f', 1e-6))]
     for key, n in (('block_count', LAYERS), ('context_length', 4096), ('embedding_length', HIDDEN),
                    ('feed_forward_length', FFN), ('attention.head_count', HEADS),
                    ('attention.head_count_kv', KV_HEADS), ('vocab_size', VOCAB)):
         keys.append(('qwen2.' + key, 4, struct.pack('<I', n)))
-    out = b'GGUF' + struct.pack('<IQQ', 3, len(tensors()), len(keys))
+    if tokens:
+        keys.append(('tokenizer.ggml.model', 8, _text('llama')))
+        listed = b''.join(_text('token %d' % i) for i in range(tokens))
+        keys.append(('tokenizer.ggml.tokens', 9, struct.pack('<IQ', 8, tokens) + listed))
+        for key, kind in (('scores', 6), ('token_type', 5)):
+            keys.append(('tokenizer.ggml.' + key, 9, struct.pack('<IQ', kind, tokens) + bytes(4 * tokens)))
+    out = b'GGUF' + struct.pack('<IQQ', 3, len(rows), len(keys))
     for key, kind, value in keys:
         out += _text(key) + struct.pack('<I', kind) + value
     at = 0
-    for _, name, shape in tensors():
+    for _, name, shape in rows:
         kind = stored(dtype, shape, norms_too)
         out += _text(name) + struct.pack('<I', len(shape)) + b''.join(struct.pack('<Q', n) for n in reversed(shape))
         out += struct.pack('<IQ', GGML[kind], at)
         at += -(-math.prod(shape) * SIZE[kind] // 32) * 32
-    return out + bytes(-len(out) % 32) + bytes(at)
+    return out + bytes(-len(out) % 32), at
+
+
+def gguf(dtype, norms_too=False):
+    """norms_too: what has one dimension is of that type too, which llama.cpp's converter never does."""
+    head, data = gguf_head(dtype, norms_too)
+    return head + bytes(data)
 
 
 # ---- directories: {name: bytes} ----

@@ -3,7 +3,7 @@
 """One model, in every format and at every place: each must have the same tensors and the same weights. What they must be
 is counted from the shapes in same_files.py, not read from any answer.
 
-    VRAM=path/to/vram python3 test_same.py [CLASS...]
+    VRAM=path/to/vram CLIENT=path/to/read_client python3 test_same.py [CLASS...]
 """
 import json
 import math
@@ -20,6 +20,7 @@ import test_ollama as ollama  # noqa: E402
 from hub_server import Hub  # noqa: E402
 
 VRAM = os.environ['VRAM']
+KIB64 = 64 << 10
 COMMIT = 'c' * 40
 BUFFERS = 2 * 4 * (made.HIDDEN // made.HEADS // 2)  # transformers' inv_freq and its original, F32, one per pair
 
@@ -159,6 +160,57 @@ class Places(Case):
     def test_ollama(self):
         self.expect_gguf(self.in_store(made.gguf('F32')))
         self.expect_gguf(self.in_registry(made.gguf('F32')))
+
+
+class Headers(Case):
+    """Of files of gigabytes (holes on this disk) little more than the headers is read: the first request of a file is 64
+    KiB, as one round trip over a network takes no longer for that than for less; a zip has its directory at the other
+    end, with 64 KiB again; and how long a header is, is guessed while it is not known, which may miss by some."""
+
+    def expect_read(self, path, head, data, files=1, most=1.125):
+        seen = self.vram('inspect', path)
+        self.assertEqual((seen['checkpoint_bytes'], len(seen['files'])), (data, files))
+        self.assertEqual(sum(f['header_bytes'] for f in seen['files']), head)
+        done = subprocess.run([os.environ['CLIENT'], path], capture_output=True, text=True, timeout=120, check=False)
+        self.assertEqual((done.returncode, done.stderr), (0, ''))
+        read, calls = map(int, done.stdout.split())
+        self.assertGreaterEqual(read, head // 2, path)  # the client counts what is read: what is passed over is little
+        self.assertLessEqual(read, most * head + 2 * KIB64 * files, path)
+        self.assertLessEqual(calls, 3 * files + head // KIB64 + 4, path)
+
+    def rows(self, n):
+        """So many matrices of 16 MiB."""
+        return [('model.layers.%d.some.long.name.weight' % i, 'blk.%d.some_long_name.weight' % i, [2048, 2048])
+                for i in range(n)]
+
+    def sparse(self, name, head, data):
+        path = self.write(name, head)
+        os.truncate(path, len(head) + data)
+        return path, len(head), data
+
+    def test_safetensors(self):
+        for n in (40, 400, 4000):
+            self.expect_read(*self.sparse('a.safetensors', *made.safetensors_head('F32', self.rows(n))))
+        total = 0
+        for i in range(20):  # shards
+            rows = [('%d.%s' % (i, name), None, shape) for name, _, shape in self.rows(50)]
+            head, data = made.safetensors_head('F32', rows)
+            self.sparse('d/model-%05d-of-00020.safetensors' % (i + 1), head, data)
+            total += len(head)
+        self.expect_read(os.path.join(self.home, 'd'), total, 1000 << 24, files=20)
+
+    def test_gguf(self):
+        for tokens in (0, 1000, 150000):
+            head, data = made.gguf_head('F32', rows=self.rows(400), tokens=tokens)
+            self.expect_read(*self.sparse('a.gguf', head, data))
+
+    def test_torch(self):
+        """Where the pickles of the old form end nobody says: twice as much is asked for each time."""
+        for n in (40, 400, 4000):
+            for write, most in ((made.write_sparse_zip, 1.125), (made.write_sparse_legacy, 2)):
+                with open(os.path.join(self.home, 'a.bin'), 'wb') as f:
+                    write(f, 'F32', self.rows(n))
+                self.expect_read(f.name, os.path.getsize(f.name) - (n << 24), n << 24, most=most)
 
 
 if __name__ == '__main__':
