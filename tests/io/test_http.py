@@ -145,7 +145,7 @@ class Good(Base):
             self.assertBytes(a, CONTENT[i * 90:][:100])
         self.assertEqual(len(self.s.requests), 4000)
         self.assertLessEqual(self.s.connections, 24)
-        self.assertLess(took, 30)
+        self.assertLess(took, 60)  # a second on a computer that has nothing else to do
 
     def test_no_requests(self):
         self.assertEqual(client(["", ""])[0], [])
@@ -405,13 +405,12 @@ class Statuses(Base):
             self.assertGreater(self.s.requests[1].when - self.s.requests[0].when, 0.95)
 
     def test_retry_after_that_is_too_long(self):
-        for after, text in (("after=120", "120"), ("in=3600", "3(600|599)"), ("after=18446744073709551615", ".*")):
+        for after, text in (("after=120", "120"), ("in=3600", r"3\d\d\d"), ("after=18446744073709551614", "18446744073709551614")):
             self.s.reset_log()
             answers, took = client(["%s 0 10 500" % self.s.url("/f?do=status&code=429&" + after)])
-            self.assertEqual(len(self.s.requests), 1 if ".*" not in text else len(self.s.requests))
+            self.assertEqual(len(self.s.requests), 1)
             self.assertLess(took, SLACK)
-            if text != ".*":
-                self.assertTrouble(answers[0], EIO, r"asks to wait %s s \(429 Too Many Requests\)" % text, "status")
+            self.assertTrouble(answers[0], EIO, r"asks to wait %s s \(429 Too Many Requests\)" % text, "status")
 
     def test_retry_after_that_is_nonsense(self):
         for after in ("-5", "soon", "1.5", "1e9", "", "9" * 40):
