@@ -5,7 +5,7 @@
  * A vram_io owns all bytes it fetched; objects of a context borrow them. So: vram_close first, vram_io_free
  * after it. One vram_io belongs to one thread at a time and may serve several checkpoints.
  * The environment counts as with other programs: https_proxy, no_proxy; SSL_CERT_FILE, SSL_CERT_DIR,
- * CURL_CA_BUNDLE, REQUESTS_CA_BUNDLE. VRAM_HTTP_TIMEOUT=SECONDS limits each request and all of one step;
+ * CURL_CA_BUNDLE, REQUESTS_CA_BUNDLE. VRAM_HTTP_TIMEOUT=SECONDS limits each request and all of one model;
  * without it 60 and 300.
  */
 #ifndef VRAM_IO_H

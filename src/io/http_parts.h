@@ -139,6 +139,13 @@ void io_attempt_end(io_job *j);
 
 /* ---- http_text.c: what went wrong, as a sentence; each sets the result of j->r and settles it ---- */
 
+#define IO_HINT_BETWEEN "is the address right, and no proxy or login page between?"
+#define IO_HINT_REACH "is there a network, and is the name right?"
+#define IO_HINT_LATER "try again later"
+#define IO_HINT_SLOW "VRAM_HTTP_TIMEOUT=SECONDS allows more"
+#define IO_HINT_DOWNLOAD "download the file and name it: vram reads it from the disk"
+#define IO_HINT_HTTP "--allow-http asks it all the same"
+
 void io_trouble(io_job *j, vram_status code, const char *hint, const char *text, ...)
     __attribute__((format(printf, 4, 5)));
 void io_trouble_status(io_job *j, long status);

@@ -183,6 +183,8 @@ static vram_status list(io_source *s)
     size_t n = 0;
     VR_TRY(ask(h, &text));
     VR_TRY(read_answer(h, text, &all, &n));
+    if (h->commit[0] != '\0')
+        h->remote.commit = h->commit;
     if (!h->remote.offline && h->commit[0] != '\0')
         io_cache_put(s->io, h->api, h->commit, text.n, 0, text.s, text.n);
     VR_TRY(add_files(h, all, n));

@@ -21,6 +21,7 @@ struct vram_io {
     vram_io_progress_fn progress;
     void *progress_ud;
     struct io_http *http;   /* NULL until the first request */
+    uint64_t asked_ms;      /* that the requests of the running vram_io_open took so far */
     struct io_cache *cache; /* NULL until it is first used */
 };
 

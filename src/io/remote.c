@@ -122,8 +122,9 @@ vram_status io_remote_room(io_remote *r, vr_json list, io_listed **out)
     while (vr_json_next(&it, &v))
         n++;
     if (n > MOST_FILES)
-        return io_fail(r->source.ctx, VRAM_ELIMIT, r->place, NULL, "the repository has over %d files",
-                       MOST_FILES);
+        return io_fail(r->source.ctx, VRAM_ELIMIT, r->place,
+                       "download what is needed of it and name the directory",
+                       "the repository has over %d files", MOST_FILES);
     *out = VR_ARRAY(&r->arena, io_listed, n + 1);
     return *out == NULL ? VRAM_ENOMEM : VRAM_OK;
 }
@@ -186,15 +187,24 @@ vram_status io_remote_read(vram_checkpoint **out, io_remote *r, const char *call
 
 /* ---- answers ---- */
 
+/* What an earlier request kept of it would be mixed with what comes now. */
 static vram_status fail_changed(io_remote *r, const io_remote_file *f)
 {
     r->changed = true;
+    io_cache_forget(r->source.io, f->shown, f->version[0] != '\0' ? f->version : f->validator);
     return io_fail(r->source.ctx, VRAM_EIO, f->shown, "try again", "the file changed while it was read");
+}
+
+static vram_status fail_commit(const io_remote *r, const io_remote_file *f, const io_request *a)
+{
+    return io_fail(r->source.ctx, VRAM_EIO, f->shown, "try again",
+                   "the server sends the file of commit %.12s, and %.12s was asked for", a->commit,
+                   r->commit);
 }
 
 static vram_status fail_size(io_remote *r, const io_remote_file *f, uint64_t total)
 {
-    return io_fail(r->source.ctx, VRAM_EIO, f->shown, NULL,
+    return io_fail(r->source.ctx, VRAM_EIO, f->shown, "try again: it may be changing",
                    "the listing says that the file has %llu bytes, the server that has it says %llu",
                    (unsigned long long)f->size, (unsigned long long)total);
 }
@@ -219,6 +229,8 @@ static vram_status check_answer(io_remote *r, io_remote_file *f, const io_reques
         return fail_changed(r, f);
     if (a->result != IO_HTTP_OK)
         return r->fail(r, a);
+    if (r->commit != NULL && a->commit[0] != '\0' && strcmp(r->commit, a->commit) != 0)
+        return fail_commit(r, f, a);
     if (f->validator[0] != '\0' && a->validator_now[0] != '\0' && strcmp(f->validator, a->validator_now) != 0)
         return fail_changed(r, f);
     if (a->total != IO_SIZE_UNKNOWN && f->size != IO_SIZE_UNKNOWN && a->total != f->size)

@@ -43,6 +43,7 @@ typedef struct io_remote {
     vr_map by_name;     /* once listed */
     const char *bearer; /* for all files, or NULL */
     const char *place;  /* what errors call the whole */
+    const char *commit; /* that all files are of, or NULL */
     /* Makes the answer to a file's request, which is none that can be used, the context's error. */
     vram_status (*fail)(struct io_remote *r, const io_request *answer);
     bool offline;
