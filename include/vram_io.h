@@ -46,7 +46,8 @@ typedef struct vram_io_options {
 /* The texts are borrowed until vram_io_free. */
 VRAM_API void vram_io_set_options(vram_io *io, const vram_io_options *options);
 
-/* read: bytes that came over the network so far; not_downloaded: bytes of the model that need not come. */
+/* read: bytes that came over the network so far; not_downloaded: bytes of the model that need not come,
+ * UINT64_MAX: not known yet. */
 typedef void (*vram_io_progress_fn)(void *ud, uint64_t read, uint64_t not_downloaded);
 VRAM_API void vram_io_set_progress(vram_io *io, vram_io_progress_fn fn, void *ud);
 

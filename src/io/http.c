@@ -214,6 +214,7 @@ static vram_status run(struct io_http *h)
         next = h->deadline < next ? h->deadline : next;
         if (curl_multi_poll(h->multi, NULL, 0, (int)(next - now), NULL) != CURLM_OK)
             return VRAM_ENOMEM;
+        io_came(h->io, 0);
     }
     return VRAM_OK;
 }

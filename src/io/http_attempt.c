@@ -226,8 +226,7 @@ static size_t on_body(char *bytes, size_t size, size_t n, void *ud)
 {
     io_job *j = ud;
     j->last = io_http_now();
-    j->http->read += n * size;
-    io_progress(j->http->io, j->http->read, UINT64_MAX);
+    io_came(j->http->io, n * size);
     if (j->body == IO_BODY_KEPT)
         return keep(j, bytes, n * size);
     j->ignored += n * size;

@@ -114,8 +114,8 @@ struct io_http {
     io_origin *origins;
     io_job *jobs; /* of the running call */
     size_t n_jobs, active;
-    const char *ca_file, *ca_dir;    /* of the environment, or NULL */
-    uint64_t random, read, deadline; /* deadline: of the running call */
+    const char *ca_file, *ca_dir; /* of the environment, or NULL */
+    uint64_t random, deadline;    /* deadline: of the running call */
 };
 
 /* http.c */

@@ -159,8 +159,6 @@ static vram_status ask(io_hub *h, vr_str *text)
     if (r.result != IO_HTTP_OK)
         return fail_asked(h, &r);
     *text = (vr_str){ r.bytes, r.n };
-    h->remote.read = r.n;
-    io_progress(h->remote.source.io, r.n, UINT64_MAX);
     return VRAM_OK;
 }
 

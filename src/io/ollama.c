@@ -211,7 +211,6 @@ static vram_status ask(ollama *o, const char *url, const char *version, uint64_t
     if (r->result != IO_HTTP_OK)
         return VRAM_OK;
     *text = (vr_str){ r->bytes, r->n };
-    o->remote.read += r->n;
     snprintf(made, sizeof(made), "xxh64:%016llx", (unsigned long long)io_hash(r->bytes, r->n, 0));
     io_cache_put(io, url, version != NULL ? version : made, r->n, 0, r->bytes, r->n);
     return VRAM_OK;

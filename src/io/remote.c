@@ -216,12 +216,6 @@ static void put_in_cache(io_remote *r, const io_remote_file *f, const io_request
         io_cache_put(r->source.io, f->shown, version, f->size, a->offset, a->bytes, a->n);
 }
 
-static void count(io_remote *r, const io_request *a)
-{
-    r->read += a->n;
-    io_progress(r->source.io, r->read, r->wanted > r->read ? r->wanted - r->read : 0);
-}
-
 /* Whether the answer is of the file that the others are of. */
 static vram_status check_answer(io_remote *r, io_remote_file *f, const io_request *a)
 {
@@ -282,7 +276,6 @@ static vram_status take_head(io_remote *r, io_remote_file *f, const io_request *
     f->head = a->bytes;
     f->n_head = a->n;
     put_in_cache(r, f, a);
-    count(r, a);
     return VRAM_OK;
 }
 
@@ -367,7 +360,6 @@ vram_status io_remote_whole(io_remote *r, io_remote_file *f)
         VR_TRY(io_http_perform(r->source.io, r->source.ctx, &a, 1));
         VR_TRY(check_answer(r, f, &a));
         put_in_cache(r, f, &a);
-        count(r, &a);
         bytes = a.bytes;
         n = a.n;
     }
@@ -411,7 +403,6 @@ static vram_status take_answers(io_remote *r, io_request *asked, io_remote_file 
     for (size_t i = 0; i < n; i++) {
         VR_TRY(check_answer(r, of[i], &asked[i]));
         put_in_cache(r, of[i], &asked[i]);
-        count(r, &asked[i]);
         VR_TRY(supply(r, of[i], asked[i].offset, asked[i].bytes, asked[i].n));
     }
     return VRAM_OK;
@@ -430,7 +421,7 @@ vram_status io_remote_fetch(io_source *s, const vram_want *wants, size_t n)
         io_remote_file *f = file_of(r, wants[i].file);
         if (f == NULL)
             return io_fail(s->ctx, VRAM_EINTERNAL, wants[i].file, NULL, "bytes of a file that is not listed");
-        r->wanted = vr_add_sat(r->wanted, f->wanted ? 0 : f->size);
+        s->io->wanted = vr_add_sat(s->io->wanted, f->wanted ? 0 : f->size);
         f->wanted = true;
         VR_TRY(answer_known(r, f, &wants[i], &known));
         if (known)
