@@ -579,6 +579,8 @@ class Addresses(Case):
         third = self.inspect(url, '--offline')
         self.assertEqual(self.hub.log, [])
         self.assertEqual(first, second)
+        self.assertEqual(first['model']['read_from'], self.hub.files_url[len('http://'):])
+        self.assertEqual(third['model'].pop('read_from'), 'headers kept of ' + first['model'].pop('read_from'))
         self.assertEqual(first, third)
         self.put('/x/m.safetensors', safetensors({'a': 901}))
         self.assertEqual(self.inspect(url)['checkpoint_bytes'], 3604)
