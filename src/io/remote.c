@@ -146,7 +146,7 @@ static vram_status add_listed(io_remote *r, const char *name, const io_listed *f
 vram_status io_remote_add_listed(io_remote *r, const io_place *place, const io_listed *list, size_t n,
                                  const char *prefix)
 {
-    io_choice c = { .file = place->file, .quant = place->quant };
+    io_choice c = { .file = place->file };
     const char **names = VR_ARRAY(&r->arena, const char *, n + 1);
     size_t unsized = 0;
     if (names == NULL)
