@@ -5,7 +5,7 @@
  * A vram_io owns all bytes it fetched; objects of a context borrow them. So: vram_close first, vram_io_free
  * after it. One vram_io belongs to one thread at a time and may serve several checkpoints.
  * The environment counts as with other programs: https_proxy, no_proxy; SSL_CERT_FILE, SSL_CERT_DIR,
- * CURL_CA_BUNDLE, REQUESTS_CA_BUNDLE. VRAM_HTTP_TIMEOUT=SECONDS limits each request and all of one step;
+ * CURL_CA_BUNDLE, REQUESTS_CA_BUNDLE. VRAM_HTTP_TIMEOUT=SECONDS limits each request and all of one model;
  * without it 60 and 300.
  */
 #ifndef VRAM_IO_H
@@ -46,7 +46,8 @@ typedef struct vram_io_options {
 /* The texts are borrowed until vram_io_free. */
 VRAM_API void vram_io_set_options(vram_io *io, const vram_io_options *options);
 
-/* read: bytes that came over the network so far; not_downloaded: bytes of the model that need not come. */
+/* read: bytes that came over the network so far; not_downloaded: bytes of the model that need not come,
+ * UINT64_MAX: not known yet. */
 typedef void (*vram_io_progress_fn)(void *ud, uint64_t read, uint64_t not_downloaded);
 VRAM_API void vram_io_set_progress(vram_io *io, vram_io_progress_fn fn, void *ud);
 

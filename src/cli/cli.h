@@ -49,7 +49,7 @@ struct cli_command;
 /* How far the reading over a network is, told after a second, to people only. */
 typedef struct cli_progress {
     int64_t began_ms, shown_ms;
-    bool visible;
+    bool visible, catches; /* the line; SIGINT, to clear it */
 } cli_progress;
 
 typedef struct cli {

@@ -52,6 +52,24 @@ static void show_size(char *out, size_t room, uint64_t bytes)
         snprintf(out, room, "%.1f MB", (double)bytes / 1e6);
 }
 
+/* The line is cleared; then it is as if there had been no handler. */
+static void leave(int signal)
+{
+    static const char clear[] = "\r\033[K";
+
+    if (write(STDERR_FILENO, clear, sizeof clear - 1) < 0)
+        _exit(128 + signal);
+    raise(signal); /* SA_RESETHAND: what the system does by itself */
+}
+
+static void clean_on_interrupt(cli_progress *p)
+{
+    struct sigaction before, action = { .sa_handler = leave, .sa_flags = (int)SA_RESETHAND };
+
+    p->catches = sigaction(SIGINT, NULL, &before) == 0 && before.sa_handler == SIG_DFL &&
+                 sigaction(SIGINT, &action, NULL) == 0;
+}
+
 static void show(void *ud, uint64_t read, uint64_t not_downloaded)
 {
     cli_progress *p = ud;
@@ -61,9 +79,14 @@ static void show(void *ud, uint64_t read, uint64_t not_downloaded)
     if (now - p->began_ms < PATIENCE_MS || now - p->shown_ms < BETWEEN_MS)
         return;
     p->shown_ms = now;
+    if (!p->visible)
+        clean_on_interrupt(p);
     p->visible = true;
     show_size(got, sizeof got, read);
-    fprintf(stderr, "\r\033[Kvram: %s of headers read", got);
+    if (read == 0)
+        fputs("\r\033[Kvram: waiting for an answer", stderr);
+    else
+        fprintf(stderr, "\r\033[Kvram: %s of headers read", got);
     if (not_downloaded != UINT64_MAX) {
         show_size(rest, sizeof rest, not_downloaded);
         fprintf(stderr, ", %s need not be downloaded", rest);
@@ -84,5 +107,7 @@ void cli_progress_end(cli *c)
     vram_io_set_progress(c->io, NULL, NULL);
     if (c->progress.visible)
         fputs("\r\033[K", stderr);
+    if (c->progress.catches)
+        signal(SIGINT, SIG_DFL);
     cli_announce(true);
 }

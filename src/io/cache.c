@@ -427,3 +427,15 @@ void io_cache_put(vram_io *io, const char *url, const char *validator, uint64_t 
     keep_bound(c);
     c->budget = SCAN_EVERY;
 }
+
+void io_cache_forget(vram_io *io, const char *url, const char *validator)
+{
+    char name[NAME_ROOM];
+    struct io_cache *c = is_clean(url, validator) ? cache_of(io, false) : NULL;
+    if (c == NULL)
+        return;
+    name_of(name, url, validator);
+    if (strcmp(c->name, name) == 0)
+        c->name[0] = '\0';
+    (void)unlinkat(c->dir, name, 0);
+}

@@ -24,6 +24,8 @@ bool io_cache_get(vram_io *io, const char *url, const char *validator, uint64_t 
 /* Adds bytes to the entry. Keeps what other ranges it has, unless its size was another. */
 void io_cache_put(vram_io *io, const char *url, const char *validator, uint64_t total, uint64_t offset,
                   const char *bytes, size_t n);
+/* Removes the entry: what is in it does not belong to what the server has now. */
+void io_cache_forget(vram_io *io, const char *url, const char *validator);
 /* The validator of the entry of url that was written last, for --offline and for If-None-Match; false: none.
  * Looks through the directory. */
 bool io_cache_newest(vram_io *io, const char *url, char *validator, size_t room);

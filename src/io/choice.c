@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT
  * Which files of a repository a name means.
- * Quantisations: llama.cpp, common/download.cpp (the tag of -hf, then '.' or '-', in either case); shards:
- * "x-00001-of-00004.ext", huggingface_hub, serialization/_base.py, and llama.cpp, llama_split_path. Indexes:
- * transformers, utils/__init__.py ("model.safetensors.index.json", "pytorch_model.bin.index.json"). */
+ * Shards: "x-00001-of-00004.ext", huggingface_hub, serialization/_base.py, and llama.cpp, llama_split_path.
+ * Indexes: transformers, utils/__init__.py ("model.safetensors.index.json", "pytorch_model.bin.index.json").
+ */
 #include "io/choice.h"
 
 #include "base/base.h"
 
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 static bool ends_with(const char *s, const char *tail)
 {
@@ -20,34 +19,6 @@ static const char *base_of(const char *path)
 {
     const char *slash = strrchr(path, '/');
     return slash != NULL ? slash + 1 : path;
-}
-
-/* ---- quantisations ---- */
-
-static bool is_gguf(const char *name)
-{
-    size_t n = strlen(name);
-    return n > 5 && strcasecmp(name + n - 5, ".gguf") == 0;
-}
-
-static bool letter_or_digit(char c)
-{
-    return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
-}
-
-bool io_choice_is_quant(const char *name, const char *quant)
-{
-    size_t n = strlen(quant);
-    if (!is_gguf(name))
-        return false;
-    if (strpbrk(quant, "*?") != NULL)
-        return true; /* a pattern, which the library holds against the names */
-    for (const char *p = name; *p != '\0'; p++) {
-        if (strncasecmp(p, quant, n) == 0 && strchr(".-/", p[n]) != NULL && p[n] != '\0' &&
-            (p == name || !letter_or_digit(p[-1])))
-            return true;
-    }
-    return false;
 }
 
 /* ---- sets of shards ---- */
@@ -102,7 +73,7 @@ const char *io_choice_name(const io_choice *c, const char *name)
         return NULL;
     if (c->one)
         return name_beside(c, name);
-    return c->quant[0] != '\0' && is_gguf(name) && !io_choice_is_quant(name, c->quant) ? NULL : name;
+    return name;
 }
 
 /* ---- what there is ---- */
@@ -118,13 +89,12 @@ static bool is_weights(const char *name)
 }
 
 /* "it has a.gguf, b.gguf and 7 more" */
-static void say_what_there_is(char *out, size_t room, const char *const *names, size_t n, bool gguf)
+static void say_what_there_is(char *out, size_t room, const char *const *names, size_t n)
 {
     size_t at = 0, shown = 0, all = 0;
     for (size_t i = 0; i < n; i++) {
         const char *mark = shard_mark(names[i]);
-        if (!(gguf ? is_gguf(names[i]) : is_weights(names[i])) ||
-            (mark != NULL && strncmp(mark, "-00001-", 7) != 0))
+        if (!is_weights(names[i]) || (mark != NULL && strncmp(mark, "-00001-", 7) != 0))
             continue;
         all++;
         if (shown + 1 < all || at + strlen(names[i]) + 40 > room)
@@ -140,20 +110,11 @@ static void say_what_there_is(char *out, size_t room, const char *const *names, 
         snprintf(out + at, room - at, " and %zu more", all - shown);
 }
 
-static vram_status no_quant(const io_choice *c, vram_ctx *ctx, const char *place, const char *const *names,
-                            size_t n)
-{
-    char hint[256];
-    say_what_there_is(hint, sizeof(hint), names, n, true);
-    return io_fail(ctx, VRAM_ENOTFOUND, place, hint, "there is no GGUF file of the quantisation %s",
-                   c->quant);
-}
-
 static vram_status no_file(const io_choice *c, vram_ctx *ctx, const char *place, const char *const *names,
                            size_t n)
 {
     char hint[256];
-    say_what_there_is(hint, sizeof(hint), names, n, false);
+    say_what_there_is(hint, sizeof(hint), names, n);
     return io_fail(ctx, VRAM_ENOTFOUND, place, hint, "the repository has no file or folder '%.300s'",
                    c->file);
 }
@@ -175,11 +136,5 @@ static vram_status make_path(io_choice *c, vram_ctx *ctx, const char *place, con
 
 vram_status io_choice_make(io_choice *c, vram_ctx *ctx, const char *place, const char *const *names, size_t n)
 {
-    if (c->file[0] != '\0')
-        return make_path(c, ctx, place, names, n);
-    for (size_t i = 0; i < n && c->quant[0] != '\0'; i++) {
-        if (io_choice_is_quant(names[i], c->quant))
-            return VRAM_OK;
-    }
-    return c->quant[0] != '\0' ? no_quant(c, ctx, place, names, n) : VRAM_OK;
+    return c->file[0] != '\0' ? make_path(c, ctx, place, names, n) : VRAM_OK;
 }

@@ -1,24 +1,21 @@
 /* SPDX-License-Identifier: MIT
- * Which files of a repository a name means: all, one file with what belongs to it, a folder, a quantisation.
- */
+ * Which files of a repository a name means: all, one file with what belongs to it, a folder. Which of several
+ * quantisations is meant says the core, by vram_checkpoint_choose. */
 #ifndef IO_CHOICE_H
 #define IO_CHOICE_H
 
 #include "io/io.h"
 
 typedef struct io_choice {
-    const char *file;  /* a file or a folder; "": none */
-    const char *quant; /* "Q4_K_M"; "": none */
-    bool one;          /* file is a file */
-    size_t folder;     /* bytes at the begin of file that are the folder */
+    const char *file; /* a file or a folder; "": none */
+    bool one;         /* file is a file */
+    size_t folder;    /* bytes at the begin of file that are the folder */
 } io_choice;
 
-/* Holds it against the names of all files. VRAM_ENOTFOUND: there is no such file, or no such quantisation. */
+/* Holds it against the names of all files. VRAM_ENOTFOUND: there is no such file. */
 vram_status io_choice_make(io_choice *c, vram_ctx *ctx, const char *place, const char *const *names,
                            size_t n);
 /* What the file is called in the checkpoint, NULL: it is not meant. */
 const char *io_choice_name(const io_choice *c, const char *name);
-/* A GGUF file of that quantisation: "x-Q4_K_M.gguf", "Q4_K_M/x-00001-of-00002.gguf", in either case. */
-bool io_choice_is_quant(const char *name, const char *quant);
 
 #endif

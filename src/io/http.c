@@ -149,6 +149,8 @@ static vram_status start(io_job *j, uint64_t now)
     if (j->began == 0) {
         j->began = now;
         j->deadline = now + (uint64_t)h->limits.request_s * 1000;
+        if (j->deadline > h->deadline)
+            j->deadline = h->deadline;
     }
     VR_TRY(io_attempt_begin(j));
     j->state = IO_JOB_ACTIVE;
@@ -198,7 +200,6 @@ static bool any_may_start(const struct io_http *h, uint64_t now)
 
 static vram_status run(struct io_http *h)
 {
-    h->deadline = io_http_now() + (uint64_t)h->limits.total_s * 1000;
     while (!all_done(h)) {
         int running;
         VR_TRY(start_some(h, io_http_now()));
@@ -213,6 +214,7 @@ static vram_status run(struct io_http *h)
         next = h->deadline < next ? h->deadline : next;
         if (curl_multi_poll(h->multi, NULL, 0, (int)(next - now), NULL) != CURLM_OK)
             return VRAM_ENOMEM;
+        io_came(h->io, 0);
     }
     return VRAM_OK;
 }
@@ -231,8 +233,11 @@ vram_status io_http_perform(vram_io *io, vram_ctx *ctx, io_request *r, size_t n)
     (void)curl_multi_setopt(h->multi, CURLMOPT_MAX_HOST_CONNECTIONS, (long)h->limits.connections);
     for (size_t i = 0; i < n && s == VRAM_OK; i++, h->n_jobs++)
         s = io_job_begin(&jobs[i], h, &r[i]);
+    uint64_t began = io_http_now(), most = (uint64_t)h->limits.total_s * 1000;
+    h->deadline = began + (most > io->asked_ms ? most - io->asked_ms : 0);
     if (s == VRAM_OK)
         s = run(h);
+    io->asked_ms += io_http_now() - began;
     for (size_t i = 0; i < h->n_jobs; i++)
         io_job_end(&jobs[i]);
     for (io_origin *o = h->origins; o != NULL; o = o->next)

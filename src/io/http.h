@@ -52,7 +52,7 @@ typedef struct io_http_limits {
     unsigned connect_s;   /* 10 */
     unsigned stall_s;     /* no byte for so long: 20 */
     unsigned request_s;   /* one request with its retries: 60 */
-    unsigned total_s;     /* all requests of one io_http_perform: 300 */
+    unsigned total_s;     /* all requests of one vram_io_open: 300 */
     unsigned tries;       /* 4: refused, reset, stalled, 429, 5xx; Retry-After is obeyed up to request_s */
     unsigned hops;        /* redirects: 5 */
     unsigned connections; /* to one host over HTTP/1.1: 24 */

@@ -57,7 +57,7 @@ static bool same_file(io_job *j, bool must_say)
 {
     const char *now = j->r->validator_now, *before = j->r->validator;
     if (before != NULL && (*now == '\0' ? must_say : strcmp(before, now) != 0)) {
-        io_trouble(j, VRAM_EIO, NULL, "has another version of the file than before");
+        io_trouble(j, VRAM_EIO, "try again", "has another version of the file than before");
         j->r->result = IO_HTTP_CHANGED;
         return false;
     }
@@ -74,10 +74,10 @@ static void begin_200(io_job *j)
     j->body = IO_BODY_KEPT;
     j->skip = r->whole ? 0 : r->offset;
     if (r->whole && j->head->length != IO_UNKNOWN && j->head->length > r->most)
-        io_trouble(j, VRAM_ELIMIT, NULL, "would send %llu bytes, over the limit of %llu",
+        io_trouble(j, VRAM_ELIMIT, IO_HINT_BETWEEN, "would send %llu bytes, over the limit of %llu",
                    (unsigned long long)j->head->length, (unsigned long long)r->most);
     else if (j->skip > SKIP_MOST && j->want > 0)
-        io_trouble(j, VRAM_EUNSUPPORTED, "download the file and name it instead of its URL",
+        io_trouble(j, VRAM_EUNSUPPORTED, IO_HINT_DOWNLOAD,
                    "sends only whole files, no parts of them (200 to a request for a range)");
 }
 
@@ -107,7 +107,8 @@ static void begin_206(io_job *j)
     uint64_t to = vr_add_sat(r->offset, r->most);
     const char *wrong = wrong_206(j, to);
     if (wrong != NULL) {
-        io_trouble(j, VRAM_EFORMAT, NULL, "sends another part of the file than was asked for (%s)", wrong);
+        io_trouble(j, VRAM_EFORMAT, IO_HINT_DOWNLOAD,
+                   "sends another part of the file than was asked for (%s)", wrong);
         return;
     }
     if (!same_file(j, false))
@@ -150,7 +151,8 @@ static void begin_body(io_job *j)
     if (j->r->status == 304)
         return;
     if (j->head->encoded)
-        io_trouble(j, VRAM_EUNSUPPORTED, NULL, "sends the file compressed, although it was asked not to");
+        io_trouble(j, VRAM_EUNSUPPORTED, IO_HINT_DOWNLOAD,
+                   "sends the file compressed, although it was asked not to");
     else if (j->r->status == 200)
         begin_200(j);
     else
@@ -168,7 +170,7 @@ static size_t on_header(char *bytes, size_t size, size_t n, void *ud)
         io_head_reset(j->head);
     io_head_line(j->head, (vr_str){ bytes, n }, (int64_t)time(NULL));
     if (j->head->too_long) {
-        io_trouble(j, VRAM_EFORMAT, NULL, "sends a header that does not end");
+        io_trouble(j, VRAM_EFORMAT, IO_HINT_BETWEEN, "sends a header that does not end");
         return 0;
     }
     if (n > 2 || bytes[0] == ' ' ||
@@ -211,7 +213,7 @@ static size_t keep(io_job *j, const char *bytes, size_t n)
         memcpy(j->bytes + j->n, bytes, n);
     j->n += n;
     if (over && j->r->whole) {
-        io_trouble(j, VRAM_ELIMIT, NULL, "sends more than the limit of %llu bytes",
+        io_trouble(j, VRAM_ELIMIT, IO_HINT_BETWEEN, "sends more than the limit of %llu bytes",
                    (unsigned long long)j->r->most);
         return 0;
     }
@@ -224,8 +226,7 @@ static size_t on_body(char *bytes, size_t size, size_t n, void *ud)
 {
     io_job *j = ud;
     j->last = io_http_now();
-    j->http->read += n * size;
-    io_progress(j->http->io, j->http->read, UINT64_MAX);
+    io_came(j->http->io, n * size);
     if (j->body == IO_BODY_KEPT)
         return keep(j, bytes, n * size);
     j->ignored += n * size;

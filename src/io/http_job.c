@@ -75,7 +75,7 @@ static void check_request(io_job *j)
     else if (!r->whole && r->most == 0)
         io_trouble(j, VRAM_EINTERNAL, NULL, "is not asked: for no bytes");
     else if (refused != NULL)
-        io_trouble(j, VRAM_EIO, "--allow-http asks it all the same", "is not asked: %s", refused);
+        io_trouble(j, VRAM_EIO, IO_HINT_HTTP, "is not asked: %s", refused);
     else if (!is_header_text(r->bearer, 4096))
         io_trouble(j, VRAM_EIO, NULL, "is not asked: the token is none");
     else if (!is_header_text(r->accept, 1024) || !is_header_text(r->validator, 256) ||
@@ -172,7 +172,8 @@ static vram_status redirect(io_job *j)
     io_url to;
     const char *why = NULL, *location = j->head->location;
     if (*location == '\0' || j->hops >= j->http->limits.hops) {
-        io_trouble(j, VRAM_EIO, NULL, *location == '\0' ? "redirects to nowhere" : "redirects without end");
+        io_trouble(j, VRAM_EIO, IO_HINT_BETWEEN,
+                   *location == '\0' ? "redirects to nowhere" : "redirects without end");
         finish(j);
         return VRAM_OK;
     }
@@ -182,8 +183,8 @@ static vram_status redirect(io_job *j)
     if (s == VRAM_OK)
         why = io_url_refused(&j->now, &to, allow_http(j->http));
     if (why != NULL) {
-        io_trouble(j, VRAM_EIO, NULL, "redirects to %s, which is not followed: %s",
-                   s == VRAM_OK ? to.host : "what is no address", why);
+        io_trouble(j, VRAM_EIO, s == VRAM_OK && !to.secure && !to.loopback ? IO_HINT_HTTP : IO_HINT_BETWEEN,
+                   "redirects to %s, which is not followed: %s", s == VRAM_OK ? to.host : "an address", why);
         if (s == VRAM_OK)
             io_url_free(&to);
         finish(j);
@@ -203,7 +204,8 @@ static void short_answer(io_job *j)
     j->tries++;
     if (try_again(j, 0))
         return;
-    io_trouble(j, VRAM_EIO, NULL, "sends fewer bytes than it announces: %zu of %zu", j->n, j->want);
+    io_trouble(j, VRAM_EIO, IO_HINT_LATER, "sends fewer bytes than were asked for: %zu of %zu", j->n,
+               j->want);
     finish(j);
 }
 
@@ -237,8 +239,9 @@ static void answered_to_wait(io_job *j)
         return;
     io_trouble_status(j, j->r->status);
     if (ms > 0 && j->tries < j->http->limits.tries) {
-        io_trouble(j, VRAM_EIO, NULL, "asks to wait %llu s (%ld %s)", (unsigned long long)seconds,
-                   j->r->status, io_status_text(j->r->status));
+        io_trouble(j, VRAM_EIO, "try again then; VRAM_HTTP_TIMEOUT=SECONDS lets vram wait that long",
+                   "asks to wait %llu s (%ld %s)", (unsigned long long)seconds, j->r->status,
+                   io_status_text(j->r->status));
         j->r->result = IO_HTTP_STATUS;
     }
     finish(j);
@@ -293,7 +296,7 @@ static vram_status failed(io_job *j, CURLcode code)
     if (again && try_again(j, 0))
         return VRAM_OK;
     if (long_line) /* libcurl 7.88 says so of one that is over 100 KB */
-        io_trouble(j, VRAM_EFORMAT, NULL, "sends a header that does not end");
+        io_trouble(j, VRAM_EFORMAT, IO_HINT_BETWEEN, "sends a header that does not end");
     else if (!j->settled)
         io_trouble_curl(j, code);
     finish(j);
@@ -335,13 +338,29 @@ static vram_status stalled(io_job *j)
     return VRAM_OK;
 }
 
-static vram_status late(io_job *j)
+/* There was no time for it, or too little to say anything about the server. */
+static void not_in_time(io_job *j)
 {
+    io_trouble(j, VRAM_EIO, IO_HINT_SLOW, "could not be asked for everything within %u s",
+               j->http->limits.total_s);
+    finish(j);
+}
+
+static vram_status late(io_job *j, uint64_t now)
+{
+    uint64_t had = j->deadline - j->began;
     if (j->state == IO_JOB_ACTIVE)
         leave(j);
-    if (has_enough(j))
+    if (has_enough(j) && now < j->http->deadline)
         return succeed(j);
-    io_trouble_late(j);
+    if (had < (uint64_t)j->http->limits.request_s * 500) {
+        not_in_time(j);
+        return VRAM_OK;
+    }
+    if (j->state == IO_JOB_WAITS && is_passing(j->r->status))
+        io_trouble_status(j, j->r->status);
+    else
+        io_trouble_late(j);
     finish(j);
     return VRAM_OK;
 }
@@ -351,16 +370,12 @@ vram_status io_job_check_time(io_job *j, uint64_t now, uint64_t *next)
     uint64_t stall = j->last + (uint64_t)j->http->limits.stall_s * 1000, when = j->deadline;
     if (j->state == IO_JOB_DONE)
         return VRAM_OK;
+    if (j->began != 0 && now >= j->deadline)
+        return late(j, now);
     if (now >= j->http->deadline) {
-        if (j->state == IO_JOB_ACTIVE)
-            leave(j);
-        io_trouble(j, VRAM_EIO, "VRAM_HTTP_TIMEOUT=SECONDS allows more",
-                   "could not be asked for everything within %u s", j->http->limits.total_s);
-        finish(j);
+        not_in_time(j);
         return VRAM_OK;
     }
-    if (j->began != 0 && now >= j->deadline)
-        return late(j);
     if (j->state == IO_JOB_ACTIVE && j->port != 0 && now >= stall)
         return stalled(j);
     if (j->state == IO_JOB_WAITS)

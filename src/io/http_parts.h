@@ -114,8 +114,8 @@ struct io_http {
     io_origin *origins;
     io_job *jobs; /* of the running call */
     size_t n_jobs, active;
-    const char *ca_file, *ca_dir;    /* of the environment, or NULL */
-    uint64_t random, read, deadline; /* deadline: of the running call */
+    const char *ca_file, *ca_dir; /* of the environment, or NULL */
+    uint64_t random, deadline;    /* deadline: of the running call */
 };
 
 /* http.c */
@@ -138,6 +138,13 @@ vram_status io_attempt_begin(io_job *j);
 void io_attempt_end(io_job *j);
 
 /* ---- http_text.c: what went wrong, as a sentence; each sets the result of j->r and settles it ---- */
+
+#define IO_HINT_BETWEEN "is the address right, and no proxy or login page between?"
+#define IO_HINT_REACH "is there a network, and is the name right?"
+#define IO_HINT_LATER "try again later"
+#define IO_HINT_SLOW "VRAM_HTTP_TIMEOUT=SECONDS allows more"
+#define IO_HINT_DOWNLOAD "download the file and name it: vram reads it from the disk"
+#define IO_HINT_HTTP "--allow-http asks it all the same"
 
 void io_trouble(io_job *j, vram_status code, const char *hint, const char *text, ...)
     __attribute__((format(printf, 4, 5)));

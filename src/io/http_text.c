@@ -40,6 +40,26 @@ static const struct { long status; const char *text; } statuses[] = {
 };
 // clang-format on
 
+/* What can be done about a status that is final. */
+static const char *status_hint(long status)
+{
+    switch (status) {
+    case 401:
+    case 403:
+        return "it wants a login, or the address is no longer valid; a file that is downloaded can be named";
+    case 404:
+    case 410:
+        return "check the spelling";
+    case 407:
+        return "https_proxy can have a user and a password in it";
+    case 408:
+    case 429:
+        return IO_HINT_LATER;
+    default:
+        return status >= 500 ? IO_HINT_LATER : IO_HINT_BETWEEN;
+    }
+}
+
 const char *io_status_text(long status)
 {
     for (size_t i = 0; i < sizeof(statuses) / sizeof(*statuses); i++)
@@ -53,11 +73,12 @@ void io_trouble_status(io_job *j, long status)
     char what[64];
     const char *text = io_status_text(status);
     snprintf(what, sizeof(what), *text != '\0' ? "%ld (%s)" : "%ld", status, text);
+    const char *hint = status_hint(status);
     bool absent = status == 404 || status == 410;
     if (j->tries > 1)
-        io_trouble(j, VRAM_EIO, NULL, "sends back %s and did so %u times", what, j->tries);
+        io_trouble(j, VRAM_EIO, hint, "sends back %s and did so %u times", what, j->tries);
     else
-        io_trouble(j, absent ? VRAM_ENOTFOUND : VRAM_EIO, NULL, "sends back %s", what);
+        io_trouble(j, absent ? VRAM_ENOTFOUND : VRAM_EIO, hint, "sends back %s", what);
     j->r->result = IO_HTTP_STATUS;
 }
 
@@ -96,18 +117,22 @@ static void trouble_connect(io_job *j, CURLcode code)
     long error = 0;
     (void)curl_easy_getinfo(j->easy, CURLINFO_OS_ERRNO, &error);
     if (error == ECONNREFUSED && strstr(j->error, j->now.host) != NULL)
-        io_trouble(j, VRAM_EIO, NULL, "refuses the connection to port %u%s", j->now.port, times(j, often));
+        io_trouble(j, VRAM_EIO, "is it running, and the address right?",
+                   "refuses the connection to port %u%s", j->now.port, times(j, often));
     else
-        io_trouble(j, VRAM_EIO, NULL, "cannot be connected to: %s%s", reason(j, code), times(j, often));
+        io_trouble(j, VRAM_EIO, IO_HINT_REACH, "cannot be connected to: %s%s", reason(j, code),
+                   times(j, often));
 }
 
 static void trouble_broken(io_job *j)
 {
     char often[32];
     if (j->n > 0)
-        io_trouble(j, VRAM_EIO, NULL, "broke off after %zu of %zu bytes%s", j->n, j->want, times(j, often));
+        io_trouble(j, VRAM_EIO, IO_HINT_LATER, "broke off after %zu of %zu bytes%s", j->n, j->want,
+                   times(j, often));
     else
-        io_trouble(j, VRAM_EIO, NULL, "broke off the connection before it answered%s", times(j, often));
+        io_trouble(j, VRAM_EIO, IO_HINT_LATER, "broke off the connection before it answered%s",
+                   times(j, often));
 }
 
 void io_trouble_stalled(io_job *j, bool answered)
@@ -115,20 +140,22 @@ void io_trouble_stalled(io_job *j, bool answered)
     char often[32];
     unsigned s = j->http->limits.stall_s;
     if (answered)
-        io_trouble(j, VRAM_EIO, NULL, "stopped sending after %zu of %zu bytes (nothing came for %u s%s)",
-                   j->n, j->want, s, times(j, often));
+        io_trouble(j, VRAM_EIO, IO_HINT_LATER,
+                   "stopped sending after %zu of %zu bytes (nothing came for %u s%s)", j->n, j->want, s,
+                   times(j, often));
     else
-        io_trouble(j, VRAM_EIO, NULL, "does not answer (timed out after %u s%s)", s, times(j, often));
+        io_trouble(j, VRAM_EIO, IO_HINT_REACH, "does not answer (timed out after %u s%s)", s,
+                   times(j, often));
 }
 
 void io_trouble_late(io_job *j)
 {
-    unsigned s = j->http->limits.request_s;
+    uint64_t ms = j->deadline - j->began;
+    unsigned s = (unsigned)((ms + 999) / 1000);
     if (j->n > 0)
-        io_trouble(j, VRAM_EIO, "VRAM_HTTP_TIMEOUT=SECONDS allows more",
-                   "is too slow: %zu of %zu bytes came in %u s", j->n, j->want, s);
+        io_trouble(j, VRAM_EIO, IO_HINT_SLOW, "is too slow: %zu of %zu bytes came in %u s", j->n, j->want, s);
     else
-        io_trouble(j, VRAM_EIO, NULL, "does not answer (timed out after %u s)", s);
+        io_trouble(j, VRAM_EIO, IO_HINT_REACH, "does not answer (timed out after %u s)", s);
 }
 
 bool io_trouble_proxy(io_job *j)
@@ -137,8 +164,8 @@ bool io_trouble_proxy(io_job *j)
     if (j->port != 0 || curl_easy_getinfo(j->easy, CURLINFO_HTTP_CONNECTCODE, &status) != CURLE_OK ||
         status < 300)
         return false;
-    io_trouble(j, VRAM_EIO, NULL, "is not reached through the proxy, which sends back %ld (%s)", status,
-               io_status_text(status));
+    io_trouble(j, VRAM_EIO, status_hint(status),
+               "is not reached through the proxy, which sends back %ld (%s)", status, io_status_text(status));
     return true;
 }
 
@@ -148,19 +175,18 @@ void io_trouble_curl(io_job *j, CURLcode code)
     char often[32];
     switch (code) {
     case CURLE_COULDNT_RESOLVE_HOST:
-        io_trouble(j, VRAM_EIO, "is there a network, and is the name right?",
-                   "was not found: its name has no address");
+        io_trouble(j, VRAM_EIO, IO_HINT_REACH, "was not found: its name has no address");
         break;
     case CURLE_COULDNT_CONNECT:
         trouble_connect(j, code);
         break;
     case CURLE_OPERATION_TIMEDOUT:
-        io_trouble(j, VRAM_EIO, NULL, "does not answer (timed out after %u s%s)", j->http->limits.connect_s,
-                   times(j, often));
+        io_trouble(j, VRAM_EIO, IO_HINT_REACH, "does not answer (timed out after %u s%s)",
+                   j->http->limits.connect_s, times(j, often));
         break;
     case CURLE_UNSUPPORTED_PROTOCOL:
     case CURLE_WEIRD_SERVER_REPLY:
-        io_trouble(j, VRAM_EFORMAT, NULL, "sends back what is not HTTP");
+        io_trouble(j, VRAM_EFORMAT, IO_HINT_BETWEEN, "sends back what is not HTTP");
         break;
     case CURLE_GOT_NOTHING:
     case CURLE_RECV_ERROR:
@@ -171,7 +197,7 @@ void io_trouble_curl(io_job *j, CURLcode code)
         trouble_broken(j);
         break;
     case CURLE_SSL_CONNECT_ERROR:
-        io_trouble(j, VRAM_EIO, NULL, "makes no encrypted connection: %s%s", reason(j, code),
+        io_trouble(j, VRAM_EIO, IO_HINT_BETWEEN, "makes no encrypted connection: %s%s", reason(j, code),
                    times(j, often));
         break;
     default:
@@ -179,6 +205,6 @@ void io_trouble_curl(io_job *j, CURLcode code)
             io_trouble(j, VRAM_EIO, ca, "cannot be trusted, its certificate is not valid: %s",
                        reason(j, code));
         else
-            io_trouble(j, VRAM_EIO, NULL, "cannot be asked: %s", reason(j, code));
+            io_trouble(j, VRAM_EIO, IO_HINT_BETWEEN, "cannot be asked: %s", reason(j, code));
     }
 }

@@ -159,8 +159,6 @@ static vram_status ask(io_hub *h, vr_str *text)
     if (r.result != IO_HTTP_OK)
         return fail_asked(h, &r);
     *text = (vr_str){ r.bytes, r.n };
-    h->remote.read = r.n;
-    io_progress(h->remote.source.io, r.n, UINT64_MAX);
     return VRAM_OK;
 }
 
@@ -183,6 +181,8 @@ static vram_status list(io_source *s)
     size_t n = 0;
     VR_TRY(ask(h, &text));
     VR_TRY(read_answer(h, text, &all, &n));
+    if (h->commit[0] != '\0')
+        h->remote.commit = h->commit;
     if (!h->remote.offline && h->commit[0] != '\0')
         io_cache_put(s->io, h->api, h->commit, text.n, 0, text.s, text.n);
     VR_TRY(add_files(h, all, n));

@@ -112,7 +112,7 @@ vram_status io_hub_fail(io_remote *r, const io_request *a)
     if (strcmp(a->error_code, "RevisionNotFound") == 0)
         return no_revision(h);
     if (strcmp(a->error_code, "EntryNotFound") == 0)
-        return io_fail(r->source.ctx, VRAM_ENOTFOUND, a->file, NULL,
+        return io_fail(r->source.ctx, VRAM_ENOTFOUND, a->file, "try again: the model may be changing",
                        "the hub lists this file and has it not");
     if (strcmp(a->error_text, "Access to this resource is disabled.") == 0)
         return io_fail(r->source.ctx, VRAM_EIO, h->place->repo, NULL, "the hub has disabled this model");

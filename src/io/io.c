@@ -63,10 +63,11 @@ const char *io_env(const vram_io *io, const char *name)
     return value != NULL && *value != '\0' ? value : NULL;
 }
 
-void io_progress(vram_io *io, uint64_t read, uint64_t not_downloaded)
+void io_came(vram_io *io, size_t n)
 {
+    io->came += n;
     if (io->progress != NULL)
-        io->progress(io->progress_ud, read, not_downloaded);
+        io->progress(io->progress_ud, io->came, io->wanted > io->came ? io->wanted - io->came : UINT64_MAX);
 }
 
 void vram_io_set_read(vram_io *io, vram_io_read_fn fn, void *ud)

@@ -20,15 +20,18 @@ struct vram_io {
     vram_io_options options;
     vram_io_progress_fn progress;
     void *progress_ud;
-    struct io_http *http;   /* NULL until the first request */
+    struct io_http *http; /* NULL until the first request */
+    /* of the running vram_io_open: */
+    uint64_t asked_ms;      /* that its requests took so far */
+    uint64_t came, wanted;  /* bytes from servers; of all files of which some were wanted */
     struct io_cache *cache; /* NULL until it is first used */
 };
 
 /* A variable of the environment, or NULL; one that is set and empty counts as not set. */
 const char *io_env(const vram_io *io, const char *name);
 
-/* Tells the caller how far it is; called whenever something came. */
-void io_progress(vram_io *io, uint64_t read, uint64_t not_downloaded);
+/* n bytes came from a server, 0: some time passed. Tells the caller how far it is. */
+void io_came(vram_io *io, size_t n);
 
 /* n bytes that live as long as io; NULL: no memory. */
 char *io_hold(vram_io *io, size_t n);

@@ -133,7 +133,6 @@ static vram_status ask(scope *m, vr_str *text)
     if (r.result != IO_HTTP_OK)
         return fail(&m->remote, &r);
     *text = (vr_str){ r.bytes, r.n };
-    m->remote.read = r.n;
     return VRAM_OK;
 }
 

@@ -28,6 +28,7 @@ typedef struct ollama {
     const char *called;       /* "ollama:qwen2.5:7b" */
     const char *manifest_url; /* also its key in the cache */
     bool local;               /* the manifest was found on this disk */
+    uint64_t context;         /* num_ctx of its settings, 0: they do not say */
     io_manifest manifest;
     io_blob *blobs; /* beside remote.files */
 } ollama;
@@ -211,7 +212,6 @@ static vram_status ask(ollama *o, const char *url, const char *version, uint64_t
     if (r->result != IO_HTTP_OK)
         return VRAM_OK;
     *text = (vr_str){ r->bytes, r->n };
-    o->remote.read += r->n;
     snprintf(made, sizeof(made), "xxh64:%016llx", (unsigned long long)io_hash(r->bytes, r->n, 0));
     io_cache_put(io, url, version != NULL ? version : made, r->n, 0, r->bytes, r->n);
     return VRAM_OK;
@@ -322,7 +322,7 @@ static vram_status read_small(ollama *o, const io_layer *l, vr_str *text)
 }
 
 /* Nothing depends on it: when it cannot be read, it is as if it were not there. */
-static vram_status tell_params(ollama *o, const io_layer *l)
+static vram_status take_params(ollama *o, const io_layer *l)
 {
     vr_str text = { "", 0 };
     vr_json root, v;
@@ -332,14 +332,14 @@ static vram_status tell_params(ollama *o, const io_layer *l)
     if (s != VRAM_OK || !vr_json_parse(text, &root, &e) || !vr_json_get(root, "num_ctx", &v) ||
         !vr_json_u64(v, &tokens))
         return s == VRAM_ENOMEM ? s : VRAM_OK;
-    return vr_warn(o->remote.source.ctx, o->called, T("its own settings ask for a context of "),
-                   GROUPED(tokens), T(" tokens (num_ctx), which Ollama uses unless told otherwise"));
+    o->context = tokens;
+    return VRAM_OK;
 }
 
 static vram_status take_layer(ollama *o, const io_layer *l)
 {
     if (l->kind == IO_LAYER_PARAMS)
-        return tell_params(o, l);
+        return take_params(o, l);
     if (l->kind == IO_LAYER_ADAPTER)
         return vr_warn(o->remote.source.ctx, o->called, T("its adapter of "), GROUPED(l->size),
                        T(" bytes is not counted"));
@@ -394,11 +394,27 @@ static vram_status fetch(io_source *s, const vram_want *wants, size_t n)
 
 static const io_source_kind ollama_kind = { list, fetch };
 
+/* "registry.ollama.ai and Ollama's store on this disk, its settings ask for a context of 8,192 tokens" */
+static vram_status say_where(ollama *o, vram_checkpoint *ck)
+{
+    size_t here = o->local;
+    for (size_t i = 0; i < o->remote.n_files; i++)
+        here += o->blobs[i].path != NULL;
+    bool all = here == o->remote.n_files + 1;
+    const char *where = vr_text(
+        &o->remote.arena, T(all || !o->remote.offline ? "" : "headers kept of "), T(all ? "" : o->name.host),
+        T(all || here == 0 ? "" : " and "), T(here == 0 ? "" : "Ollama's store on this disk"),
+        T(o->context == 0 ? "" : ", its settings ask for a context of "),
+        o->context == 0 ? T("") : GROUPED(o->context), T(o->context == 0 ? "" : " tokens"));
+    return where == NULL ? VRAM_ENOMEM : vram_checkpoint_read_from(ck, where);
+}
+
 static vram_status open_named(ollama *o, vram_checkpoint **out, const io_place *place)
 {
     VR_TRY(set_name(o, place));
     VR_TRY(io_store_open(&o->store, &o->remote.arena, o->remote.source.io, o->remote.source.ctx));
-    return io_remote_read(out, &o->remote, o->called, "");
+    VR_TRY(io_remote_read(out, &o->remote, o->called, ""));
+    return say_where(o, *out);
 }
 
 vram_status io_ollama_open(vram_checkpoint **out, vram_io *io, vram_ctx *ctx, const io_place *place)

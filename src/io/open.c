@@ -98,6 +98,7 @@ vram_status vram_io_open(vram_checkpoint **out, vram_io *io, vram_ctx *ctx, cons
 {
     const char *why = NULL;
     io_place place;
+    io->asked_ms = io->came = io->wanted = 0;
     if (is_path(name))
         return vram_io_open_path(out, io, ctx, name);
     if (!io_place_parse(&place, name, io_env(io, "HF_ENDPOINT"), &why))

@@ -122,8 +122,9 @@ vram_status io_remote_room(io_remote *r, vr_json list, io_listed **out)
     while (vr_json_next(&it, &v))
         n++;
     if (n > MOST_FILES)
-        return io_fail(r->source.ctx, VRAM_ELIMIT, r->place, NULL, "the repository has over %d files",
-                       MOST_FILES);
+        return io_fail(r->source.ctx, VRAM_ELIMIT, r->place,
+                       "download what is needed of it and name the directory",
+                       "the repository has over %d files", MOST_FILES);
     *out = VR_ARRAY(&r->arena, io_listed, n + 1);
     return *out == NULL ? VRAM_ENOMEM : VRAM_OK;
 }
@@ -145,7 +146,7 @@ static vram_status add_listed(io_remote *r, const char *name, const io_listed *f
 vram_status io_remote_add_listed(io_remote *r, const io_place *place, const io_listed *list, size_t n,
                                  const char *prefix)
 {
-    io_choice c = { .file = place->file, .quant = place->quant };
+    io_choice c = { .file = place->file };
     const char **names = VR_ARRAY(&r->arena, const char *, n + 1);
     size_t unsized = 0;
     if (names == NULL)
@@ -186,15 +187,24 @@ vram_status io_remote_read(vram_checkpoint **out, io_remote *r, const char *call
 
 /* ---- answers ---- */
 
+/* What an earlier request kept of it would be mixed with what comes now. */
 static vram_status fail_changed(io_remote *r, const io_remote_file *f)
 {
     r->changed = true;
+    io_cache_forget(r->source.io, f->shown, f->version[0] != '\0' ? f->version : f->validator);
     return io_fail(r->source.ctx, VRAM_EIO, f->shown, "try again", "the file changed while it was read");
+}
+
+static vram_status fail_commit(const io_remote *r, const io_remote_file *f, const io_request *a)
+{
+    return io_fail(r->source.ctx, VRAM_EIO, f->shown, "try again",
+                   "the server sends the file of commit %.12s, and %.12s was asked for", a->commit,
+                   r->commit);
 }
 
 static vram_status fail_size(io_remote *r, const io_remote_file *f, uint64_t total)
 {
-    return io_fail(r->source.ctx, VRAM_EIO, f->shown, NULL,
+    return io_fail(r->source.ctx, VRAM_EIO, f->shown, "try again: it may be changing",
                    "the listing says that the file has %llu bytes, the server that has it says %llu",
                    (unsigned long long)f->size, (unsigned long long)total);
 }
@@ -206,12 +216,6 @@ static void put_in_cache(io_remote *r, const io_remote_file *f, const io_request
         io_cache_put(r->source.io, f->shown, version, f->size, a->offset, a->bytes, a->n);
 }
 
-static void count(io_remote *r, const io_request *a)
-{
-    r->read += a->n;
-    io_progress(r->source.io, r->read, r->wanted > r->read ? r->wanted - r->read : 0);
-}
-
 /* Whether the answer is of the file that the others are of. */
 static vram_status check_answer(io_remote *r, io_remote_file *f, const io_request *a)
 {
@@ -219,6 +223,8 @@ static vram_status check_answer(io_remote *r, io_remote_file *f, const io_reques
         return fail_changed(r, f);
     if (a->result != IO_HTTP_OK)
         return r->fail(r, a);
+    if (r->commit != NULL && a->commit[0] != '\0' && strcmp(r->commit, a->commit) != 0)
+        return fail_commit(r, f, a);
     if (f->validator[0] != '\0' && a->validator_now[0] != '\0' && strcmp(f->validator, a->validator_now) != 0)
         return fail_changed(r, f);
     if (a->total != IO_SIZE_UNKNOWN && f->size != IO_SIZE_UNKNOWN && a->total != f->size)
@@ -270,7 +276,6 @@ static vram_status take_head(io_remote *r, io_remote_file *f, const io_request *
     f->head = a->bytes;
     f->n_head = a->n;
     put_in_cache(r, f, a);
-    count(r, a);
     return VRAM_OK;
 }
 
@@ -355,7 +360,6 @@ vram_status io_remote_whole(io_remote *r, io_remote_file *f)
         VR_TRY(io_http_perform(r->source.io, r->source.ctx, &a, 1));
         VR_TRY(check_answer(r, f, &a));
         put_in_cache(r, f, &a);
-        count(r, &a);
         bytes = a.bytes;
         n = a.n;
     }
@@ -399,7 +403,6 @@ static vram_status take_answers(io_remote *r, io_request *asked, io_remote_file 
     for (size_t i = 0; i < n; i++) {
         VR_TRY(check_answer(r, of[i], &asked[i]));
         put_in_cache(r, of[i], &asked[i]);
-        count(r, &asked[i]);
         VR_TRY(supply(r, of[i], asked[i].offset, asked[i].bytes, asked[i].n));
     }
     return VRAM_OK;
@@ -418,7 +421,7 @@ vram_status io_remote_fetch(io_source *s, const vram_want *wants, size_t n)
         io_remote_file *f = file_of(r, wants[i].file);
         if (f == NULL)
             return io_fail(s->ctx, VRAM_EINTERNAL, wants[i].file, NULL, "bytes of a file that is not listed");
-        r->wanted = vr_add_sat(r->wanted, f->wanted ? 0 : f->size);
+        s->io->wanted = vr_add_sat(s->io->wanted, f->wanted ? 0 : f->size);
         f->wanted = true;
         VR_TRY(answer_known(r, f, &wants[i], &known));
         if (known)

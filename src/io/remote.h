@@ -43,11 +43,11 @@ typedef struct io_remote {
     vr_map by_name;     /* once listed */
     const char *bearer; /* for all files, or NULL */
     const char *place;  /* what errors call the whole */
+    const char *commit; /* that all files are of, or NULL */
     /* Makes the answer to a file's request, which is none that can be used, the context's error. */
     vram_status (*fail)(struct io_remote *r, const io_request *answer);
     bool offline;
-    bool changed;          /* that is why it failed: another try may do */
-    uint64_t read, wanted; /* bytes that came; of all files of which some were asked for */
+    bool changed; /* that is why it failed: another try may do */
 } io_remote;
 
 vram_status io_remote_begin(io_remote *r, vram_io *io, vram_ctx *ctx, const char *place);

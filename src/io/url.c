@@ -208,6 +208,16 @@ static vram_status fail(io_remote *r, const io_request *answer)
     return io_http_fail(r->source.ctx, answer);
 }
 
+/* Its host; the name is the whole address. */
+static vram_status say_where(const web *w, vram_checkpoint *ck)
+{
+    char where[400];
+    const char *host = strstr(w->folder, "://") + 3;
+    snprintf(where, sizeof(where), "%s%.*s", w->remote.offline ? "headers kept of " : "",
+             (int)strcspn(host, "/"), host);
+    return vram_checkpoint_read_from(ck, where);
+}
+
 static vram_status open_once(vram_checkpoint **out, vram_io *io, vram_ctx *ctx, const io_place *place,
                              bool *changed)
 {
@@ -223,6 +233,8 @@ static vram_status open_once(vram_checkpoint **out, vram_io *io, vram_ctx *ctx, 
         w.remote.place = vr_arena_copy(&w.remote.arena, vr_str_of(folder));
     if (s == VRAM_OK)
         s = w.remote.place == NULL ? VRAM_ENOMEM : io_remote_read(out, &w.remote, shown, "");
+    if (s == VRAM_OK)
+        s = say_where(&w, *out);
     *changed = w.remote.changed;
     io_remote_end(&w.remote);
     return s;

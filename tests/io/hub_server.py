@@ -57,6 +57,7 @@ class Hub:
         self.repos, self.renamed, self.blobs, self.static = {}, {}, {}, {}
         self.log, self.tokens = [], {'hf_good'}
         self.lock = threading.Lock()
+        self.elsewhere = {}  # (repository, file): the address that it redirects to
         self.before = None  # called with each request before it is answered
 
     def __enter__(self):
@@ -207,6 +208,8 @@ def handler(hub, host):
                 return self.error(404, 'EntryNotFound', 'Entry not found')
             data = repo.files[file]
             sha = hashlib.sha256(data).hexdigest()
+            if (m.group(1), file) in hub.elsewhere:
+                return self.reply(302, Location=hub.elsewhere[(m.group(1), file)], X_Repo_Commit=repo.commit)
             if len(data) <= 2000:  # stored in git
                 return self.send_file(data, '"%s"' % sha)
             return self.reply(302, Location='%s/blobs/%s?%s' % (hub.files_url, sha, SIGNATURE),

@@ -27,6 +27,7 @@ static void show(const vram_checkpoint *ck)
     printf("{");
     put_text("kind", "checkpoint");
     put_text("name", ck->name);
+    put_text("read_from", ck->read_from);
     printf("\"config\": %s, \"tensors\": %zu, \"bytes\": %llu}\n", ck->has_config ? "true" : "false",
            ck->n_tensors, (unsigned long long)ck->tensor_bytes);
     for (size_t i = 0; i < ck->n_files; i++) {

@@ -57,7 +57,8 @@ class Command(unittest.TestCase):
         return done.stdout
 
     def expect(self, *args, **more):
-        self.assertEqual(self.run_it(*args, **more), self.expected)
+        kept = 'read from headers kept of ' if '--offline' in args else 'read from '
+        self.assertEqual(self.run_it(*args, **more), self.expected.replace('read from ', kept))
 
     def blob_requests(self):
         return [r for r in self.registry.requests if r[0] == 'blobs']

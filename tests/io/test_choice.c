@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Which files of a repository are meant. Quantisations as llama.cpp finds them: the tag, then '.' or '-', in
- * either case. */
+ * Which files of a repository are meant. */
 #include "io/choice.h"
 
 #include "../support/hook.h"
@@ -12,35 +11,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-static void test_quant(void **state)
-{
-    static const struct {
-        const char *name, *quant;
-        bool is;
-    } rows[] = {
-        { "m-Q4_K_M.gguf", "Q4_K_M", true },
-        { "m-q4_k_m.gguf", "Q4_K_M", true },
-        { "m.Q4_K_M.GGUF", "q4_k_m", true },
-        { "m-UD-Q4_K_XL.gguf", "Q4_K_XL", true },
-        { "m-UD-Q4_K_XL.gguf", "UD-Q4_K_XL", true },
-        { "Q8_0/m-00001-of-00002.gguf", "Q8_0", true },
-        { "m-Q8_0-00001-of-00002.gguf", "Q8_0", true },
-        { "Q8_0.gguf", "Q8_0", true },
-        { "m-IQ4_NL.gguf", "Q4_NL", false }, /* a part of a word is another quantisation */
-        { "m-Q4_K_M.gguf", "Q4_K", false },
-        { "m-Q4_K_M.gguf", "Q4_K_S", false },
-        { "m-Q4_K_M.safetensors", "Q4_K_M", false },
-        { "m-Q4_K_M", "Q4_K_M", false },
-        { "m.gguf", "gguf", false },
-        { "m-Q4_K_M.gguf", "*", true },
-    };
-    (void)state;
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        if (io_choice_is_quant(rows[i].name, rows[i].quant) != rows[i].is)
-            fail_msg("%s %s", rows[i].name, rows[i].quant);
-    }
-}
 
 static const char *const names[] = {
     "README.md",
@@ -61,12 +31,12 @@ static const char *const names[] = {
 #define N (sizeof(names) / sizeof(names[0]))
 
 /* What is taken, one letter a file: '.' no, '+' as it is, '-' without the folder. */
-static const char *taken(const char *file, const char *quant)
+static const char *taken(const char *file)
 {
     static char out[N + 1];
     hook h = { 0 };
     vram_ctx *ctx = NULL;
-    io_choice c = { .file = file, .quant = quant };
+    io_choice c = { .file = file };
     assert_int_equal(vram_open(&ctx, hook_alloc, &h), VRAM_OK);
     vram_status s = io_choice_make(&c, ctx, "place", names, N);
     assert_true(s == VRAM_OK || s == VRAM_ENOTFOUND);
@@ -82,21 +52,19 @@ static const char *taken(const char *file, const char *quant)
 static void test_files(void **state)
 {
     (void)state;
-    assert_string_equal(taken("", ""), "++++++++++++++");
-    assert_string_equal(taken("pytorch_model.bin", ""), ".+......+.....");
-    assert_string_equal(taken("model-00002-of-00002.safetensors", ""), ".+++.++.......");
-    assert_string_equal(taken("model.safetensors.index.json", ""), "+++++++++...++");
-    assert_string_equal(taken("unet", ""), ".........--...");
-    assert_string_equal(taken("unet/model.safetensors", ""), ".........--...");
-    assert_string_equal(taken("config.json", ""), ".+............");
-    assert_string_equal(taken("", "Q8_0"), "+++++++++++++.");
-    assert_string_equal(taken("", "Q4_K_M"), "none");
-    assert_string_equal(taken("un", ""), "none");
-    assert_string_equal(taken("unet/model", ""), "none");
+    assert_string_equal(taken(""), "++++++++++++++");
+    assert_string_equal(taken("pytorch_model.bin"), ".+......+.....");
+    assert_string_equal(taken("model-00002-of-00002.safetensors"), ".+++.++.......");
+    assert_string_equal(taken("model.safetensors.index.json"), "+++++++++...++");
+    assert_string_equal(taken("unet"), ".........--...");
+    assert_string_equal(taken("unet/model.safetensors"), ".........--...");
+    assert_string_equal(taken("config.json"), ".+............");
+    assert_string_equal(taken("un"), "none");
+    assert_string_equal(taken("unet/model"), "none");
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_quant), cmocka_unit_test(test_files) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_files) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

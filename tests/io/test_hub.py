@@ -448,11 +448,26 @@ class Quantisations(Case):
         self.assertEqual(len(self.hub.log), 1)
 
     def test_none(self):
-        err = self.refused(4, 'no GGUF file of the quantisation Q5_K_M', 'org/name-GGUF:Q5_K_M')
-        self.assertIn('name-Q8_0.gguf', err)
-        self.refused(4, 'no GGUF file of the quantisation Q4_K\n', 'org/name-GGUF:Q4_K')
+        err = self.refused(2, 'no weight file matches "Q5_K_M"; there is', 'org/name-GGUF:Q5_K_M')
+        self.assertIn('Q8_0', err)
         self.hub.add('org/plain', sharded(2))
-        self.refused(4, 'no GGUF file.*\n.*no such files at all', 'org/plain:Q4_K_M')
+        self.refused(2, 'no weight file matches "Q4_K_M"; there is model.safetensors', 'org/plain:Q4_K_M')
+
+    def test_same_rule_everywhere(self):
+        """On the hub, in its cache and in a directory the same words mean the same file, or the same refusal."""
+        d = self.on_disk(self.files, 'copy')
+        self.hub.add('org/cached-GGUF', self.files)
+        self.snapshot('org/cached-GGUF', self.files)
+        for words in ('Q4_K_M', 'q4_k_s', 'Q8_0', 'BF16', 'Q8', '*Q4_K_M*', 'Q4_K', 'Q4', 'Q2_K', 'name', '*'):
+            tried = [self.vram('inspect', '--json', *place) for place in (
+                ['org/name-GGUF:' + words], ['org/cached-GGUF:' + words], [d, '--file', words],
+                ['org/name-GGUF', '--file', words])]
+            self.assertEqual(len({done.returncode for done in tried}), 1, words)
+            if tried[0].returncode == 0:
+                got = [json.loads(done.stdout)['files'] for done in tried]
+            else:
+                got = [re.sub('[^ ]*copy|org/[a-z]+-GGUF', '', done.stderr) for done in tried]
+            self.assertEqual(got[1:], got[:1] * 3, words)
 
 
 class Caches(Case):
@@ -579,6 +594,8 @@ class Addresses(Case):
         third = self.inspect(url, '--offline')
         self.assertEqual(self.hub.log, [])
         self.assertEqual(first, second)
+        self.assertEqual(first['model']['read_from'], self.hub.files_url[len('http://'):])
+        self.assertEqual(third['model'].pop('read_from'), 'headers kept of ' + first['model'].pop('read_from'))
         self.assertEqual(first, third)
         self.put('/x/m.safetensors', safetensors({'a': 901}))
         self.assertEqual(self.inspect(url)['checkpoint_bytes'], 3604)

@@ -262,13 +262,13 @@ class Store(Case):
         model, params = gguf(), b'{"num_ctx": 32768, "stop": ["<|im_end|>"], "temperature": 0.7}'
         layers = [layer('model', model), layer('params', params), layer('adapter', b'adapter')]
         self.put('registry.ollama.ai/library/a/latest', layers, [model, params])
-        self.good('--offline', 'library/a')
-        self.assertEqual(self.warnings, [
-            'its own settings ask for a context of 32,768 tokens (num_ctx), which Ollama uses unless told otherwise',
-            'its adapter of 7 bytes is not counted'])
+        got = self.good('--offline', 'library/a')
+        here = "Ollama's store on this disk"
+        self.assertEqual(got['read_from'], here + ', its settings ask for a context of 32,768 tokens')
+        self.assertEqual(self.warnings, ['its adapter of 7 bytes is not counted'])
         for other in (b'{"num_ctx": -1}', b'{"num_ctx": "1"}', b'[]', b'{', b'', b'x' * 70000):
             self.put('registry.ollama.ai/library/a/latest', [layer('model', model), layer('params', other)], [other])
-            self.good('--offline', 'library/a')
+            self.assertEqual(self.good('--offline', 'library/a')['read_from'], here)
             self.assertEqual(self.warnings, [])
 
     def test_missing(self):
@@ -379,7 +379,8 @@ class FromRegistry(Case):
         self.assertEqual(set(self.paths('registry')[1:]),
                          {'/v2/library/qwen2.5/blobs/' + digest(b) for b in (self.model, self.params)})
         self.assertEqual(set(self.paths('blobs')), {'/store/' + digest(b) for b in (self.model, self.params)})
-        self.assertIn('its own settings ask for a context of 4,096 tokens', self.warnings[0])
+        settings = ', its settings ask for a context of 4,096 tokens'
+        self.assertEqual((got['read_from'], self.warnings), (self.registry.host + settings, []))
         ranges = [r[2] for r in self.registry.requests if r[1] == '/store/' + digest(self.model)]
         self.assertTrue(all(ranges), ranges)  # never the whole file
         self.assertFalse(any('Authorization' in h for h in self.registry.headers))
@@ -402,7 +403,8 @@ class FromRegistry(Case):
         self.assertEqual(self.paths('blobs'), [])  # these cannot
         got = self.good('--offline', *self.args)
         self.assertEqual((got['tensors'], self.registry.requests), (4, []))
-        self.assertIn('4,096', self.warnings[0])
+        self.assertEqual(got['read_from'], 'headers kept of %s, its settings ask for a context of 4,096 tokens'
+                         % self.registry.host)
         self.good('--refresh', *self.args)
         self.assertEqual(len(set(self.paths('blobs'))), 2)
         shutil.rmtree(self.cache)
@@ -425,7 +427,8 @@ class FromRegistry(Case):
     def test_blob_here(self):
         """Another model has the same blob on this disk."""
         self.blob(self.model)
-        self.good(*self.args)
+        got = self.good(*self.args)
+        self.assertTrue(got['read_from'].startswith(self.registry.host + " and Ollama's store on this disk, "))
         self.assertNotIn('/store/' + digest(self.model), self.paths('blobs'))
 
     def test_unknown(self):
