@@ -86,8 +86,9 @@ vram_status vr_gguf_advance(vr_gguf_scan *s, uint64_t to)
 {
     vr_loading *l = s->ck->loading;
     vr_gguf *g = s->g;
-    if (to - g->counted > VR_MAX_HEADERS_BYTES - l->headers_bytes)
-        return VR_GGUF_BAD(s, VRAM_ELIMIT, g->at, T("the headers of all files have over "),
+    uint64_t left = VR_MAX_HEADERS_BYTES - l->headers_bytes;
+    if (to - g->counted > left)
+        return VR_GGUF_BAD(s, VRAM_ELIMIT, g->counted + left, T("the headers of all files have over "),
                            GROUPED(VR_MAX_HEADERS_BYTES), T(" bytes"));
     l->headers_bytes += to - g->counted;
     g->counted = g->at = to;

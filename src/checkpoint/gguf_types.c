@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * ggml's numbers of tensor types.
  * Source: llama.cpp, ggml/include/ggml.h (enum ggml_type), with its remarks on what was removed; 0 to 42 as
- * of build 10470. */
+ * in llama-cpp-python 0.3.36. */
 #include "checkpoint/gguf.h"
 
 static const struct {
@@ -12,8 +12,8 @@ static const struct {
     [1] = { VR_F16, NULL },
     [2] = { VR_Q4_0, NULL },
     [3] = { VR_Q4_1, NULL },
-    [4] = { VR_DTYPE_NONE, "Q4_2, which llama.cpp dropped in May 2023" },
-    [5] = { VR_DTYPE_NONE, "Q4_3, which llama.cpp dropped in May 2023" },
+    [4] = { VR_DTYPE_NONE, "Q4_2, which llama.cpp no longer reads" },
+    [5] = { VR_DTYPE_NONE, "Q4_3, which llama.cpp no longer reads" },
     [6] = { VR_Q5_0, NULL },
     [7] = { VR_Q5_1, NULL },
     [8] = { VR_Q8_0, NULL },

@@ -2,10 +2,10 @@
  * A GGUF file's keys and tensors to the facts of a model. What runs such a file is llama.cpp, which is not
  * rehearsed yet, so the model is not understood, but its shape is known.
  *
- * Sources: llama.cpp build 10470, src/llama-arch.cpp (names of keys and tensors), src/llama-model.cpp
- * (load_hparams: what is assumed when a key is absent, the pattern of sliding layers by architecture),
- * src/llama-hparams.cpp (n_embd_r, n_embd_s: recurrent state), src/llama-kv-cache.cpp (what is kept of a
- * token), include/llama.h (enum llama_ftype). */
+ * Sources: llama.cpp as in llama-cpp-python 0.3.36, src/llama-arch.cpp (names of keys and tensors),
+ * src/models/ (load_arch_hparams of each: what is assumed when a key is absent, the pattern of sliding
+ * layers), src/llama-model.cpp (load_swa_pattern; create_memory), src/llama-hparams.cpp (n_embd_r, n_embd_s:
+ * recurrent state), src/llama-kv-cache.cpp (what is kept of a token), include/llama.h (enum llama_ftype). */
 #include "model/reading.h"
 
 #include <string.h>
@@ -16,9 +16,10 @@ typedef struct facts {
     vr_reading *r;
     const vr_metadata *keys;
     vr_str arch;
-    uint64_t key_width, value_width; /* of a head, by the keys; 0: none */
-    bool latent;                     /* MLA: one vector of a token for all heads, keys only */
-    bool warned;                     /* of a layer whose cache is not as the keys say */
+    uint64_t key_width, value_width;                 /* of a head, by the keys; 0: none */
+    uint64_t sliding_key_width, sliding_value_width; /* the same of sliding layers */
+    bool latent;                                     /* MLA: one vector of a token for all heads, keys only */
+    bool warned;                                     /* of a layer whose cache is not as the keys say */
 } facts;
 
 /* ---- keys ---- */
@@ -97,7 +98,8 @@ static const struct {
     { 18, "Q6_K" },    { 19, "IQ2_XXS" }, { 20, "IQ2_XS" }, { 21, "Q2_K_S" }, { 22, "IQ3_XS" },
     { 23, "IQ3_XXS" }, { 24, "IQ1_S" },   { 25, "IQ4_NL" }, { 26, "IQ3_S" },  { 27, "IQ3_M" },
     { 28, "IQ2_S" },   { 29, "IQ2_M" },   { 30, "IQ4_XS" }, { 31, "IQ1_M" },  { 32, "BF16" },
-    { 36, "TQ1_0" },   { 37, "TQ2_0" },   { 38, "MXFP4" },
+    { 36, "TQ1_0" },   { 37, "TQ2_0" },   { 38, "MXFP4" },  { 39, "NVFP4" },  { 40, "Q1_0" },
+    { 41, "Q2_0" },
 };
 
 /* The mixture's name as people know it; the tensors say what they are. */
@@ -136,6 +138,8 @@ static vram_status read_sizes(facts *f, bool *good)
         { "nextn_predict_layers", VR_MAX_LAYERS, &m->n_predict_layers },
         { "attention.key_length", VR_MAX_HEAD_DIM, &f->key_width },
         { "attention.value_length", VR_MAX_HEAD_DIM, &f->value_width },
+        { "attention.key_length_swa", VR_MAX_HEAD_DIM, &f->sliding_key_width },
+        { "attention.value_length_swa", VR_MAX_HEAD_DIM, &f->sliding_value_width },
         { "expert_count", VR_MAX_WIDTH, &m->experts },
         { "expert_used_count", VR_MAX_WIDTH, &m->experts_used },
         { "expert_feed_forward_length", VR_MAX_WIDTH, &m->expert_ffn },
@@ -165,6 +169,10 @@ static void read_heads(facts *f)
         f->key_width = even;
     if (f->value_width == 0)
         f->value_width = even;
+    if (f->sliding_key_width == 0)
+        f->sliding_key_width = f->key_width;
+    if (f->sliding_value_width == 0)
+        f->sliding_value_width = f->value_width;
     f->latent = get(f, "attention.key_length_mla") != 0 && get(f, "attention.value_length_mla") != 0;
     m->head_dim = f->latent ? get(f, "attention.key_length_mla") : f->key_width;
     m->rotary_dim = m->rotary_dim != 0 ? m->rotary_dim : m->head_dim;
@@ -264,36 +272,70 @@ static vram_status look(facts *f, evidence **out)
 
 /* ---- layers ---- */
 
-/* Architectures whose layers slide: every `period`-th is full, the last of the period or the first. Others
- * ignore a window unless attention.sliding_window_pattern says which layers it is for. */
-static const struct {
+/* Architectures whose layers slide: every `period`-th is full, the last of the period or the first; 0: none
+ * is. Others ignore a window unless attention.sliding_window_pattern says which layers it is for. */
+typedef struct pattern {
     const char *arch;
     uint8_t period;
     bool full_first;
-} sliding[] = {
-    { "gemma2", 2, false },  { "gemma3", 6, false },      { "gemma3n", 5, false }, { "gpt-oss", 2, false },
-    { "cohere2", 4, false }, { "llama4", 4, false },      { "exaone4", 4, false }, { "olmo2", 4, false },
-    { "plamo3", 8, false },  { "smallthinker", 4, true }, { "afmoe", 4, false },
+    uint16_t absent; /* the window when no key has it; 0: none then */
+    uint16_t fixed;  /* the window whatever the key has, but for 0; 0: the key's */
+    uint8_t layers;  /* only of models with so many; 0: of all */
+} pattern;
+
+static const pattern patterns[] = {
+    { "gemma2", 2, .absent = 4096 },
+    { "gemma3", 6 },
+    { "gemma3n", 5 },
+    { "gpt-oss", 2 },
+    { "cohere2", 4 },
+    { "cohere2moe", 4, .full_first = true },
+    { "llama4", 4, .absent = 8192, .fixed = 8192 },
+    { "exaone4", 4, .absent = 4096, .layers = 64 },
+    { "exaone-moe", 4 },
+    { "olmo2", 4 },
+    { "plamo3", 8 },
+    { "smallthinker", 4, .full_first = true, .fixed = 4096 },
+    { "afmoe", 4 },
+    { "laguna", 4, .full_first = true },
+    { "mellum", 4 },
+    { "muse-glimmer", 4 },
+    { "lfm2", 0 },
 };
 
-static bool slides(const facts *f, uint64_t layer)
+static const pattern *pattern_of(const facts *f)
 {
-    const vr_meta *pattern = find(f, "attention.sliding_window_pattern");
-    uint64_t period = 0, v = 0;
-    bool first = false;
-    if (pattern != NULL && pattern->type == VR_META_ARRAY)
-        return vr_meta_u64(f->keys, pattern, layer, &v) && v != 0;
-    for (size_t i = 0; i < sizeof sliding / sizeof *sliding; i++) {
-        if (vr_str_is(f->arch, sliding[i].arch)) {
-            period = sliding[i].period;
-            first = sliding[i].full_first;
-        }
-    }
-    if (pattern != NULL)
-        (void)vr_meta_u64(f->keys, pattern, 0, &period);
-    if (period < 2)
-        return false;
-    return first ? layer % period != 0 : layer % period < period - 1;
+    for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++)
+        if (vr_str_is(f->arch, patterns[i].arch) &&
+            (patterns[i].layers == 0 || patterns[i].layers == f->r->m->n_layers))
+            return &patterns[i];
+    return NULL;
+}
+
+static bool slides(const facts *f, const pattern *p, uint64_t layer)
+{
+    const vr_meta *said = find(f, "attention.sliding_window_pattern");
+    uint64_t period = p != NULL ? p->period : 1, v = 0;
+    if (said != NULL && said->type == VR_META_ARRAY)
+        return vr_meta_u64(f->keys, said, layer, &v) && v != 0;
+    if (p != NULL && said != NULL)
+        (void)vr_meta_u64(f->keys, said, 0, &period);
+    if (period == 0)
+        return true;
+    return p != NULL && p->full_first ? layer % period != 0 : layer % period < period - 1;
+}
+
+/* 0: the layer does not slide. */
+static uint64_t window_of(const facts *f, uint64_t layer)
+{
+    const pattern *p = pattern_of(f);
+    bool said = find(f, "attention.sliding_window") != NULL;
+    uint64_t window = get(f, "attention.sliding_window");
+    if (p != NULL && !said)
+        window = p->absent;
+    else if (p != NULL && p->fixed != 0 && window != 0)
+        window = p->fixed;
+    return window <= UINT32_MAX && slides(f, p, layer) ? window : 0;
 }
 
 /* llama-hparams.cpp: n_embd_r and n_embd_s, always 32-bit floats. */
@@ -339,8 +381,9 @@ static vram_status read_cache(facts *f, const evidence *e, uint64_t layer, vr_la
     (void)get_at(f, "attention.head_count_kv", layer, &kv);
     if (kv > VR_MAX_HEADS)
         kv = 0;
-    to->key_elements = kv * f->key_width;
-    to->value_elements = kv * f->value_width;
+    bool sliding = to->attention == VR_ATTENTION_SLIDING;
+    to->key_elements = kv * (sliding ? f->sliding_key_width : f->key_width);
+    to->value_elements = kv * (sliding ? f->sliding_value_width : f->value_width);
     if (e->latent != NULL && e->absorbed && rows_of(e->latent) != 0) {
         to->value_elements = 0;
         return adopt_rows(f, "attention.key_length", &to->key_elements, e->latent);
@@ -360,23 +403,54 @@ static bool has_attention(const facts *f, const evidence *e, uint64_t layer)
 
 static vram_status read_layer(facts *f, const evidence *e, uint64_t layer, vr_layer *to)
 {
-    uint64_t window = get(f, "attention.sliding_window");
+    uint64_t window = window_of(f, layer);
     to->state_bytes = state_bytes(f, e);
     to->attention = VR_ATTENTION_NONE;
     if (!has_attention(f, e, layer))
         return VRAM_OK;
     to->attention = VR_ATTENTION_FULL;
-    if (window != 0 && window <= UINT32_MAX && slides(f, layer)) {
+    if (window != 0) {
         to->attention = VR_ATTENTION_SLIDING;
         to->window = (uint32_t)window;
     }
     return read_cache(f, e, layer, to);
 }
 
-/* Architectures and settings with caches of their own kind, which are not worked out here. */
+/* Architectures and settings with caches of their own kind, or with none at all (those that llama.cpp creates
+ * no memory for), which are not worked out here. */
 static bool plain_cache(const facts *f)
 {
-    static const char *const others[] = { "t5", "t5encoder", "kimi-linear", "deepseek32" };
+    static const char *const others[] = {
+        "t5",
+        "t5encoder",
+        "kimi-linear",
+        "kimi-k3",
+        "deepseek32",
+        "deepseek4",
+        "dots3note",
+        "glm-dsa",
+        "glm5-next",
+        "minimax-01",
+        "minimax-m3",
+        "bailingmoe3",
+        "qwen4exp",
+        "hy-v4",
+        "dflash",
+        "bert",
+        "modern-bert",
+        "nomic-bert",
+        "nomic-bert-moe",
+        "neo-bert",
+        "eurobert",
+        "jina-bert-v2",
+        "jina-bert-v3",
+        "gemma-embedding",
+        "wavtokenizer-dec",
+        "dream",
+        "llada",
+        "llada-moe",
+        "rnd1",
+    };
     const vr_meta *causal = find(f, "attention.causal");
     uint64_t v = 1;
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)

@@ -2,22 +2,23 @@
 # SPDX-License-Identifier: MIT
 """Files that real PyTorch saves, and what `vram inspect` says of them.
 
-    torch_oracle.py VRAM DIR
+    torch_oracle.py VRAM DIR        holds one against the other; DIR must be empty
+    torch_oracle.py --record DIR    writes the smaller ones and facts.json there, for torch_facts.py
 
-Run by a Python that has torch; DIR must be empty. For each file the names, dtypes and shapes of the model's tensors and
-their bytes (each storage once, whole) as PyTorch has them in memory are held against the JSON. One line for each that
-differs; the exit status is 1 then.
+Run by a Python that has torch, and torchao for six more files. For each file the names, dtypes and shapes of the model's
+tensors and their bytes (each storage once, whole) as PyTorch has them in memory are held against the JSON. One line for
+each that differs; the exit status is 1 then.
 """
 import argparse
 import collections
 import json
 import os
-import subprocess
 import sys
 import warnings
 
 import numpy
 import torch
+from torch_facts import compare
 
 NAMES = {
     torch.float64: 'F64', torch.float32: 'F32', torch.float16: 'F16', torch.bfloat16: 'BF16', torch.int64: 'I64',
@@ -39,13 +40,13 @@ class Net(torch.nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.embed = torch.nn.Embedding(11, 6)
-        self.block = torch.nn.ModuleList([torch.nn.Linear(6, 6), torch.nn.LayerNorm(6)])
+        self.embed = torch.nn.Embedding(5, 3)
+        self.block = torch.nn.ModuleList([torch.nn.Linear(3, 3), torch.nn.LayerNorm(3)])
         self.again = self.block[0]
-        self.head = torch.nn.Linear(6, 11, bias=False)
+        self.head = torch.nn.Linear(3, 5, bias=False)
         self.head.weight = self.embed.weight
         self.register_buffer('steps', torch.zeros((), dtype=torch.long))
-        self.config = argparse.Namespace(width=6)
+        self.config = argparse.Namespace(width=3)
 
 
 class Subclass(torch.Tensor):
@@ -70,8 +71,22 @@ def quantized():
 
 
 def all_dtypes():
-    return collections.OrderedDict((name.lower(), torch.zeros(3, 5).to(dtype)) for dtype, name in NAMES.items()
+    return collections.OrderedDict((name.lower(), torch.zeros(2, 3).to(dtype)) for dtype, name in NAMES.items()
                                    if not name.startswith(('QI', 'QU')))
+
+
+def torchao_cases():
+    """Weights that torchao quantised; what its tensors hold has the names of its attributes."""
+    try:
+        from torchao import quantization
+    except ImportError:
+        return
+    for kind in ('Int8WeightOnly', 'Float8WeightOnly', 'IntxWeightOnly'):
+        linear = torch.nn.Linear(8, 4, dtype=torch.bfloat16)
+        quantization.quantize_(linear, getattr(quantization, kind + 'Config')())
+        saved = linear.state_dict()
+        inside = {'weight.' + k: t for k, t in vars(saved['weight']).items() if isinstance(t, torch.Tensor)}
+        yield 'torchao.' + kind[:-len('WeightOnly')].lower(), saved, {**inside, 'bias': saved['bias']}
 
 
 def cases():
@@ -80,7 +95,7 @@ def cases():
     whole = torch.arange(100, dtype=torch.float32)
     tied = torch.randn(7, 3)
     plain = collections.OrderedDict([('a.weight', torch.randn(4, 5)), ('a.bias', torch.zeros(4, dtype=torch.half))])
-    net, seq = Net(), torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.BatchNorm2d(8))
+    net, seq = Net(), torch.nn.Sequential(torch.nn.Conv2d(1, 2, 2), torch.nn.BatchNorm2d(2))
     optimizer = trained(seq)
     q = quantized()
     parts = {'q4.scales': q['q4'].q_per_channel_scales(), 'q4.zero_points': q['q4'].q_per_channel_zero_points(),
@@ -120,7 +135,7 @@ def cases():
         ('many', {'layer.%d.weight' % i: torch.zeros(2, 2) for i in range(4000)},
          {'layer.%d.weight' % i: torch.zeros(2, 2) for i in range(4000)}),
     ]
-    for name, saved, tensors in table:
+    for name, saved, tensors in table + list(torchao_cases()):
         yield name + '.pt', saved, tensors, {}
         yield name + '.legacy.pt', saved, tensors, {'_use_new_zipfile_serialization': False}
     for protocol in (3, 4, 5):
@@ -138,25 +153,56 @@ def large(folder):
     return path, saved
 
 
-def compare(vram, path, tensors, out):
-    run = subprocess.run([vram, 'inspect', '--json', '--tensors', path], capture_output=True, text=True)
-    if run.returncode != 0:
-        out.append('%s: exit %d: %s' % (path, run.returncode, run.stderr.strip()))
-        return
-    said = json.loads(run.stdout)
-    got = {t['name']: (t['dtype'], t['shape']) for t in said['tensor_list']}
-    want = {name: (NAMES[t.dtype], list(t.shape)) for name, t in tensors.items()}
-    for name in sorted(set(got) | set(want)):
-        if got.get(name) != want.get(name):
-            out.append('%s: %s: %s, PyTorch says %s' % (path, name, got.get(name), want.get(name)))
-    total = storage_bytes(tensors.values())
-    if said['checkpoint_bytes'] != total or sum(t['bytes'] for t in said['tensor_list']) != total:
-        out.append('%s: %d bytes, PyTorch says %d' % (path, said['checkpoint_bytes'], total))
+def facts_of(tensors):
+    return {'tensors': {name: [NAMES[t.dtype], list(t.shape)] for name, t in tensors.items()},
+            'bytes': storage_bytes(tensors.values())}
+
+
+# Small enough to lie in the repository.
+RECORDED = {'plain', 'tied', 'views', 'dtypes', 'quantized', 'none', 'tensor', 'list', 'parameter', 'module', 'training',
+            'lightning', 'deepspeed', 'adam', 'nested', 'sparse', 'subclass', 'storage', 'numpy', 'meta', 'torchao'}
+RECORDED_LEGACY = {'plain', 'tied', 'quantized', 'adam'}  # a module's has the source text of PyTorch's classes
+
+
+def is_recorded(name):
+    words = name.split('.')
+    return words[0] in (RECORDED_LEGACY if 'legacy' in words else RECORDED) or name.startswith('protocol')
+
+
+def sharded(folder):
+    """Two files and the index that transformers writes beside them."""
+    parts = [{'a': torch.randn(3, 4), 'b': torch.zeros(5, dtype=torch.bfloat16)}, {'c': torch.ones(2, 2, dtype=torch.half)}]
+    names = ['pytorch_model-%05d-of-%05d.bin' % (i + 1, len(parts)) for i in range(len(parts))]
+    tensors = {k: t for part in parts for k, t in part.items()}
+    os.makedirs(folder)
+    for name, part in zip(names, parts):
+        torch.save(part, os.path.join(folder, name))
+    index = {'metadata': {'total_size': storage_bytes(tensors.values())},
+             'weight_map': {k: name for name, part in zip(names, parts) for k in part}}
+    with open(os.path.join(folder, 'pytorch_model.bin.index.json'), 'w', encoding='utf-8') as f:
+        json.dump(index, f, indent=2)
+    return tensors
+
+
+def record(folder):
+    files = {}
+    for name, saved, tensors, options in cases():
+        if is_recorded(name):
+            torch.save(saved, os.path.join(folder, name), **options)
+            files[name] = facts_of(tensors)
+    files['sharded'] = facts_of(sharded(os.path.join(folder, 'sharded')))
+    with open(os.path.join(folder, 'facts.json'), 'w', encoding='utf-8') as f:
+        f.write('{"torch": %s, "files": {\n' % json.dumps(torch.__version__))
+        f.write(',\n'.join('%s: %s' % (json.dumps(n), json.dumps(files[n])) for n in sorted(files)) + '\n}}\n')
+    print('%d files of PyTorch %s' % (len(files), torch.__version__))
+    return 0
 
 
 def main():
     vram, folder = sys.argv[1:]
     warnings.simplefilter('ignore')
+    if vram == '--record':
+        return record(folder)
     out, n = [], 0
     for name, saved, tensors, options in cases():
         path = os.path.join(folder, name)
@@ -165,11 +211,13 @@ def main():
         except (RuntimeError, NotImplementedError, AttributeError) as e:
             print('%s: PyTorch does not save it: %s' % (name, str(e).split('\n')[0]))
             continue
-        compare(vram, path, tensors, out)
+        compare(vram, path, facts_of(tensors), out)
         n += 1
     path, saved = large(folder)
-    compare(vram, path, saved, out)
-    print('\n'.join(out + ['%d files of PyTorch %s, %d differences' % (n + 1, torch.__version__, len(out))]))
+    compare(vram, path, facts_of(saved), out)
+    path = os.path.join(folder, 'sharded')
+    compare(vram, path, facts_of(sharded(path)), out)
+    print('\n'.join(out + ['%d files of PyTorch %s, %d differences' % (n + 2, torch.__version__, len(out))]))
     return 1 if out or n < 40 else 0
 
 

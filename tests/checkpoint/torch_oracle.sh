@@ -4,6 +4,7 @@
 #
 #   tests/checkpoint/torch_oracle.sh VRAM             with the PyTorch that is found
 #   tests/checkpoint/torch_oracle.sh --install VRAM   makes an environment with it first (PyPI; 5.4 GB, some minutes)
+#   tests/checkpoint/torch_oracle.sh --record         writes torch_facts/ anew, which the tests of a clone are held against
 #
 # VRAM_ORACLE_TORCH  a site-packages folder that has PyTorch and numpy
 # VRAM_ORACLE_DIR    where the environment is or goes (default: build-oracle beside this repository's files)
@@ -27,6 +28,12 @@ else
     exit 77
 fi
 
+if [ "$1" = --record ]; then
+    facts=$root/tests/checkpoint/torch_facts
+    mkdir -p "$facts"
+    find "$facts" -mindepth 1 ! -name README.md -delete
+    exec "$python" "$root/tests/checkpoint/torch_oracle.py" --record "$facts"
+fi
 made=$(mktemp -d)
 trap 'rm -rf "$made"' EXIT
 "$python" "$root/tests/checkpoint/torch_oracle.py" "$1" "$made"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * The shape of GGUF models: what the keys say, what is assumed when they are silent, and that tensors win.
- * Rules: llama.cpp build 10470, src/llama-model.cpp (load_hparams) and src/llama-hparams.cpp; figures are
- * worked out beside each. llama.cpp's own figures of 40 models are held by tests/checkpoint/gguf_models.py.
+ * Rules: llama.cpp of llama-cpp-python 0.3.36, src/models/ (load_arch_hparams) and src/llama-hparams.cpp;
+ * figures are worked out beside each. llama.cpp's own figures of 40 models are held by
+ * tests/checkpoint/gguf_models.py.
  */
 #include "../checkpoint/gguf_made.h"
 #include "../checkpoint/source.h"
@@ -156,33 +157,59 @@ static void test_layers_differ(void **state)
     end_world(o.w);
 }
 
+/* What the load_arch_hparams of each does with attention.sliding_window, which may be absent. */
 static void test_sliding(void **state)
 {
     (void)state;
     static const struct {
         const char *arch;
-        const char *layers; /* F full, S sliding */
+        const char *layers; /* of the first eight: F full, S sliding */
+        int said;           /* the key; -1: absent */
+        uint32_t window, n_layers, pattern;
     } rows[] = {
-        { "gemma2", "SFSFSFSF" },       { "gemma3", "SSSSSFSS" },
-        { "gpt-oss", "SFSFSFSF" },      { "cohere2", "SSSFSSSF" },
-        { "smallthinker", "FSSSFSSS" }, { "llama", "FFFFFFFF" }, /* has no use for it */
+        { "gemma2", "SFSFSFSF", 512, 512, 8, 0 },
+        { "gemma2", "SFSFSFSF", -1, 4096, 8, 0 },
+        { "gemma3", "SSSSSFSS", 512, 512, 8, 0 },
+        { "gemma3", "FFFFFFFF", -1, 0, 8, 0 },
+        { "gemma3", "SSFSSFSS", 512, 512, 8, 3 },
+        { "gemma3", "SSSSSSSS", 512, 512, 8, UINT32_MAX }, /* 0: all */
+        { "gpt-oss", "SFSFSFSF", 512, 512, 8, 0 },
+        { "cohere2", "SSSFSSSF", 512, 512, 8, 0 },
+        { "cohere2moe", "FSSSFSSS", 512, 512, 8, 0 },
+        { "exaone-moe", "SSSFSSSF", 128, 128, 8, 0 },
+        { "exaone4", "FFFFFFFF", 512, 0, 30, 0 }, /* only the one of 64 layers */
+        { "exaone4", "SSSFSSSF", -1, 4096, 64, 0 },
+        { "llama4", "SSSFSSSF", 512, 8192, 8, 0 },
+        { "llama4", "SSSFSSSF", -1, 8192, 8, 0 },
+        { "llama4", "FFFFFFFF", 0, 0, 8, 0 },
+        { "smallthinker", "FSSSFSSS", 512, 4096, 8, 0 },
+        { "smallthinker", "FFFFFFFF", -1, 0, 8, 0 },
+        { "laguna", "FSSSFSSS", 512, 512, 8, 0 },
+        { "lfm2", "SSSSSSSS", 512, 512, 8, 0 },
+        { "llama", "FFFFFFFF", 512, 0, 8, 0 }, /* has no use for it */
+        { "phi3", "FFFFFFFF", 512, 0, 8, 2 },  /* nor for a pattern */
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         char key[96];
         gguf g = begin(rows[i].arch);
         snprintf(key, sizeof key, "%s.block_count", rows[i].arch);
-        g_key_u32(&g, key, 8);
+        g_key_u32(&g, key, rows[i].n_layers);
         snprintf(key, sizeof key, "%s.attention.sliding_window", rows[i].arch);
-        g_key_u32(&g, key, 512);
+        if (rows[i].said >= 0)
+            g_key_u32(&g, key, (uint32_t)rows[i].said);
+        snprintf(key, sizeof key, "%s.attention.sliding_window_pattern", rows[i].arch);
+        if (rows[i].pattern != 0)
+            g_key_u32(&g, key, rows[i].pattern == UINT32_MAX ? 0 : rows[i].pattern);
         snprintf(key, sizeof key, "%s.attention.head_count", rows[i].arch);
         g_key_u32(&g, key, 4);
         g_tensor(&g, "output_norm.weight", F32, 64, 0, 0);
         opened o = read_model(&g);
-        assert_int_equal(o.m->n_layers, 8);
+        assert_int_equal(o.m->n_layers, rows[i].n_layers);
         for (size_t k = 0; k < 8; k++) {
             bool slides = rows[i].layers[k] == 'S';
+            if (o.m->layers[k].window != (slides ? rows[i].window : 0))
+                fail_msg("row %zu, layer %zu: window %u", i, k, (unsigned)o.m->layers[k].window);
             assert_int_equal(o.m->layers[k].attention, slides ? VR_ATTENTION_SLIDING : VR_ATTENTION_FULL);
-            assert_int_equal(o.m->layers[k].window, slides ? 512 : 0);
         }
         end_world(o.w);
     }
@@ -196,6 +223,10 @@ static void test_sliding_listed(void **state)
     g_key_u32(&g, "gemma4.block_count", 3);
     g_key_u32(&g, "gemma4.attention.sliding_window", 128);
     g_key_u32(&g, "gemma4.attention.head_count", 4);
+    g_key_u32(&g, "gemma4.attention.key_length", 32);
+    g_key_u32(&g, "gemma4.attention.value_length", 32);
+    g_key_u32(&g, "gemma4.attention.key_length_swa", 16);
+    g_key_u32(&g, "gemma4.attention.value_length_swa", 8);
     g_key(&g, "gemma4.attention.sliding_window_pattern", G_ARRAY);
     g_array(&g, G_BOOL, 3);
     g_bytes(&g, "\1\0\1", 3);
@@ -204,6 +235,9 @@ static void test_sliding_listed(void **state)
     assert_int_equal(o.m->layers[0].attention, VR_ATTENTION_SLIDING);
     assert_int_equal(o.m->layers[1].attention, VR_ATTENTION_FULL);
     assert_int_equal(o.m->layers[2].window, 128);
+    assert_int_equal(o.m->layers[0].key_elements, 4 * 16);
+    assert_int_equal(o.m->layers[0].value_elements, 4 * 8);
+    assert_int_equal(o.m->layers[1].key_elements, 4 * 32);
     end_world(o.w);
 }
 
