@@ -37,6 +37,7 @@ typedef struct vr_file {
 } vr_file;
 
 /* A file with weights, or what somebody could take for such, that is not counted. */
+#define VR_WHY_PROJECTOR "vision projector"
 typedef struct vr_left_out {
     const char *name, *why;
     uint64_t size;

@@ -244,7 +244,7 @@ static const char *why_by_name(const vr_set *s)
 {
     vr_str folder = s->first->kind.folder;
     if (is_projector(s))
-        return "vision projector";
+        return VR_WHY_PROJECTOR;
     if (vr_str_is(folder, "original/"))
         return "original/: the publisher's own format";
     if (in_training_folder(folder))

@@ -47,6 +47,7 @@ struct vram_workload {
     vram_ctx *ctx;
     vr_arena arena;
     const struct vr_engine *engine;
+    bool engine_given;                     /* by the user, not the first of the list */
     unsigned version_major, version_minor; /* of the engine */
     unsigned torch_major, torch_minor;     /* below it, for engines that stand on PyTorch */
     bool torch_given;                      /* by the user, with the engine's version */

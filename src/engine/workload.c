@@ -271,6 +271,7 @@ vram_status vram_workload_new(vram_workload **out, vram_ctx *ctx, const char *en
     w->ctx = ctx;
     w->arena = a;
     w->engine = e;
+    w->engine_given = engine != NULL;
     vr_object_register(ctx, &w->object, release);
     VR_TRY(e->version(w, vr_str_of(e->default_version)));
     *out = w;

@@ -159,6 +159,12 @@ static vram_status count_cards(uint64_t *count, vram_ctx *ctx, const vram_device
                      "whole model on one of them"));
 }
 
+/* Files of another program, parts of a pipeline, and what is loaded on top of a model. */
+static bool no_engine_for(const vram_model *m)
+{
+    return m->foreign || m->adapter != NULL || (m->checkpoint != NULL && m->checkpoint->pipeline != NULL);
+}
+
 /* Only of weights that are loaded as they are stored. */
 static vram_status warn_fp32(const vram_model *m, const vram_workload *w)
 {
@@ -179,6 +185,7 @@ vram_status vram_fit_new(vram_fit **out, const vram_model *m, const vram_workloa
     VR_TRY(make(&f, m));
     VR_TRY(vr_workload_resolve(&resolved, w, m, &f->arena));
     f->workload = resolved;
+    f->foreign = no_engine_for(m) && !resolved->engine_given;
     VR_TRY(warn_fp32(m, resolved));
     VR_TRY(take_roomiest(f, devices, n));
     VR_TRY(count_cards(&n_cards, m->ctx, devices, n));

@@ -43,6 +43,9 @@ struct vram_fit {
     const vram_model *model;
     const vram_workload *workload; /* resolved */
     const vram_device *device;     /* NULL: no card given, see `cards` */
+    /* No engine here runs the model and the user named none: then no setting of an engine is said, nothing
+     * is told of how a load goes, and no change is offered. */
+    bool foreign;
     uint64_t kept_free;            /* of what is free, by a memory fraction; not in device->available */
     vr_plan plan;
     struct vr_rehearsed *large; /* what is known of the same on a card with room for all; or NULL */

@@ -468,6 +468,8 @@ static vram_status write_all(search *q)
 vram_status vr_levers(vram_fit *f, const vram_workload *asked)
 {
     search q = { .f = f, .asked = asked };
+    if (f->foreign) /* the settings are another engine's */
+        return VRAM_OK;
     vr_rooms_open(&q.rooms, f->ctx);
     vram_status status = find(&q);
     if (status == VRAM_OK)

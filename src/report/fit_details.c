@@ -138,7 +138,8 @@ static void put_device(vr_report *r, const vram_device *d)
 void vr_fit_details(vr_report *r, const vram_fit *f)
 {
     put_figures(r, f);
-    put_moments(r, f->run.failed ? &f->needs : &f->run, f->run.failed);
+    if (!f->foreign)
+        put_moments(r, f->run.failed ? &f->needs : &f->run, f->run.failed);
     if (f->device != NULL)
         put_device(r, f->device);
 }

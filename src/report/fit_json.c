@@ -51,16 +51,30 @@ static void put_setting(vr_json_out *o, const vram_workload *w, vr_setting s, vr
     }
 }
 
-static void put_workload(vr_json_out *o, vr_report *r, const vram_workload *w)
+static void put_engine(vr_json_out *o, vr_report *r, const vram_workload *w)
 {
     vr_json_key(o, "engine");
     vr_json_open(o, '{');
     vr_json_kv_text(o, "name", w->engine->name);
     vr_json_kv_text(o, "version", vr_workload_value(w, VR_SET_ENGINE_VERSION, &r->arena));
     vr_json_close(o, '}');
+}
+
+static void put_workload(vr_json_out *o, vr_report *r, const vram_fit *f)
+{
+    const vram_workload *w = f->workload;
+
+    if (f->foreign)
+        vr_json_kv_null(o, "engine");
+    else
+        put_engine(o, r, w);
     vr_json_key(o, "workload");
     vr_json_open(o, '{');
     for (size_t i = 0; i < VR_SETTING_COUNT; i++) {
+        if (!vr_fit_setting_known(f, (vr_setting)i)) {
+            vr_json_kv_null(o, vr_setting_key((vr_setting)i));
+            continue;
+        }
         vr_json_key(o, vr_setting_key((vr_setting)i));
         vr_json_open(o, '{');
         put_setting(o, w, (vr_setting)i, &r->arena);
@@ -88,11 +102,11 @@ static void put_gpu(vr_json_out *o, const vram_device *d)
     vr_json_close(o, '}');
 }
 
-static void put_moments(vr_json_out *o, const vr_rehearsal *run)
+static void put_moments(vr_json_out *o, const vr_rehearsal *run, size_t n)
 {
     vr_json_key(o, "moments");
     vr_json_open(o, '[');
-    for (size_t i = 0; i < run->n_moments; i++) {
+    for (size_t i = 0; i < n; i++) {
         const vr_moment *m = &run->moments[i];
         vr_json_open(o, '{');
         vr_json_kv_text(o, "name", vr_moment_name(m->id));
@@ -161,8 +175,11 @@ static void put_device(vr_json_out *o, const vram_fit *f)
         vr_json_kv_null(o, "gpu");
     vr_json_ledger(o, &f->ledger, NULL);
     vr_json_overhead(o, &f->ledger, NULL);
-    put_moments(o, whole);
-    vr_json_kv_u64(o, "peak_allocated_bytes", whole->peak_allocated);
+    put_moments(o, whole, f->foreign ? 0 : whole->n_moments);
+    if (f->foreign)
+        vr_json_kv_null(o, "peak_allocated_bytes");
+    else
+        vr_json_kv_u64(o, "peak_allocated_bytes", whole->peak_allocated);
     vr_json_totals(o, &f->ledger);
     if (f->device != NULL) {
         vr_json_kv_i64(o, "headroom_bytes", f->headroom);
@@ -234,7 +251,7 @@ void vr_fit_json(vr_report *r, const vram_fit *f)
 
     vr_json_start(&o, r, "vram.fit/1");
     put_model(&o, f->model, &f->plan);
-    put_workload(&o, r, f->workload);
+    put_workload(&o, r, f);
     vr_json_key(&o, "devices");
     vr_json_open(&o, '[');
     if (f->device != NULL)

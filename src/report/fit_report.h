@@ -16,6 +16,8 @@ void vr_fit_details(vr_report *r, const vram_fit *f);
 
 /* "RTX 3060 12 GB", "24GiB GPU", "2 x 24GiB" */
 const char *vr_fit_cards(vr_report *r, const vram_device *d, uint64_t count);
+/* False of a setting of an engine that does not run the model. */
+bool vr_fit_setting_known(const vram_fit *f, vr_setting s);
 /* Settings in words by who set them: the last lines of the report. */
 void vr_fit_settings(vr_report *r, const vram_fit *f);
 /* What to change and the cards that would do. */
@@ -34,7 +36,7 @@ void vr_json_totals(vr_json_out *o, const vr_ledger *l);
 
 /* "simulated, least certain"; extra (may be NULL) follows. */
 const char *vr_ledger_note(vr_report *r, const vr_ledger *l, size_t c, const char *extra);
-/* The rows of a ledger with bars (plain without a terminal) and a note on each; what is not counted says why.
+/* The rows of a ledger with bars (plain without a terminal) and a note on each.
  * head: stands above the notes on a terminal; may be NULL. */
 void vr_ledger_rows(vr_report *r, const vr_ledger *l, const uint64_t *edges, size_t n_edges,
                     const char *const notes[VR_CATEGORY_COUNT], const char *head);

@@ -90,8 +90,20 @@ static const char *option_of(vr_report *r, vr_setting setting)
     return best.n == 2 || (best.n != 0 && r->style->verbose) ? vr_say(r, S(best)) : NULL;
 }
 
-static const char *words_of(vr_report *r, const vram_workload *w, size_t i)
+/* Tokens and sequences are the same for every engine, and matter where it is known what a token takes. */
+bool vr_fit_setting_known(const vram_fit *f, vr_setting s)
 {
+    if (!f->foreign || f->workload->set_by[s] == VR_BY_USER)
+        return true;
+    return f->model->kv_known && (s == VR_SET_CONTEXT || s == VR_SET_SEQUENCES);
+}
+
+static const char *words_of(vr_report *r, const vram_fit *f, size_t i)
+{
+    const vram_workload *w = f->workload;
+
+    if (!vr_fit_setting_known(f, shown[i].setting))
+        return NULL;
     if (shown[i].only_by_user && w->set_by[shown[i].setting] != VR_BY_USER)
         return NULL;
     if (shown[i].words != NULL)
@@ -99,13 +111,13 @@ static const char *words_of(vr_report *r, const vram_workload *w, size_t i)
     return vr_workload_value(w, shown[i].setting, &r->arena);
 }
 
-static const char *list_of(vr_report *r, const vram_workload *w, vr_set_by by)
+static const char *list_of(vr_report *r, const vram_fit *f, vr_set_by by)
 {
     const char *list = "";
 
     for (size_t i = 0; i < sizeof shown / sizeof *shown; i++) {
-        const char *words = words_of(r, w, i), *option;
-        if (words == NULL || w->set_by[shown[i].setting] != by)
+        const char *words = words_of(r, f, i), *option;
+        if (words == NULL || f->workload->set_by[shown[i].setting] != by)
             continue;
         option = by != VR_BY_USER ? option_of(r, shown[i].setting) : NULL;
         list = vr_say(r, T(list), T(*list != '\0' ? ", " : ""), T(words), T(option != NULL ? " (" : ""),
@@ -124,12 +136,14 @@ void vr_fit_settings(vr_report *r, const vram_fit *f)
         { VR_BY_MODEL, "by the model: " },
         { VR_BY_USER, "set by you: " },
     };
-    const char *text = "";
+    const char *text =
+        f->model->checkpoint->pipeline != NULL ? "all parts on the card at once, as they are stored" : "";
 
     for (size_t i = 0; i < sizeof groups / sizeof *groups; i++) {
-        const char *list = list_of(r, f->workload, groups[i].by);
+        const char *list = list_of(r, f, groups[i].by);
         if (*list != '\0')
             text = vr_say(r, T(text), T(*text != '\0' ? vr_dot(r) : ""), T(groups[i].head), T(list));
     }
-    vr_para(r, VR_INK_BOLD, "assumed", VR_FIT_INDENT, text);
+    if (*text != '\0')
+        vr_para(r, VR_INK_BOLD, "assumed", VR_FIT_INDENT, text);
 }

@@ -23,10 +23,20 @@ static const char *band(vr_report *r, const vr_ledger *l)
                   T(")"));
 }
 
+/* Nothing else is counted. */
+static bool only_weights(const vram_fit *f)
+{
+    const vr_figure *w = &f->ledger.category[VR_WEIGHTS];
+
+    return f->ledger.partial && w->basis == VR_BASIS_EXACT && f->ledger.required == w->bytes;
+}
+
 static const char *needs_words(vr_report *r, const vram_fit *f)
 {
     const char *gib = vr_gib(r, f->ledger.required);
 
+    if (only_weights(f))
+        return vr_say(r, T("weights "), T(gib), T(" GiB (exact)"));
     if (f->ledger.partial)
         return vr_say(r, T("needs "), T(gib), T(" GiB and what is not counted"));
     return vr_say(r, T("needs "), T(gib), T(" GiB"), T(band(r, &f->ledger)));
@@ -53,6 +63,8 @@ static const char *room_words(vr_report *r, const vram_fit *f)
 {
     const char *gib = vr_gib_between(r, shown_room(f), f->ledger.required, f->headroom);
 
+    if (only_weights(f) && f->headroom < 0)
+        return vr_say(r, T(gib), T(" short for the weights alone"));
     if (f->ledger.partial && f->headroom >= 0)
         return vr_say(r, T(gib), T(" left for the rest"));
     return vr_say(r, T(gib), T(f->headroom < 0 ? " short" : " left"));
@@ -61,17 +73,28 @@ static const char *room_words(vr_report *r, const vram_fit *f)
 /* When nothing dies in the rehearsal the weights' excess is told here, otherwise beside the error text. */
 static const char *weights_words(vr_report *r, const vram_fit *f)
 {
-    if (f->weights_over_usable == 0 || f->run.failed)
+    if (f->weights_over_usable == 0 || f->run.failed || only_weights(f))
         return "";
     return vr_say(r, T("; the weights alone are "), T(vr_gib(r, f->weights_over_usable)), T(" too big"));
+}
+
+static const char *reason_words(vr_report *r, const vram_fit *f)
+{
+    if (f->verdict_reason == NULL)
+        return "";
+    return vr_say(r,
+                  T(!only_weights(f)                        ? "; "
+                    : f->device != NULL && f->headroom >= 0 ? ", which is not counted: "
+                                                            : "; the rest is not counted: "),
+                  T(f->verdict_reason));
 }
 
 static void put_verdict(vr_report *r, const vram_fit *f)
 {
     const char *head = vr_say(r, T(vr_verdict_screen(f->verdict)), T("  "));
     /* of a tight fit the reason is the band, which stands there already */
-    bool told = f->verdict_reason == NULL || (f->verdict == VRAM_TIGHT && *band(r, &f->ledger) != '\0');
-    const char *reason = told ? "" : vr_say(r, T("; "), T(f->verdict_reason));
+    bool told = f->verdict == VRAM_TIGHT && *band(r, &f->ledger) != '\0';
+    const char *reason = told ? "" : reason_words(r, f);
 
     vr_para(r, vr_verdict_ink(f->verdict), head, 0,
             vr_say(r, T(needs_words(r, f)), T(vr_dot(r)), T(card_words(r, f)), T(": "), T(room_words(r, f)),
@@ -86,14 +109,48 @@ static const char *weights_note(vr_report *r, const vram_fit *f)
 
     if (!w->counted || w->basis != VR_BASIS_EXACT)
         return NULL;
-    return vr_say(r, FIXED(w->bytes, VR_GB, 2), T(" GB"));
+    return vr_decimal(r, w->bytes);
 }
 
 #define BESIDE_NOTES 65 /* columns of a row on a wide terminal that are not its note */
 
+/* What any engine keeps that keeps it in 16 bits: the shape says so, also where no engine is known. */
+static const char *cache_words(vr_report *r, const vram_fit *f)
+{
+    const vram_model *m = f->model;
+    const vram_workload *w = f->workload;
+    uint64_t tokens = vr_mul_sat(w->context, w->sequences), state = vr_mul_sat(m->state_bytes, w->sequences);
+    uint64_t bytes = vr_add_sat(vr_mul_sat(m->kv_bytes_per_token_16bit, tokens), state);
+    bool most = false;
+
+    for (uint64_t i = 0; i < m->n_layers; i++)
+        most = most || m->layers[i].window != 0;
+    return vr_say(r, T(most ? "at most " : ""), T(vr_gib(r, bytes)),
+                  T(" GiB in F16 by the model's shape, of "), T(vr_count(r, tokens, "token", "tokens")));
+}
+
+/* A reason once: not where the verdict's line has it, or the row above. */
+static const char *why_not(vr_report *r, const vram_fit *f, size_t c)
+{
+    const char *why = f->ledger.category[c].formula, *told = f->verdict_reason;
+
+    if (c == VR_KV_CACHE && f->foreign && f->model->kv_known)
+        return cache_words(r, f);
+    if (why == NULL || (told != NULL && vr_str_find(vr_str_of(told), why, NULL)))
+        return "";
+    for (size_t i = 0; i < c; i++) {
+        const vr_figure *above = &f->ledger.category[i];
+        if (!above->counted && above->formula != NULL && vr_str_is(vr_str_of(why), above->formula))
+            return "";
+    }
+    return why;
+}
+
 /* With the formula where it fits the line; a pipe has no end of line. */
 static const char *note_of(vr_report *r, const vram_fit *f, size_t c)
 {
+    if (!f->ledger.category[c].counted)
+        return why_not(r, f, c);
     size_t columns = r->style->columns;
     const char *formula = f->ledger.category[c].formula;
     const char *note = vr_ledger_note(r, &f->ledger, c, formula);
@@ -182,6 +239,13 @@ static void put_failure(vr_report *r, const vram_fit *f)
 
 /* ---- without a card ---- */
 
+/* The verdict of a card; one that is not known and has no room for what is counted is among those that do
+ * not fit. */
+static vram_verdict shown_verdict(const struct vr_card *c)
+{
+    return c->verdict == VRAM_UNKNOWN && c->headroom < 0 ? VRAM_DOES_NOT_FIT : c->verdict;
+}
+
 static const char *card_list(vr_report *r, const vram_fit *f, vram_verdict v, size_t most)
 {
     const char *list = "";
@@ -190,7 +254,7 @@ static const char *card_list(vr_report *r, const vram_fit *f, vram_verdict v, si
     for (size_t i = 0; i < f->n_cards; i++) {
         /* the cards near the edge first: the smallest that fit, the largest that do not */
         const struct vr_card *c = &f->cards[v == VRAM_DOES_NOT_FIT ? f->n_cards - 1 - i : i];
-        if (c->verdict != v)
+        if (shown_verdict(c) != v)
             continue;
         if (++n > most)
             continue;
@@ -211,6 +275,7 @@ static void put_cards(vr_report *r, const vram_fit *f)
     } groups[] = {
         { VRAM_FITS, "fits on", 5 },
         { VRAM_TIGHT, "tight on", 2 },
+        { VRAM_UNKNOWN, "room on", 3 },
         { VRAM_DOES_NOT_FIT, "not on", 2 },
     };
 
@@ -224,11 +289,49 @@ static void put_cards(vr_report *r, const vram_fit *f)
 
 static void put_cardless_verdict(vr_report *r, const vram_fit *f)
 {
-    const char *reason = f->verdict_reason != NULL ? vr_say(r, T("; "), T(f->verdict_reason)) : "";
+    vr_para(
+        r, f->verdict == VRAM_UNKNOWN ? VR_INK_CARE : VR_INK_BOLD,
+        f->verdict == VRAM_UNKNOWN ? "UNKNOWN  " : "", 0,
+        vr_say(r, T(needs_words(r, f)), T(f->ledger.partial ? "" : " on one card"), T(reason_words(r, f))));
+}
 
-    vr_para(r, f->verdict == VRAM_UNKNOWN ? VR_INK_CARE : VR_INK_BOLD,
-            f->verdict == VRAM_UNKNOWN ? "UNKNOWN  " : "", 0,
-            vr_say(r, T(needs_words(r, f)), T(f->ledger.partial ? "" : " on one card"), T(reason)));
+/* A shell takes it as it is. */
+static bool can_be_typed(const char *name)
+{
+    for (const char *c = name; *c != '\0'; c++) {
+        bool letter = (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || (*c >= '0' && *c <= '9');
+        if (!letter && !(c != name && *c == '-') && *c != '.' && *c != '/' && *c != '_')
+            return false;
+    }
+    return *name != '\0';
+}
+
+/* The model that an adapter is loaded on: the one to ask about. */
+static void put_base(vr_report *r, const vram_fit *f)
+{
+    const char *base = f->model->adapter != NULL ? f->model->adapter->base : NULL;
+
+    if (base != NULL && can_be_typed(base))
+        vr_para(r, VR_INK_BOLD, "type", VR_FIT_INDENT, vr_say(r, T("vram fit "), T(base)));
+}
+
+/* A model that also sees loads a projector, which lies in a file of its own. */
+static void put_projector(vr_report *r, const vram_fit *f)
+{
+    const vram_checkpoint *ck = f->model->checkpoint;
+    const char *size = NULL;
+    uint64_t n = 0;
+
+    for (size_t i = 0; i < ck->n_left_out; i++) {
+        if (!vr_str_is(vr_str_of(ck->left_out[i].why), VR_WHY_PROJECTOR))
+            continue;
+        size = vr_decimal(r, ck->left_out[i].size);
+        n++;
+    }
+    if (n != 0)
+        vr_para(r, VR_INK_BOLD, "beside", VR_FIT_INDENT,
+                n == 1 ? vr_say(r, T("a vision projector of "), T(size), T(", not counted"))
+                       : vr_say(r, U(n), T(" vision projectors, of which one is loaded, not counted")));
 }
 
 void vr_fit_text(vr_report *r, const vram_fit *f)
@@ -238,6 +341,7 @@ void vr_fit_text(vr_report *r, const vram_fit *f)
     else
         put_cardless_verdict(r, f);
     put_ledger(r, f);
+    put_projector(r, f);
     if (f->device != NULL)
         put_failure(r, f);
     else
@@ -245,5 +349,6 @@ void vr_fit_text(vr_report *r, const vram_fit *f)
     if (r->style->verbose)
         vr_fit_details(r, f);
     vr_fit_advice(r, f);
+    put_base(r, f);
     vr_fit_settings(r, f);
 }

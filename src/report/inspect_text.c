@@ -29,14 +29,18 @@ static const char *gib_with_unit(vr_report *r, uint64_t bytes)
     return bytes < VR_GIB / 10 ? vr_say(r, BYTES(bytes)) : vr_say(r, GIB(bytes), T(" GiB"));
 }
 
-/* As downloads are counted. */
-static const char *decimal_words(vr_report *r, uint64_t bytes)
+/* Which file it is, where the name of the place does not say so. */
+static void put_file(vr_report *r, const vram_checkpoint *ck)
 {
-    if (bytes >= VR_GB)
-        return vr_say(r, FIXED(bytes, VR_GB, 2), T(" GB"));
-    if (bytes >= 1000000)
-        return vr_say(r, FIXED(bytes, 1000000, 1), T(" MB"));
-    return vr_say(r, FIXED(bytes, 1000, 0), T(" KB"));
+    static const char *const usual[] = { "model.safetensors", "pytorch_model.bin",
+                                         "adapter_model.safetensors" };
+
+    if (ck->n_files != 1 || vr_str_is(vr_str_of(base_name(r, ck->name)), base_name(r, ck->files[0].name)))
+        return;
+    for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
+        if (vr_str_is(vr_str_of(ck->files[0].name), usual[i]))
+            return;
+    vr_para(r, VR_INK_BOLD, "file", INDENT, ck->files[0].name);
 }
 
 static void put_head(vr_report *r, const vr_inspection *x)
@@ -53,6 +57,7 @@ static void put_head(vr_report *r, const vr_inspection *x)
             vr_say(r, T(arch), T(type), T(vr_dot(r)), T(parameters), T(vr_dot(r)),
                    T(vr_count(r, ck->n_tensors, "tensor", "tensors")), T(vr_dot(r)),
                    T(vr_count(r, files, "file", "files"))));
+    put_file(r, ck);
     if (ck->read_from != NULL)
         vr_para(r, VR_INK_PLAIN, "", 0, vr_say(r, T("read from "), T(ck->read_from)));
 }
@@ -60,7 +65,7 @@ static void put_head(vr_report *r, const vr_inspection *x)
 /* "3 files, 13.50 GB" */
 static const char *left_out_words(vr_report *r, uint64_t n, uint64_t bytes)
 {
-    const char *size = decimal_words(r, bytes);
+    const char *size = vr_decimal(r, bytes);
     return n == 1 ? size : vr_say(r, T(vr_count(r, n, "file", "files")), T(", "), T(size));
 }
 
@@ -83,7 +88,7 @@ static void put_left_out(vr_report *r, const vr_inspection *x)
     for (size_t i = 0; r->style->verbose && i < ck->n_left_out; i++) {
         const vr_left_out *f = &ck->left_out[i];
         vr_para(r, VR_INK_FAINT, "", INDENT,
-                vr_say(r, T(f->name), T("  "), T(decimal_words(r, f->size)), T("  "), T(f->why)));
+                vr_say(r, T(f->name), T("  "), T(vr_decimal(r, f->size)), T("  "), T(f->why)));
         vr_report_flush(r);
     }
 }
@@ -183,6 +188,10 @@ static const char *layers_note(vr_report *r, const vr_inspection *x)
     }
     if (x->layers_alike)
         return vr_say(r, T(gib_with_unit(r, low)), T(" each"));
+    if (high >= VR_GIB) /* one unit for both */
+        return vr_say(r, T(vr_gib(r, low)), T(" to "), GIB(high), T(" GiB each"));
+    if (high >= VR_MIB)
+        return vr_say(r, FIXED(low, VR_MIB, 2), T(" to "), BYTES(high), T(" each"));
     return vr_say(r, BYTES(low), T(" to "), BYTES(high), T(" each"));
 }
 
@@ -296,9 +305,11 @@ static void put_shape(vr_report *r, const vram_model *m)
                    T(most)));
 }
 
-/* "56 KiB", "1.25 MiB" */
+/* "56 KiB", "1.25 MiB", "1 MiB" */
 static const char *size_words(vr_report *r, uint64_t bytes)
 {
+    if (bytes >= VR_MIB && bytes < VR_GIB && bytes % VR_MIB == 0)
+        return vr_say(r, U(bytes / VR_MIB), T(" MiB"));
     if (bytes >= VR_KIB && bytes < VR_MIB && bytes % VR_KIB == 0)
         return vr_say(r, U(bytes / VR_KIB), T(" KiB"));
     return vr_say(r, BYTES(bytes));
@@ -322,8 +333,8 @@ static void put_costs(vr_report *r, const vr_inspection *x)
                        T(" of recurrent state (F32), however long it is")));
     if (x->header_bytes != 0)
         vr_para(r, VR_INK_FAINT, "read", INDENT,
-                vr_say(r, T(decimal_words(r, x->header_bytes)), T(" of headers instead of "),
-                       T(decimal_words(r, ck->tensor_bytes))));
+                vr_say(r, T(vr_decimal(r, x->header_bytes)), T(" of headers instead of "),
+                       T(vr_decimal(r, ck->tensor_bytes))));
 }
 
 static const char *shape_of(vr_report *r, const vr_tensor *t)
@@ -367,7 +378,7 @@ void vr_inspect_text(vr_report *r, const vr_inspection *x)
     put_missing(r, ck);
     vr_para(r, VR_INK_BOLD, "weights", INDENT,
             vr_say(r, GROUPED(ck->tensor_bytes), T(" bytes = "), T(gib_with_unit(r, ck->tensor_bytes)),
-                   T(" ("), T(decimal_words(r, ck->tensor_bytes)), T(")")));
+                   T(" ("), T(vr_decimal(r, ck->tensor_bytes)), T(")")));
     vr_say_quantised(r, x->model, INDENT);
     put_dtypes(r, x, &s);
     vr_inked(r, VR_INK_BOLD, "by component");

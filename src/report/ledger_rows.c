@@ -52,7 +52,7 @@ static void put_row(vr_report *r, const vr_ledger *l, size_t c, const vr_scale *
         vr_put(&r->buf, T("  "));
         vr_inked(r, VR_INK_CARE, "not counted");
         vr_put(&r->buf, T("  "));
-        vr_wrap(r, 2 + NAME_WIDTH + 15, 2 + NAME_WIDTH + 2, g->formula != NULL ? g->formula : "");
+        vr_wrap(r, 2 + NAME_WIDTH + 15, 2 + NAME_WIDTH + 2, note != NULL ? note : "");
         return;
     }
     vr_right(r, vr_gib(r, g->bytes), GIB_WIDTH);

@@ -170,6 +170,17 @@ const char *vr_gib(vr_report *r, uint64_t bytes)
     return vr_say(r, GIB(bytes));
 }
 
+const char *vr_decimal(vr_report *r, uint64_t bytes)
+{
+    if (bytes >= VR_GB)
+        return vr_say(r, FIXED(bytes, VR_GB, 2), T(" GB"));
+    if (bytes >= 1000000)
+        return vr_say(r, FIXED(bytes, 1000000, 1), T(" MB"));
+    if (bytes >= 1000)
+        return vr_say(r, FIXED(bytes, 1000, 0), T(" KB"));
+    return vr_count(r, bytes, "byte", "bytes");
+}
+
 uint64_t vr_magnitude(int64_t v)
 {
     return v < 0 ? UINT64_C(0) - (uint64_t)v : (uint64_t)v;

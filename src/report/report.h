@@ -64,6 +64,8 @@ void vr_wrap(vr_report *r, size_t at, size_t indent, const char *text);
 
 /* "14.19", "0", "<0.01" */
 const char *vr_gib(vr_report *r, uint64_t bytes);
+/* As downloads are counted: "15.23 GB", "91.4 MB". */
+const char *vr_decimal(vr_report *r, uint64_t bytes);
 const char *vr_gib_signed(vr_report *r, int64_t bytes); /* of its magnitude */
 uint64_t vr_magnitude(int64_t v);
 const char *vr_dot(const vr_report *r); /* between facts of one line */

@@ -83,7 +83,9 @@ static void put_ledger(vr_report *r, const vr_scenario_result *x)
         const char *formula = x->ledger.category[c].formula,
                    *with = vr_terminal(r) && !wide ? "" : "grows with ";
         notes[c] = vr_say(r, T(with), T(grows != NULL ? grows : "nothing"), T(mark));
-        if (wide && formula != NULL)
+        if (!x->ledger.category[c].counted)
+            notes[c] = formula;
+        else if (wide && formula != NULL)
             notes[c] = vr_say(r, T(formula), T("; "), T(notes[c]));
     }
     for (size_t i = 0; i < x->n_cards; i++)
