@@ -678,7 +678,8 @@ int main(void)
         cmocka_unit_test(test_versions),      cmocka_unit_test(test_types),
         cmocka_unit_test(test_layout_warned), cmocka_unit_test(test_refused),
         cmocka_unit_test(test_headers_limit), cmocka_unit_test(test_prefixes),
-        cmocka_unit_test(test_flips),         cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_flips),         cmocka_unit_test(test_all_flips),
+        cmocka_unit_test(test_no_memory),
         cmocka_unit_test(test_vocabulary),    cmocka_unit_test(test_split),
         cmocka_unit_test(test_split_lacks),
     };
