@@ -238,6 +238,27 @@ static void text_in_array(gguf *g, bad *b)
     g_word(g, 4096);
 }
 
+/* What follows something of `n` bytes, as far as to the file's end with 64 bytes of data. */
+static uint64_t rest_after(const gguf *g, size_t n)
+{
+    return (g->n + n + 31) / 32 * 32 + 64 - (g->n + n);
+}
+
+static void text_one_too_long(gguf *g, bad *b)
+{
+    g_key(g, "a", G_STR);
+    *b = (bad){ VRAM_EFORMAT, "a text is said to have ", g->n, 64 };
+    g_word(g, rest_after(g, 8) + 1);
+}
+
+static void array_one_too_long(gguf *g, bad *b)
+{
+    g_key(g, "a", G_ARRAY);
+    uint64_t fit = rest_after(g, 12) / 4;
+    g_array(g, G_U32, fit + 1);
+    *b = (bad){ VRAM_EFORMAT, " elements of type u32, but the file ends", g->n, 64 };
+}
+
 static void too_deep(gguf *g, bad *b)
 {
     g_key(g, "a", G_ARRAY);
@@ -336,15 +357,24 @@ static void tensors_too_many(gguf *g, bad *b)
     *b = (bad){ VRAM_EFORMAT, "0 keys and 1,000 tensors, too many", 8, 64 };
 }
 
+/* One has 8 + 4 + 4 + 8 bytes at least; of 96 bytes 24 are the start, and the rest has room for 3. */
+static void tensors_one_too_many(gguf *g, bad *b)
+{
+    g->n_tensors = 4;
+    *b = (bad){ VRAM_EFORMAT, "0 keys and 4 tensors, too many", 8, 64 };
+}
+
 static void test_refused(void **state)
 {
     (void)state;
     static const maker makers[] = {
-        version_0,    version_4,      key_twice,   key_empty,       key_long,
-        value_type,   element_type,   array_long,  texts_long,      text_in_array,
-        too_deep,     alignment_24,   alignment_0, alignment_text,  alignment_huge,
-        tensor_twice, tensor_dims,    tensor_row,  tensor_elements, tensor_bytes,
-        tensor_place, tensor_overlap, data_cut,    keys_too_many,   tensors_too_many,
+        version_0,        version_4,         key_twice,          key_empty,
+        key_long,         value_type,        element_type,       array_long,
+        texts_long,       text_in_array,     too_deep,           alignment_24,
+        alignment_0,      alignment_text,    alignment_huge,     tensor_twice,
+        tensor_dims,      tensor_row,        tensor_elements,    tensor_bytes,
+        tensor_place,     tensor_overlap,    data_cut,           keys_too_many,
+        tensors_too_many, text_one_too_long, array_one_too_long, tensors_one_too_many,
     };
     for (size_t i = 0; i < sizeof(makers) / sizeof(makers[0]); i++) {
         for (feed how = FEED_MOST; how < FEEDS; how++) {

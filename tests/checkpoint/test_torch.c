@@ -446,6 +446,7 @@ static void test_not_executed(void **state)
         { PICKLE("\x80\x02}q\0(X\1\0\0\0xh\0" STATE "u."), NULL },          /* contains itself */
         { PICKLE("\x80\x02}(X\1\0\0\0x]q\1(h\1h\1e" STATE "u."), NULL },    /* idem */
         { PICKLE("\x80\x02}(X\1\0\0\0xX\5\0\0\0helloQ" STATE "u."), NULL }, /* strange persistent ids */
+        { PICKLE("\x80\x04}(X\1\0\0\0x]\x94X\1\0\0\0yh\0" STATE "u."), NULL }, /* the first place is 0 */
         { PICKLE("}(X\1\0\0\0xPanything\n" STATE "u."), NULL },
         { PICKLE("\x80\x02}(X\1\0\0\0xNQ" STATE "u."), NULL },
     };
@@ -480,12 +481,15 @@ static void test_refused(void **state)
         { PICKLE("(."), VRAM_EFORMAT, "takes a value that is not there" },
         { PICKLE("}u."), VRAM_EFORMAT, "up to a mark that is not there" },
         { PICKLE("}(K\1u."), VRAM_EFORMAT, "without a value" },
+        { PICKLE("(K\1d."), VRAM_EFORMAT, "without a value" },
         { PICKLE("](K\1K\1u."), VRAM_EFORMAT, "no dictionary" },
         { PICKLE("}K\1a."), VRAM_EFORMAT, "no list" },
         { PICKLE("NK\1\x88s."), VRAM_EFORMAT, "no dictionary" },
         { PICKLE("\xff."), VRAM_EFORMAT, "unknown instruction 255" },
         { PICKLE("h\0."), VRAM_EFORMAT, "takes place 0 of its memo" },
         { PICKLE("Nr\xff\xff\xff\xff."), VRAM_EFORMAT, "cannot have so many yet" },
+        { PICKLE("Nq\1h\0."), VRAM_EFORMAT, "takes place 0 of its memo" }, /* below one that is taken */
+        { PICKLE("Nr\3\0\0\0."), VRAM_EFORMAT, "cannot have so many yet" },
         { PICKLE("Np99999999999999999999\n."), VRAM_EFORMAT, "no number" },
         { PICKLE("Sx\n."), VRAM_EFORMAT, "without quotes" },
         { PICKLE("K\1K\2\x93."), VRAM_EFORMAT, "is no text" },

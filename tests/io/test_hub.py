@@ -605,6 +605,15 @@ class Addresses(Case):
         self.put('/x/config.json', b'<!DOCTYPE html>')
         self.assertEqual(self.inspect(url)['checkpoint_bytes'], 3600)
 
+    def test_config_that_cannot_be_had(self):
+        """Its server has trouble: what the model computes is then not known, and must not be taken for "no configuration"."""
+        url = self.put('/x/m.safetensors', safetensors({'a': 900}))
+        for status in (401, 403, 404):
+            self.put('/x/config.json', status)
+            self.assertEqual(self.inspect(url, '--refresh')['checkpoint_bytes'], 3600)
+        self.put('/x/config.json', 501)
+        self.refused(4, 'config.json.*501', url, '--refresh')
+
     def test_without_ending(self):
         self.assertEqual(self.inspect(self.put('/x/download', safetensors({'a': 900})))['checkpoint_bytes'], 3600)
         self.assertEqual(self.inspect(self.put('/x/blob', gguf({'a': 1000})))['checkpoint_bytes'], 4000)
