@@ -45,6 +45,12 @@ vram_status vram_checkpoint_choose(vram_checkpoint *ck, const char *pattern)
     return ck->loading->chosen == NULL ? VRAM_ENOMEM : VRAM_OK;
 }
 
+vram_status vram_checkpoint_named(vram_checkpoint *ck, const char *file)
+{
+    ck->loading->named = vr_arena_copy(&ck->arena, vr_str_of(file));
+    return ck->loading->named == NULL ? VRAM_ENOMEM : VRAM_OK;
+}
+
 void vram_checkpoint_request_cost(vram_checkpoint *ck, uint64_t bytes)
 {
     ck->loading->request_cost = bytes;
@@ -58,13 +64,21 @@ static vram_status misuse(vram_checkpoint *ck, const char *what)
     return vr_fail(ck->ctx, VRAM_EINTERNAL, T(what));
 }
 
+static bool kind_of(const vr_loading *l, const char *file, vr_kind *kind)
+{
+    if (l->named == NULL || strcmp(l->named, file) != 0)
+        return vr_kind_of(vr_str_of(file), kind);
+    vr_kind_of_named(vr_str_of(file), kind);
+    return true;
+}
+
 vram_status vram_checkpoint_add_file(vram_checkpoint *ck, const char *file, uint64_t size)
 {
     vr_loading *l = ck->loading;
     vr_kind kind;
     if (l->listed)
         return misuse(ck, "a file was added after the listing was closed");
-    if (!vr_kind_of(vr_str_of(file), &kind))
+    if (!kind_of(l, file, &kind))
         return VRAM_OK;
     if (vr_name_leads_out(vr_str_of(file)))
         return vr_fail_file(ck->ctx, VRAM_EFORMAT, ck->name,
@@ -84,7 +98,7 @@ vram_status vram_checkpoint_add_file(vram_checkpoint *ck, const char *file, uint
     char *name = vr_arena_copy(&ck->arena, vr_str_of(file));
     if (name == NULL)
         return VRAM_ENOMEM;
-    (void)vr_kind_of(vr_str_of(name), &kind); /* again: its slices must stay */
+    (void)kind_of(l, name, &kind); /* again: its slices must stay */
     l->inputs[l->n_inputs++] = (vr_input){ .name = name,
                                            .size = size,
                                            .kind = kind,

@@ -266,6 +266,15 @@ bool vr_kind_of(vr_str name, vr_kind *k)
     return true;
 }
 
+void vr_kind_of_named(vr_str name, vr_kind *k)
+{
+    if (vr_kind_of(name, k) && k->role != VR_ROLE_OTHER)
+        return;
+    vr_str folder = k->folder;
+    *k = (vr_kind){ .folder = folder, .stem = { name.s + folder.n, name.n - folder.n }, .ext = VR_FILES_PT };
+    (void)take_tail(k);
+}
+
 bool vr_kind_is(const vr_kind *k, const char *stem)
 {
     return vr_str_is(k->stem, stem);

@@ -145,7 +145,7 @@ static vram_status warn_single(vram_checkpoint *ck)
     bool index;
     size_t others = count_beside(l, &index);
     bool single = is_plain_safetensors(k) && !k->numbered && vr_kind_is(k, "model");
-    if (l->chosen != NULL || !single || (others == 0 && !index))
+    if (l->chosen != NULL || l->named != NULL || !single || (others == 0 && !index))
         return VRAM_OK;
     return vr_warn(ck->ctx, l->groups[0].set->first->name,
                    T("transformers loads this file where there is one, and nothing else; left out: "),
@@ -157,7 +157,7 @@ static vram_status warn_single(vram_checkpoint *ck)
 static vram_status warn_variant(vram_checkpoint *ck)
 {
     const vr_kind *k = &ck->loading->groups[0].set->first->kind;
-    if (k->variant.n == 0 || ck->loading->chosen != NULL)
+    if (k->variant.n == 0 || ck->loading->chosen != NULL || ck->loading->named != NULL)
         return VRAM_OK;
     return vr_warn(ck->ctx, ck->loading->groups[0].set->first->name,
                    T("there are weights of this variant only: transformers and diffusers load them with "
@@ -165,22 +165,29 @@ static vram_status warn_variant(vram_checkpoint *ck)
                    S(k->variant), T("\""));
 }
 
-/* Beside a pipeline there may be a single file with all of it, and a pattern may mean that. */
+/* Beside a pipeline there may be a single file with all of it, and a pattern or a name may mean that. */
 static vram_status take(vram_checkpoint *ck)
 {
     vr_loading *l = ck->loading;
     bool parts = (l->pipeline != NULL || l->modules != NULL) && vr_parts_any(l);
-    if (!parts || (l->chosen != NULL && !vr_parts_choose(l))) {
+    if (!parts || (l->chosen != NULL && !vr_parts_choose(l)) || (l->chosen == NULL && l->named != NULL)) {
         l->pipeline = l->modules = NULL;
         return take_whole(ck);
     }
     return vr_parts_take(ck);
 }
 
+/* A file was named that is no weights of the model which lies there. */
+static bool is_apart(const vr_loading *l)
+{
+    vr_kind k;
+    return l->named != NULL && vr_kind_of(vr_str_of(l->named), &k) && k.role == VR_ROLE_OTHER;
+}
+
 vram_status vr_listing_arrange(vram_checkpoint *ck)
 {
     vr_loading *l = ck->loading;
-    l->config = vr_input_find(l, "config.json");
+    l->config = is_apart(l) ? NULL : vr_input_find(l, "config.json");
     l->pipeline = vr_input_find(l, "model_index.json");
     l->modules = l->pipeline == NULL ? vr_input_find(l, "modules.json") : NULL;
     vr_input *const small[] = { l->config, l->pipeline, l->modules };

@@ -109,6 +109,7 @@ typedef struct vr_loading {
     bool listed, arranged, config_read, sides_read, files_known, done;
     vram_status failed;    /* once in error, always in error */
     const char *chosen;    /* pattern of the files that are meant, or NULL */
+    const char *named;     /* the file that the user named, or NULL */
     uint64_t request_cost; /* bytes that may be read in vain to spare a request */
     uint64_t headers_bytes;
 

@@ -208,10 +208,22 @@ static vram_status take_chosen(vram_checkpoint *ck)
     return vr_choose_fail(ck, list, k, n == 0 ? NULL : " of them match: ");
 }
 
+/* Of the file that the user named; NULL: none was, or it is of no set. */
+static vr_set *named_set(const vr_loading *l)
+{
+    const vr_input *in = l->named != NULL && l->chosen == NULL ? vr_input_find(l, l->named) : NULL;
+    return in != NULL && (in->weights || in->kind.role == VR_ROLE_INDEX) ? &l->sets[in->set] : NULL;
+}
+
 vram_status vr_sets_take(vram_checkpoint *ck)
 {
+    vr_set *named = named_set(ck->loading);
     if (ck->loading->n_sets == 0)
         return no_weights(ck);
+    if (named != NULL) {
+        named->taken = true;
+        return VRAM_OK;
+    }
     return ck->loading->chosen != NULL ? take_chosen(ck) : take_best(ck);
 }
 

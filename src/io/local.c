@@ -29,10 +29,11 @@ typedef struct open_path {
     io_source source; /* first: the kind's functions get this */
     const char *path; /* as given, for errors */
     int dir;
-    char *dir_name;   /* owned */
-    const char *only; /* one file of the directory is meant; NULL: all of it */
-    size_t n_weights; /* listed */
-    size_t n_entries; /* seen */
+    char *dir_name;    /* owned */
+    const char *only;  /* one file of the directory is listed, with what belongs to it; NULL: all of it */
+    const char *named; /* the file that the path is of; NULL: none */
+    size_t n_weights;  /* listed */
+    size_t n_entries;  /* seen */
     bool has_index;
     char *odd_name;  /* owned; the first weight file that cannot be one */
     int odd_error;   /* why: 0 for its kind */
@@ -370,6 +371,8 @@ static vram_status split_path(open_path *o, bool directory)
     const char *base = slash != NULL ? slash + 1 : o->path;
     if (!directory && !is_index(base))
         o->only = base;
+    if (!directory && strcmp(base, "model_index.json") != 0)
+        o->named = base;
     return VRAM_OK;
 }
 
@@ -394,6 +397,8 @@ vram_status io_local_open(vram_checkpoint **out, vram_io *io, vram_ctx *ctx, con
     vram_status s = open_directory(&o);
     if (s == VRAM_OK)
         s = vram_checkpoint_new(&o.source.ck, ctx, as->name != NULL ? as->name : path);
+    if (s == VRAM_OK && o.named != NULL)
+        s = vram_checkpoint_named(o.source.ck, o.named);
     if (s == VRAM_OK && as->chosen != NULL)
         s = vram_checkpoint_choose(o.source.ck, as->chosen);
     if (s == VRAM_OK && strcmp(o.dir_name, ".") != 0)

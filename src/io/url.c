@@ -198,6 +198,8 @@ static vram_status list(io_source *s)
         VR_TRY(read_index(w));
     VR_TRY(io_remote_heads(&w->remote));
     check_config(w);
+    if (w->name[0] != '\0')
+        VR_TRY(vram_checkpoint_named(s->ck, w->remote.files[0].name));
     return io_remote_list(s);
 }
 

@@ -500,6 +500,63 @@ static void test_shard_alone(void **state)
     end_disk(d);
 }
 
+#define ONE(name) "{\"" name "\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]}}"
+
+/* A file that was named is meant, whatever would be taken of its directory, and whatever its name says. */
+static void test_named(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *tensor;
+    } rows[] = {
+        { "model.safetensors", "single" },
+        { "consolidated.safetensors", "consolidated" },
+        { "other.safetensors.index.json", "shard" },
+        { "other-00001-of-00001.safetensors", "shard" },
+        { "model.fp16.safetensors", "half" },
+        { "optimizer.pt", "state" }, /* told by its bytes */
+        { "training_args.bin", "state" },
+        { "weights", "state" },
+        { "model.pth.tar", "state" },
+    };
+    disk *d = new_disk();
+    write_header(d, "model.safetensors", ONE("single"), 2);
+    write_header(d, "consolidated.safetensors", ONE("consolidated"), 2);
+    write_header(d, "other-00001-of-00001.safetensors", ONE("shard"), 2);
+    write_header(d, "model.fp16.safetensors", ONE("half"), 2);
+    for (size_t i = 5; i < sizeof(rows) / sizeof(rows[0]); i++)
+        write_header(d, rows[i].name, ONE("state"), 2);
+    write_text(d, "model_index.json", "{}");
+    write_text(d, "other.safetensors.index.json",
+               "{\"weight_map\":{\"shard\":\"other-00001-of-00001.safetensors\"}}");
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        vram_status s = open_path(d, in_dir(d, rows[i].name));
+        if (s != VRAM_OK || d->ck->n_tensors != 1 || !vr_str_is(d->ck->tensors[0].name, rows[i].tensor))
+            fail_msg("%s: status %d", rows[i].name, (int)s);
+        const vram_warning *w = NULL;
+        assert_int_equal(vram_warnings(d->ctx, &w), 0);
+        close_path(d);
+    }
+    end_disk(d);
+}
+
+/* The state of a training is not of the model whose configuration lies beside it. */
+static void test_named_apart(void **state)
+{
+    (void)state;
+    disk *d = new_disk();
+    write_header(d, "model.safetensors", HEADER, 2);
+    write_header(d, "optimizer.pt", HEADER, 2);
+    write_text(d, "config.json", "{}");
+    expect_status(d, open_path(d, in_dir(d, "model.safetensors")));
+    assert_true(d->ck->has_config);
+    close_path(d);
+    expect_status(d, open_path(d, in_dir(d, "optimizer.pt")));
+    assert_false(d->ck->has_config);
+    close_path(d);
+    end_disk(d);
+}
+
 /* --file on a directory. */
 static void test_pattern(void **state)
 {
@@ -541,6 +598,8 @@ int main(void)
         cmocka_unit_test(test_weights_in_folders),
         cmocka_unit_test(test_unreadable_folder),
         cmocka_unit_test(test_shard_alone),
+        cmocka_unit_test(test_named),
+        cmocka_unit_test(test_named_apart),
         cmocka_unit_test(test_pattern),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
