@@ -398,7 +398,10 @@ static vram_status open_named(ollama *o, vram_checkpoint **out, const io_place *
 {
     VR_TRY(set_name(o, place));
     VR_TRY(io_store_open(&o->store, &o->remote.arena, o->remote.source.io, o->remote.source.ctx));
-    return io_remote_read(out, &o->remote, o->called, "");
+    VR_TRY(io_remote_read(out, &o->remote, o->called, ""));
+    return vram_checkpoint_read_from(*out, o->local            ? "Ollama's store on this disk"
+                                           : o->remote.offline ? "headers kept of Ollama's registry"
+                                                               : "Ollama's registry");
 }
 
 vram_status io_ollama_open(vram_checkpoint **out, vram_io *io, vram_ctx *ctx, const io_place *place)
