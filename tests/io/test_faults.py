@@ -138,7 +138,7 @@ class Faulty(Server):
     def route_st60(self, c, r):
         n = 1 << 60
         first, end = r.range(n + 108)
-        c.reply(206, [self.content_range(first, end, n + 108)], (n.to_bytes(8, 'little') + bytes(MIB))[first:end])
+        c.reply(206, [self.content_range(first, end, n + 108)], (n.to_bytes(8, 'little') + b'{' + b' ' * MIB)[first:end])
 
 
 class Case(unittest.TestCase):
