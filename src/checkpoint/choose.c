@@ -179,6 +179,33 @@ static const char *list_text(vram_checkpoint *ck, const listed *list, size_t n)
     return text;
 }
 
+/* A shell and --file take it as it is. */
+static bool plain_word(vr_str s)
+{
+    for (size_t i = 0; i < s.n; i++) {
+        char c = lower(s.s[i]);
+        if (!(c >= 'a' && c <= 'z') && !(c >= '0' && c <= '9') && c != '_' &&
+            (i == 0 || memchr("-./", c, 3) == NULL))
+            return false;
+    }
+    return s.n > 0;
+}
+
+/* What to type for one of them: the one that most people take, otherwise the smallest. */
+static const char *example_of(vram_checkpoint *ck, const listed *list, size_t n)
+{
+    size_t skip = alike(list, n), best = 0;
+    for (size_t i = 0; i < n; i++) {
+        vr_str rest = { list[i].name.s + skip, list[i].name.n - skip };
+        if (vr_str_ends(rest, "Q4_K_M") || (is_projector(list[best].set) && !is_projector(list[i].set)))
+            best = i;
+    }
+    vr_str word = { list[best].name.s + skip, list[best].name.n - skip };
+    if (!plain_word(word))
+        return "choose one with --file PATTERN";
+    return vr_text(&ck->arena, T("choose one with --file PATTERN, such as --file "), S(word));
+}
+
 vram_status vr_choose_fail(vram_checkpoint *ck, const vr_set *const *sets, size_t n, const char *what)
 {
     const vr_loading *l = ck->loading;
@@ -195,6 +222,9 @@ vram_status vr_choose_fail(vram_checkpoint *ck, const vr_set *const *sets, size_
                         ? vr_fail_file(ck->ctx, VRAM_ESETTING, ck->name, U(n), T(what), T(text))
                         : vr_fail_file(ck->ctx, VRAM_ESETTING, ck->name, T("no weight file matches \""),
                                        T(l->chosen), T("\"; there is "), T(text));
-    vr_hint(ck->ctx, "choose one with --file PATTERN");
+    const char *hint = n == 1 ? "without --file it is taken" : example_of(ck, list, n);
+    if (hint == NULL)
+        return VRAM_ENOMEM;
+    vr_hint(ck->ctx, hint);
     return s;
 }

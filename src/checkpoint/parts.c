@@ -300,7 +300,7 @@ static vram_status unclear(vram_checkpoint *ck, const vr_set *set)
         if (l->sets[i].rank == set->rank && vr_str_eq(l->sets[i].first->kind.folder, set->first->kind.folder))
             list[n++] = &l->sets[i];
     }
-    return vr_choose_fail(ck, list, n, " models lie in one folder, and are no copies of each other: ");
+    return vr_choose_fail(ck, list, n, " different models lie in one folder: ");
 }
 
 /* Groups and parts anew, one for each that is named, in the same order. */

@@ -186,9 +186,8 @@ static vram_status take_best(vram_checkpoint *ck)
         if (l->sets[i].taken)
             list[n++] = &l->sets[i];
     }
-    return n < 2 || together(l, list[0])
-               ? VRAM_OK
-               : vr_choose_fail(ck, list, n, " models lie here, and are no copies of each other: ");
+    return n < 2 || together(l, list[0]) ? VRAM_OK
+                                         : vr_choose_fail(ck, list, n, " different models lie here: ");
 }
 
 static vram_status take_chosen(vram_checkpoint *ck)

@@ -30,7 +30,7 @@ static vram_status gated(io_hub *h)
         snprintf(hint, sizeof(hint), "accept them at %.80s/%.90s, then set HF_TOKEN or run hf auth login",
                  h->endpoint, h->repo);
     else
-        snprintf(hint, sizeof(hint), "accept them at %.80s/%.90s with the account that the token is of",
+        snprintf(hint, sizeof(hint), "accept its terms at %.80s/%.90s with the account that the token is of",
                  h->endpoint, h->repo);
     return io_fail(ctx, VRAM_EIO, h->place->repo, hint,
                    h->token == NULL ? "this model is gated: its terms must be accepted first"

@@ -28,10 +28,19 @@ static bool looks_like_ollama(const char *name)
            strlen(name) < 100 && strchr(name, '.') != name;
 }
 
+#define WHAT_A_MODEL_IS                                                                                      \
+    "a model is a path, org/name of the hub, an address, modelscope:org/name, ollama:name, or "              \
+    "example:qwen2.5-7b"
+
+/* What the name of a model may be anywhere. */
 static bool is_word(const char *name)
 {
     size_t n = strlen(name);
-    return n > 0 && n < 97 && strpbrk(name, "/:@ ~\\") == NULL && name[0] != '.';
+    bool word = n > 0 && n < 97 && name[0] != '.' && name[0] != '-';
+    for (size_t i = 0; i < n && word; i++)
+        word = (name[i] >= 'a' && name[i] <= 'z') || (name[i] >= 'A' && name[i] <= 'Z') ||
+               (name[i] >= '0' && name[i] <= '9') || strchr("._-", name[i]) != NULL;
+    return word;
 }
 
 /* Cut between characters. */
@@ -53,16 +62,20 @@ static vram_status no_path(vram_ctx *ctx, const char *name)
 {
     char hint[256], called[200];
     shorten(called, sizeof(called), name);
-    if (looks_like_ollama(name))
+    if (name[0] == '\0')
+        return io_fail(ctx, VRAM_ESETTING, NULL, WHAT_A_MODEL_IS, "the name of the model is empty");
+    if (strcmp(name, "-") == 0)
+        return io_fail(ctx, VRAM_ESETTING, NULL, WHAT_A_MODEL_IS, "a model is not read from standard input");
+    if (strchr(name, '\\') != NULL)
+        snprintf(hint, sizeof(hint), "a path has slashes: / and not \\");
+    else if (looks_like_ollama(name))
         snprintf(hint, sizeof(hint), "for a model of Ollama: ollama:%s", name);
-    else if (strchr(name, '/') == NULL && is_word(name))
+    else if (strchr(name, '/') == NULL && is_word(name) && !io_place_is_file_name(name))
         snprintf(hint, sizeof(hint),
                  "a model of the hub has its organisation in front: ORG/%s; one of Ollama is ollama:%s", name,
                  name);
     else
-        snprintf(hint, sizeof(hint),
-                 "a model of the hub is org/name; a built-in example is "
-                 "example:qwen2.5-7b");
+        snprintf(hint, sizeof(hint), "%s", WHAT_A_MODEL_IS);
     return io_fail(ctx, VRAM_ENOTFOUND, NULL, hint, "'%s': there is no such file or directory", called);
 }
 
@@ -88,7 +101,9 @@ static vram_status malformed(vram_ctx *ctx, const char *name, const char *why)
 {
     char called[200];
     shorten(called, sizeof(called), name);
-    const char *hint = "a model is a path, org/name of the hub, an address, modelscope:org/name, ollama:name";
+    const char *hint = WHAT_A_MODEL_IS;
+    if (strncmp(name, "file://", 7) == 0)
+        hint = "a file on this disk is named by its path alone, without file://";
     return strchr(name, '@') != NULL && strstr(name, "://") != NULL
                ? io_fail(ctx, VRAM_ESETTING, NULL, hint, "%s", why)
                : io_fail(ctx, VRAM_ESETTING, NULL, hint, "'%s': %s", called, why);

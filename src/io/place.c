@@ -440,6 +440,11 @@ static bool is_file_name(vr_str name)
     return false;
 }
 
+bool io_place_is_file_name(const char *name)
+{
+    return is_file_name(vr_str_of(name));
+}
+
 /* org/name, and nothing that is more likely a path: a typing error in one must not be sent to a server. */
 static bool is_bare_name(vr_str text)
 {

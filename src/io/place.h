@@ -28,5 +28,7 @@ typedef struct io_place {
 /* endpoint: value of HF_ENDPOINT, or NULL. False with *why (a constant sentence) when it looks like one of
  * these and is malformed. */
 bool io_place_parse(io_place *out, const char *text, const char *endpoint, const char **why);
+/* It ends as files of models do: no name of a model. */
+bool io_place_is_file_name(const char *name);
 
 #endif

@@ -114,6 +114,11 @@ static const char *weights_note(vr_report *r, const vram_fit *f)
 
 #define BESIDE_NOTES 65 /* columns of a row on a wide terminal that are not its note */
 
+static bool keeps_tokens(const vram_model *m)
+{
+    return m->kv_bytes_per_token_16bit != 0 || m->state_bytes != 0;
+}
+
 /* What any engine keeps that keeps it in 16 bits: the shape says so, also where no engine is known. */
 static const char *cache_words(vr_report *r, const vram_fit *f)
 {
@@ -134,7 +139,7 @@ static const char *why_not(vr_report *r, const vram_fit *f, size_t c)
 {
     const char *why = f->ledger.category[c].formula, *told = f->verdict_reason;
 
-    if (c == VR_KV_CACHE && f->foreign && f->model->kv_known)
+    if (c == VR_KV_CACHE && f->foreign && f->model->kv_known && keeps_tokens(f->model))
         return cache_words(r, f);
     if (why == NULL || (told != NULL && vr_str_find(vr_str_of(told), why, NULL)))
         return "";

@@ -151,7 +151,7 @@ static void test_paths(void **state)
     write_text(d, INDEX, "{\"weight_map\":{\"a\":\"model.safetensors\"}}");
     good(d, in_dir(d, INDEX), 1, true); /* means its directory */
     vram_status s = open_path(d, in_dir(d, "config.json"));
-    expect(d, s, VRAM_EUNSUPPORTED, d->path, "no weight files");
+    expect(d, s, VRAM_EUNSUPPORTED, d->path, "no file of weights");
     close_path(d);
     end_disk(d);
 }
