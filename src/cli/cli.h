@@ -86,6 +86,22 @@ const char *cli_value(const cli *c, const char *key);
 bool cli_has(const cli *c, const char *key);
 size_t cli_count(const cli *c, const char *key);
 
+/* ---- topics of help and manual that belong to no option ---- */
+
+typedef struct cli_term {
+    const char *term, *text;
+} cli_term;
+
+typedef struct cli_topic {
+    const char *name, *heading, *intro; /* `vram help NAME`, and the manual's section */
+    const cli_term *terms;
+    size_t n;
+} cli_topic;
+
+const cli_topic *cli_topic_at(size_t i); /* NULL behind the last */
+const cli_topic *cli_topic_of(const char *name);
+void cli_print_topic(FILE *to, const cli_topic *topic);
+
 /* ---- messages, all on stderr ---- */
 
 void cli_error(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -92,6 +92,8 @@ static void bash_words(const cli_command *command)
     else if (strcmp(command->name, "help") == 0) {
         printf("; more='");
         print_commands();
+        for (size_t i = 0; cli_topic_at(i) != NULL; i++)
+            printf(" %s", cli_topic_at(i)->name);
         printf("'");
     } else if (strcmp(command->name, "completion") == 0)
         printf("; more='bash zsh fish'");

@@ -92,22 +92,45 @@ void cli_print_overview(FILE *to)
     }
     fprintf(to, "\nStart with  vram example\n"
                 "Options of a command:  vram help COMMAND\n"
+                "MODEL is a path, org/name of the hub, an address, ollama:name: vram help model\n"
                 "Exit status: 0 it fits, or done; 1 it does not; 2 wrong usage; 3 damaged input,\n"
                 "             or unknown; 4 not reachable; 5 out of memory or a bug\n");
+}
+
+static void say_what_there_is(const char *word)
+{
+    const char *names[32], *near;
+    size_t n = 0;
+
+    for (size_t i = 0; cli_topic_at(i) != NULL; i++)
+        names[n++] = cli_topic_at(i)->name;
+    for (size_t i = 0; cli_command_at(i) != NULL; i++)
+        names[n++] = cli_command_at(i)->name;
+    near = cli_nearest(word, names, n);
+    if (near != NULL)
+        cli_hint("did you mean vram help %s?", near);
+    else
+        cli_hint("vram help lists the commands");
 }
 
 static int run(cli *c)
 {
     const cli_command *command;
+    const cli_topic *topic;
 
     if (c->n_operands == 0) {
         cli_print_overview(stdout);
         return CLI_YES;
     }
+    topic = cli_topic_of(c->operands[0]);
+    if (topic != NULL) {
+        cli_print_topic(stdout, topic);
+        return CLI_YES;
+    }
     command = cli_command_of(c->operands[0]);
     if (command == NULL) {
         cli_error("there is no command '%s'", c->operands[0]);
-        cli_hint("vram help lists the commands");
+        say_what_there_is(c->operands[0]);
         return CLI_USAGE;
     }
     cli_print_help(stdout, command);
@@ -117,10 +140,11 @@ static int run(cli *c)
 const cli_command cli_help_command = {
     .name = "help",
     .operands = "[COMMAND]",
-    .summary = "shows the options of a command",
-    .description = "Shows the commands, or the options of one.",
+    .summary = "shows the options of a command; of MODEL: vram help model",
+    .description = "Shows the commands, the options of one, or a topic: model, formats, environment.",
     .examples = "vram help\n"
-                "vram help fit",
+                "vram help fit\n"
+                "vram help model",
     .least = 0,
     .most = 1,
     .run = run,

@@ -29,9 +29,13 @@ const cli_command cli_inspect_command = {
     .operands = "MODEL",
     .summary = "what is in the checkpoint: tensors, types, bytes by part, cost of a token",
     .description =
-        "Reads the headers of a checkpoint and nothing else of it. MODEL is a directory with config.json and "
-        "*.safetensors, one such file, or a built-in example (example:NAME).",
-    .examples = "vram inspect ./Qwen2.5-7B-Instruct\n"
+        "Reads the headers of a checkpoint and nothing else of it: safetensors, GGUF, PyTorch, pipelines, "
+        "adapters. MODEL is a directory or a file of weights, a model of the Hugging Face hub (ORG/NAME), of "
+        "ModelScope or Ollama, an address, or a built-in example: see vram help model.",
+    .examples = "vram inspect Qwen/Qwen2.5-7B-Instruct\n"
+                "vram inspect ./models --file Q4_K_M\n"
+                "vram inspect ./model.gguf --json | jq .metadata\n"
+                "vram inspect https://huggingface.co/Qwen/Qwen2.5-7B-Instruct/tree/main\n"
                 "vram inspect ./Qwen2.5-7B-Instruct --tensors | sort -n | tail\n"
                 "vram inspect ./Qwen2.5-7B-Instruct --json | jq .checkpoint_bytes",
     .least = 1,

@@ -107,6 +107,20 @@ static void synopsis(void)
     }
 }
 
+static void topic(const cli_topic *t)
+{
+    printf(".SH %s\n", t->heading);
+    text(t->intro);
+    putchar('\n');
+    for (size_t i = 0; i < t->n; i++) {
+        printf(".TP\n\\fB");
+        text(t->terms[i].term);
+        printf("\\fR\n");
+        text(t->terms[i].text);
+        putchar('\n');
+    }
+}
+
 static void statuses(void)
 {
     static const char *const meaning[] = {
@@ -114,7 +128,7 @@ static void statuses(void)
         "It does not fit, or nothing was found.",
         "Wrong usage.",
         "The input is damaged or not supported, or the verdict is unknown.",
-        "Not reachable: file system, output.",
+        "Not reachable: no such file or model, no permission, no network, output.",
         "Out of host memory, or an internal error.",
     };
 
@@ -138,10 +152,8 @@ static int run(cli *c)
     for (size_t i = 0; cli_command_at(i) != NULL; i++)
         command(cli_command_at(i));
     statuses();
-    printf(".SH ENVIRONMENT\n"
-           ".TP\n\\fBNO_COLOR\\fR\nWhen set and not empty, no colour unless \\-\\-color always.\n"
-           ".TP\n\\fBCOLUMNS\\fR\nWidth of the output on a terminal.\n"
-           ".TP\n\\fBTERM\\fR\n\\(dqdumb\\(dq means no colour and no bars.\n");
+    for (size_t i = 0; cli_topic_at(i) != NULL; i++)
+        topic(cli_topic_at(i));
     return CLI_YES;
 }
 

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What help and manual say of no single option: what MODEL may be, and which variables of the environment
+ * are read.
+ */
+#include <string.h>
+
+#include "cli.h"
+
+#define WIDTH 80
+#define COLUMN 30
+
+static const cli_term models[] = {
+    { "DIR, FILE",
+      "A directory with weights, one file of weights, or an index of its shards. An existing path "
+      "always wins." },
+    { "ORG/NAME",
+      "A model of the Hugging Face hub; ORG/NAME@REVISION a branch, tag or commit of it. Its copy "
+      "in the hub's cache on this disk is read when it is whole." },
+    { "ORG/NAME:Q4_K_M", "Of a repository with GGUF files the one of that quantisation." },
+    { "hf:NAME", "A model without an organisation, such as hf:gpt2." },
+    { "https://huggingface.co/...", "The address of a model, a folder or a file, as the browser shows it." },
+    { "modelscope:ORG/NAME", "A model of ModelScope; its address does too." },
+    { "ollama:NAME[:TAG]", "A model of Ollama: from its store on this disk, otherwise from its registry." },
+    { "https://...", "Any other file of weights, with what lies beside it." },
+    { "example:qwen2.5-7b",
+      "A built-in example, without files or network; example:qwen2.5-1.5b is the other." },
+};
+
+static const cli_term formats[] = {
+    { "safetensors", "One file, or shards with or without their index." },
+    { "GGUF", "One file, or one that is split. Its weights are exact; what a run of llama.cpp adds is not "
+              "counted yet." },
+    { "PyTorch", ".bin, .pt, .pth and .ckpt, as a zip file or older. No code in them is run." },
+    { "several parts", "Pipelines of diffusers, sentence-transformers; adapters such as LoRA." },
+    { "quantised",
+      "GPTQ, AWQ, bitsandbytes, FP8, NVFP4, MXFP4, compressed-tensors and others: by the tensors "
+      "themselves." },
+};
+
+static const cli_term environment[] = {
+    { "HF_TOKEN",
+      "The token for private and gated models; HF_TOKEN_PATH or $HF_HOME/token is a file with it. "
+      "It is sent to the hub alone." },
+    { "HF_ENDPOINT", "The hub, or a mirror of it: https://hf-mirror.com." },
+    { "HF_HOME, HF_HUB_CACHE", "Where the hub's cache lies. Default: ~/.cache/huggingface." },
+    { "HF_HUB_OFFLINE", "1: the hub is not asked; --offline does that for all places." },
+    { "MODELSCOPE_API_TOKEN", "The token for ModelScope; MODELSCOPE_ENDPOINT names another server." },
+    { "OLLAMA_MODELS", "Where Ollama's store lies. Default: ~/.ollama/models, then those of the service." },
+    { "VRAM_CACHE", "Where headers that were read over a network are kept. Default: ~/.cache/vram." },
+    { "VRAM_HTTP_TIMEOUT", "Seconds after which a server that does not answer is given up." },
+    { "SSL_CERT_FILE, SSL_CERT_DIR", "Certificates that are trusted instead of the system's." },
+    { "https_proxy, all_proxy, no_proxy", "The proxy to use, and for which hosts not." },
+    { "NO_COLOR", "When set and not empty, no colour unless --color always." },
+    { "COLUMNS", "Width of the output on a terminal." },
+    { "TERM", "\"dumb\" means no colour and no bars." },
+};
+
+static const cli_topic topics[] = {
+    { "model", "MODELS", "What MODEL may be. Only headers are read: some KB to a few MB, whatever the size.",
+      models, sizeof models / sizeof *models },
+    { "formats", "FORMATS", "What is read of it.", formats, sizeof formats / sizeof *formats },
+    { "environment", "ENVIRONMENT", "Variables that are read.", environment,
+      sizeof environment / sizeof *environment },
+};
+
+const cli_topic *cli_topic_at(size_t i)
+{
+    return i < sizeof topics / sizeof *topics ? &topics[i] : NULL;
+}
+
+const cli_topic *cli_topic_of(const char *name)
+{
+    for (size_t i = 0; i < sizeof topics / sizeof *topics; i++)
+        if (strcmp(topics[i].name, name) == 0)
+            return &topics[i];
+    return NULL;
+}
+
+void cli_print_topic(FILE *to, const cli_topic *topic)
+{
+    cli_wrap(to, topic->intro, 0, 0, WIDTH);
+    fputc('\n', to);
+    for (size_t i = 0; i < topic->n; i++) {
+        fprintf(to, "  %-*s", COLUMN - 2, topic->terms[i].term);
+        if (strlen(topic->terms[i].term) > COLUMN - 3)
+            fprintf(to, "\n%*s", COLUMN, "");
+        cli_wrap(to, topic->terms[i].text, COLUMN, COLUMN, WIDTH);
+    }
+}
