@@ -48,7 +48,7 @@ static const cli_term environment[] = {
     { "MODELSCOPE_API_TOKEN", "The token for ModelScope; MODELSCOPE_ENDPOINT names another server." },
     { "OLLAMA_MODELS", "Where Ollama's store lies. Default: ~/.ollama/models, then those of the service." },
     { "VRAM_CACHE", "Where headers that were read over a network are kept. Default: ~/.cache/vram." },
-    { "VRAM_HTTP_TIMEOUT", "Seconds after which a server that does not answer is given up." },
+    { "VRAM_HTTP_TIMEOUT", "Seconds that one request may take, and all of them together. Default: 60, and 300." },
     { "SSL_CERT_FILE, SSL_CERT_DIR", "Certificates that are trusted instead of the system's." },
     { "https_proxy, all_proxy, no_proxy", "The proxy to use, and for which hosts not." },
     { "NO_COLOR", "When set and not empty, no colour unless --color always." },

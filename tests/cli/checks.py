@@ -251,7 +251,9 @@ class Gguf(unittest.TestCase):
             path = os.path.join(d, "tiny.gguf")
             with open(path, "wb") as f:
                 f.write(head + bytes(-len(head) % 32 + 256))
-            fit, status = answer("fit", path, "--gpu", "24GiB")
+            fit, status = answer("fit", path, "--gpu", "24GiB", "--attention", "eager")
+            cards, _ = answer("fit", path)
+            asked, _ = answer("fit", path, "--gpu", "24GiB", "--engine", "transformers")
             seen, inspected = answer("inspect", path)
         ledger = fit["devices"][0]["ledger"]
         self.assertEqual((status, fit["verdict"], inspected), (3, "unknown", 0))
@@ -260,6 +262,16 @@ class Gguf(unittest.TestCase):
         for category in ("kv_cache", "activations", "runtime_overhead"):
             self.assertIsNone(ledger[category]["bytes"])
         self.assertIsNone(fit["devices"][0]["failure"])
+        # nothing of an engine that would not run it, but what the user set
+        for d, device in ((fit, fit["devices"][0]), (cards, cards["needs"])):
+            self.assertEqual((d["engine"], d["levers"], d["ranked_by"]), (None, [], None))
+            self.assertEqual((device["moments"], device["peak_allocated_bytes"]), ([], None))
+            self.assertEqual((d["workload"]["dtype"], d["workload"]["device_map"]), (None, None))
+        self.assertEqual(fit["workload"]["attention"], {"value": "eager", "set_by": "user"})
+        self.assertIsNone(cards["workload"]["attention"])
+        self.assertEqual(asked["engine"]["name"], "transformers")
+        self.assertEqual(asked["workload"]["device_map"], {"value": "none", "set_by": "default"})
+        self.assertEqual(asked["verdict"], "unknown")
         self.assertEqual(seen["format"], "gguf")
         self.assertEqual(seen["metadata"], {"general.architecture": "llama", "llama.rope.freq_base": 1000000.0,
                                             "x.list": [1, -2, 3]})
@@ -276,6 +288,39 @@ class OneTable(unittest.TestCase):
             self.assertIn("examples", text)
             self.assertLessEqual(max(map(len, text.splitlines())), 80, command)
         self.assertLessEqual(max(map(len, vram("help").stdout.decode().splitlines())), 80)
+
+    def test_topics_of_help(self):
+        """They stand in the manual too, and are as narrow as all help."""
+        manual = vram("man").stdout.decode().replace("\\-", "-").replace("\\(dq", '"').replace("\\(ti", "~")
+        for topic, words in (("model", ["ORG/NAME:Q4_K_M", "ollama:NAME", "example:qwen2.5-7b"]), ("formats", ["GGUF", "PyTorch"]),
+                             ("environment", ["HF_TOKEN", "HF_ENDPOINT", "OLLAMA_MODELS", "VRAM_CACHE", "NO_COLOR"])):
+            done = vram("help", topic)
+            text = done.stdout.decode()
+            self.assertEqual((done.returncode, done.stderr), (0, b""))
+            self.assertLessEqual(max(map(len, text.splitlines())), 80)
+            for word in words:
+                self.assertIn(word, text)
+                self.assertIn(word, manual)
+            self.assertIn(topic, vram("completion", "bash").stdout.decode())
+        done = vram("help", "modle")
+        self.assertEqual((done.returncode, done.stdout), (2, b""))
+        self.assertIn(b"did you mean vram help model?", done.stderr)
+
+    def test_variables_are_documented(self):
+        """Every variable of the environment that the sources read is in docs/places.md or in the manual."""
+        here = os.path.dirname(os.path.abspath(__file__))
+        root = os.path.join(here, "..", "..")
+        text = vram("help", "environment").stdout.decode()
+        with open(os.path.join(root, "docs", "places.md"), encoding="utf-8") as f:
+            text += f.read()
+        read = set()
+        for folder in ("io", "cli"):
+            for name in os.listdir(os.path.join(root, "src", folder)):
+                if name.endswith(".c"):
+                    with open(os.path.join(root, "src", folder, name), encoding="utf-8") as f:
+                        read |= set(re.findall(r'(?:env|getenv)\([^()]*"([A-Z][A-Z_]+)"\)', f.read()))
+        self.assertLessEqual({"HF_ENDPOINT", "OLLAMA_MODELS", "VRAM_CACHE", "NO_COLOR"}, read)
+        self.assertEqual({name for name in read if name not in text} - {"HOME"}, set())
 
     def test_manual_and_completions_know_every_option(self):
         manual = vram("man").stdout.decode().replace("\\-", "-")
@@ -434,6 +479,30 @@ class Usage(unittest.TestCase):
         self.refused(["fit", "https://example.org/m", "--offline"], "https://example.org/m: ", status=4)
         self.refused(["fit", "example:gpt-5"], "there is no built-in example 'gpt-5'", status=4)
         self.refused(["ledger", "--scenario", "/no/such/file"], "/no/such/file: ", status=4)
+
+    def test_names_that_are_no_model(self):
+        """What to do stands beside it, and is no command that could not work."""
+        self.refused(["fit", ""], "the name of the model is empty", "a model is a path, org/name of the hub")
+        self.refused(["fit", "-"], "a model is not read from standard input", "a model is a path")
+        self.refused(["fit", "file:///m"], "'file:///m': addresses of this kind are not read", "a file on this disk is named by its path alone")
+        self.refused(["fit", "C:\\m\\x.gguf"], "'C:\\m\\x.gguf': there is no such file or directory", "a path has slashes: / and not \\", status=4)
+        for name in ("a\033[31mb", "model.safetensors", "x y", "--", "-x/y"):
+            done = vram("fit", "-m", name)
+            self.assertNotIn(b"ORG/", done.stderr)
+            self.assertNotIn(b"\033", done.stderr)
+        self.refused(["fit", "gpt2"], "'gpt2': there is no such file or directory", "a model of the hub has its organisation in front: ORG/gpt2",
+                     status=4)
+        with tempfile.TemporaryDirectory() as d:
+            for name in ("config.json", "README.md"):
+                path = os.path.join(d, name)
+                with open(path, "wb") as f:
+                    f.write(b"{}")
+                self.refused(["inspect", path], path + ": this is no file of weights", "give the directory in which it lies", status=3)
+            pipe = os.path.join(d, "x.gguf")
+            os.mkfifo(pipe)
+            self.refused(["inspect", pipe], pipe + ": this is a pipe, not a file", status=3)
+        for bad in ("", "../..", "\033"):
+            self.refused(["fit", "org/name", "--revision", bad], "'")
 
     def test_the_model_may_be_an_option(self):
         for name in ("-m", "--model", "-hf", "--model-id"):
