@@ -201,16 +201,18 @@ static const char *failure_phase(vr_report *r, const vram_fit *f)
     }
 }
 
-/* The message up to one of its sentences, the rest with -v: as much as a line holds. */
+/* The message up to one of its sentences, the rest with -v: as much as a line holds, the first in any case.
+ */
 static const char *message_words(vr_report *r, const char *message)
 {
     static const char *const ends[] = { "is free.", "iB." };
-    size_t at, room = r->style->columns - VR_FIT_INDENT - sizeof "\" ...\"";
+    size_t at, n = sizeof ends / sizeof *ends, room = r->style->columns - VR_FIT_INDENT - sizeof "\" ...\"";
 
     if (r->style->verbose || !vr_terminal(r))
         return message;
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
-        if (vr_str_find(vr_str_of(message), ends[i], &at) && at + vr_str_of(ends[i]).n <= room)
+    for (size_t i = 0; i < n; i++)
+        if (vr_str_find(vr_str_of(message), ends[i], &at) &&
+            (at + vr_str_of(ends[i]).n <= room || i == n - 1))
             return vr_say(r, T("\""), S(((vr_str){ message, at + vr_str_of(ends[i]).n })), T(" ...\""));
     return message;
 }

@@ -35,7 +35,8 @@ static void put_file(vr_report *r, const vram_checkpoint *ck)
     static const char *const usual[] = { "model.safetensors", "pytorch_model.bin",
                                          "adapter_model.safetensors" };
 
-    if (ck->n_files != 1 || vr_str_is(vr_str_of(base_name(r, ck->name)), base_name(r, ck->files[0].name)))
+    if (ck->n_files != 1 || vr_str_starts(vr_str_of(ck->name), "ollama:") ||
+        vr_str_is(vr_str_of(base_name(r, ck->name)), base_name(r, ck->files[0].name)))
         return;
     for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
         if (vr_str_is(vr_str_of(ck->files[0].name), usual[i]))

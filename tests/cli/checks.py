@@ -641,6 +641,9 @@ class Screens(unittest.TestCase):
             self.assertLessEqual(len(text.splitlines()), 14, text)
         text, _ = on_terminal(200, *STORY, env={"NO_COLOR": "1"})
         self.assertLessEqual(len(text.splitlines()), 14)
+        text, _ = on_terminal(60, *STORY, env={"NO_COLOR": "1"})
+        self.assertLessEqual(len(text.splitlines()), 24)
+        self.assertIn('Tried to allocate 130.00 MiB. ..."', " ".join(text.split()))
 
     def test_colour_only_where_it_is_wanted(self):
         self.assertIn("\033[", on_terminal(80, *STORY)[0])
