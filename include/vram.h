@@ -122,8 +122,8 @@ VRAM_API vram_status vram_checkpoint_read_from(vram_checkpoint *ck, const char *
  * files' names match: '*' and '?' as in a shell, letters of either case; without any of the two, a part of
  * the name. */
 VRAM_API vram_status vram_checkpoint_choose(vram_checkpoint *ck, const char *pattern);
-/* Before the files are listed: the one of them that the user named. It is read as weights whatever its name says,
- * and of several models that lie together its own is meant. Copied. */
+/* Before the files are listed: the one of them that the user named. It is read as weights whatever its name
+ * says, and of several models that lie together its own is meant. Copied. */
 VRAM_API vram_status vram_checkpoint_named(vram_checkpoint *ck, const char *file);
 /* Before the first step: how many bytes may well be read in vain to spare one more request. 0, as it is at
  * first, for a disk; about 1 MiB over a network. */

@@ -9,7 +9,6 @@
 #define _FILE_OFFSET_BITS 64
 
 #include "local.h"
-#include "io/place.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -424,15 +423,15 @@ static bool is_no_weights(const char *path)
     const char *slash = strrchr(path, '/'), *name = slash != NULL ? slash + 1 : path;
     if (stat(path, &st) != 0 || !S_ISREG(st.st_mode) || is_index(name))
         return false;
-    return ends_with(name, ".json") || !io_place_is_file_name(name);
+    return ends_with(name, ".json") || ends_with(name, ".md") || ends_with(name, ".txt");
 }
 
 vram_status vram_io_open_path(vram_checkpoint **out, vram_io *io, vram_ctx *ctx, const char *path)
 {
     if (is_no_weights(path))
-        return io_fail(
-            ctx, VRAM_EUNSUPPORTED, path, "give the directory in which it lies, or a file that ends so",
-            "this is no file of weights: those end in .safetensors, .gguf, .bin, .pt, .pth or .ckpt");
+        return io_fail(ctx, VRAM_EUNSUPPORTED, path,
+                       "give the directory in which it lies, or a file of weights",
+                       "this is no file of weights");
     return io_local_open(out, io, ctx, path, &(io_local_as){ .chosen = io->options.file });
 }
 
