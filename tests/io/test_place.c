@@ -137,6 +137,7 @@ static const char *const refused[] = {
     "a/b@x y",
     "hf://a/b/../c",
     "hf://a/b/%2e%2e/c",
+    "hf://a/b/x%5C..%5Cy",
     "hf://a/b/x%2f..%2fc",
     "hf://a/b/c%0ad",
     "https://huggingface.co/a/b/blob/main/%2e%2e/x",

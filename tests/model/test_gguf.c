@@ -148,6 +148,8 @@ static void test_layers_differ(void **state)
     opened o = read_model(&g);
     /* block_count cannot be held against tensors here: none is of a layer */
     assert_int_equal(o.m->n_layers, 3);
+    assert_false(o.m->has_head ||
+                 o.m->tied);            /* without embeddings there is nothing that a head could share */
     assert_int_equal(o.m->kv_heads, 0); /* not one number */
     assert_int_equal(o.m->ffn, 0);
     assert_int_equal(o.m->layers[0].key_elements, 2 * 16);
@@ -155,6 +157,31 @@ static void test_layers_differ(void **state)
     assert_int_equal(o.m->layers[2].value_elements, 4 * 16);
     assert_int_equal(o.m->kv_bytes_per_token_16bit, 2 * 2 * (2 + 4) * 16);
     end_world(o.w);
+}
+
+/* One file of a set says nothing of the layers and the head that lie in the others, unless it has more. */
+static void test_incomplete(void **state)
+{
+    (void)state;
+    for (unsigned layer = 0; layer < 8; layer += 7) {
+        char name[32];
+        uint64_t at = 0;
+        gguf g = begin("llama");
+        plain_keys(&g, "llama");
+        g_key_number(&g, "split.no", G_U16, 0, 2);
+        g_key_number(&g, "split.count", G_U16, 3, 2);
+        g_key_u32(&g, "general.file_type", 1024 + 15); /* llama.h: LLAMA_FTYPE_GUESSED and Q4_K_M */
+        snprintf(name, sizeof name, "blk.%u.attn_k.weight", layer);
+        tensor(&g, &at, "token_embd.weight", 64, 7);
+        tensor(&g, &at, name, 64, 32);
+        opened o = read_model(&g);
+        assert_true(o.w->ck->incomplete);
+        assert_int_equal(o.m->n_layers, layer == 0 ? 2 : 8);
+        assert_false(o.m->tied);
+        assert_string_equal(o.m->file_type, "Q4_K_M");
+        assert_int_equal(has_warning(o.w, NAME, "llama.block_count would be 2"), layer != 0);
+        end_world(o.w);
+    }
 }
 
 /* What the load_arch_hparams of each does with attention.sliding_window, which may be absent. */
@@ -380,11 +407,12 @@ static void test_absurd(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_plain),          cmocka_unit_test(test_tensors_win),
-        cmocka_unit_test(test_layers_differ),  cmocka_unit_test(test_sliding),
-        cmocka_unit_test(test_sliding_listed), cmocka_unit_test(test_latent),
-        cmocka_unit_test(test_recurrent),      cmocka_unit_test(test_no_models),
-        cmocka_unit_test(test_absurd),         cmocka_unit_test(test_no_architecture),
+        cmocka_unit_test(test_incomplete),      cmocka_unit_test(test_plain),
+        cmocka_unit_test(test_tensors_win),     cmocka_unit_test(test_layers_differ),
+        cmocka_unit_test(test_sliding),         cmocka_unit_test(test_sliding_listed),
+        cmocka_unit_test(test_latent),          cmocka_unit_test(test_recurrent),
+        cmocka_unit_test(test_no_models),       cmocka_unit_test(test_absurd),
+        cmocka_unit_test(test_no_architecture),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

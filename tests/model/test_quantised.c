@@ -781,6 +781,51 @@ static void settings_of_single_modules(void **state)
     free(f.text);
 }
 
+/* A name that ends as scales do, with a number for each channel and no matrix beside it, is a weight. One
+ * number beside a module without a matrix is a scale (of the KV cache: vLLM's k_scale). */
+static void fp8_and_others(file *f, const char *stem, uint64_t out, uint64_t in)
+{
+    if (strstr(stem, "k_proj") != NULL)
+        put(f, stem, ".layer_scale", "BF16", SHAPE(4096));
+    if (strstr(stem, "v_proj") != NULL)
+        put_scalar(f, stem, ".cache.k_scale", "F32");
+    fp8_row(f, stem, out, in);
+}
+
+static void scales_of_something_else(void **state)
+{
+    (void)state;
+    place p;
+    file f;
+    read_whole(&p, &f, fp8_and_others, Q("\"quant_method\":\"fbgemm_fp8\""));
+    assert_int_equal(p.m->parameters, PARAMETERS + 4096 * LAYERS);
+    assert_int_equal(p.m->packing.scale_bytes, 2 * ROWS + 4 * LAYERS);
+    shut(&p);
+    free(f.text);
+}
+
+/* Key and value matrices, 4 % of all, in 8 bits: the layout is that of the rest, wherever it comes first. */
+static void two_layouts(file *f, const char *stem, uint64_t out, uint64_t in)
+{
+    (strstr(stem, "k_proj") != NULL || strstr(stem, "v_proj") != NULL ? fp8_row : ct_packed)(f, stem, out,
+                                                                                             in);
+}
+
+static void the_layout_of_most_bytes(void **state)
+{
+    (void)state;
+    place p;
+    file f;
+    read_whole(&p, &f, two_layouts, CT("mixed-precision", "4", "int", "128"));
+    assert_string_equal(p.m->packing.layout, "pack-quantized");
+    assert_int_equal(p.m->packing.group_size, 128);
+    assert_int_equal(p.m->packing.bits_low, 4);
+    assert_int_equal(p.m->packing.bits_high, 8);
+    assert_int_equal(p.m->parameters, PARAMETERS);
+    shut(&p);
+    free(f.text);
+}
+
 /* The words of HQQ's 3 bits are filled up; the scales count the weights. */
 static void words_that_are_not_full(void **state)
 {
@@ -835,8 +880,8 @@ static void shapes_that_contradict(void **state)
     free(f.text);
 }
 
-/* Every layout with dimensions of 0 and 1, of other numbers, and up to 2^58 weights: no crash, and no figure made
- * up. */
+/* Every layout with dimensions of 0 and 1, of other numbers, and up to 2^58 weights: no crash, and no figure
+ * made up. */
 static void hostile_shapes(void **state)
 {
     static const uint64_t sizes[] = { 0, 1, 2, 31, UINT64_C(1) << 20, UINT64_C(1) << 36 };
@@ -990,6 +1035,8 @@ int main(void)
         cmocka_unit_test(configs_of_the_wrong_kind),
         cmocka_unit_test(a_config_alone),
         cmocka_unit_test(settings_of_single_modules),
+        cmocka_unit_test(scales_of_something_else),
+        cmocka_unit_test(the_layout_of_most_bytes),
         cmocka_unit_test(words_that_are_not_full),
         cmocka_unit_test(shapes_that_contradict),
         cmocka_unit_test(hostile_shapes),
