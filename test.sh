@@ -29,7 +29,7 @@ mkdir -p build-test
 rm -f build-test/*/meson-logs/testlog*.json
 run gcc gcc "--buildtype=release" ""
 run clang-asan clang "-Db_sanitize=address,undefined -Db_lundef=false" "--no-suite bench"
-run valgrind gcc "--buildtype=debugoptimized" "--wrap=$PWD/tools/valgrind.sh --no-suite lint --no-suite slow --timeout-multiplier=6"
+run valgrind gcc "--buildtype=debugoptimized" "--wrap=$PWD/tools/valgrind.sh --no-suite lint --no-suite script --no-suite slow --timeout-multiplier=6"
 
 python3 tools/count_tests.py build-test/*/meson-logs/testlog*.json || status=1
 exit $status
