@@ -155,6 +155,7 @@ def measure(name, argv, env, d, shards, heads, runs, delay, fresh=None):
     for _ in range(runs):
         if fresh:
             shutil.rmtree(fresh, ignore_errors=True)
+            os.makedirs(fresh)  # in a home that is not there nothing is kept
         open(d + '/access.log', 'w').close()
         seconds, last = timed(argv, env)
         times.append(seconds)

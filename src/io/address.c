@@ -11,17 +11,17 @@ static bool refuse(const char **why, const char *sentence)
     return false;
 }
 
-static vr_str past(vr_str s, size_t n)
+vr_str io_past(vr_str s, size_t n)
 {
     return (vr_str){ s.s + n, s.n - n };
 }
 
-static vr_str take_until(vr_str *rest, const char *ends)
+vr_str io_take_until(vr_str *rest, const char *ends)
 {
     vr_str word = { rest->s, 0 };
     while (word.n < rest->n && strchr(ends, rest->s[word.n]) == NULL)
         word.n++;
-    *rest = past(*rest, word.n);
+    *rest = io_past(*rest, word.n);
     return word;
 }
 
@@ -100,17 +100,17 @@ static bool split_authority(io_address *a, vr_str authority, const char **why)
     if (memchr(authority.s, '@', authority.n) != NULL)
         return refuse(why, "an address with a user before its host is not read");
     if (authority.n > 0 && authority.s[0] == '[') {
-        rest = past(rest, 1);
-        a->host = take_until(&rest, "]");
+        rest = io_past(rest, 1);
+        a->host = io_take_until(&rest, "]");
         if (rest.n == 0 || !of_characters(a->host, ":."))
             return refuse(why, "the address has no host that can be one");
-        rest = past(rest, 1);
+        rest = io_past(rest, 1);
     } else {
-        a->host = take_until(&rest, ":");
+        a->host = io_take_until(&rest, ":");
         if (!of_characters(a->host, ".-_") || a->host.n > 253 || strchr(".-", a->host.s[0]) != NULL)
             return refuse(why, "the address has no host that can be one");
     }
-    if (rest.n > 0 && (rest.s[0] != ':' || !is_port(past(rest, 1))))
+    if (rest.n > 0 && (rest.s[0] != ':' || !is_port(io_past(rest, 1))))
         return refuse(why, "the address has a port that cannot be one");
     return true;
 }
@@ -146,13 +146,13 @@ bool io_address_split(io_address *a, vr_str text, const char **why)
 {
     size_t scheme = text.n > 4 && (text.s[4] | 0x20) == 's' ? 8 : 7;
     vr_str rest = text;
-    a->all = take_until(&rest, "#");
-    rest = past(a->all, scheme);
-    vr_str authority = take_until(&rest, "/?");
+    a->all = io_take_until(&rest, "#");
+    rest = io_past(a->all, scheme);
+    vr_str authority = io_take_until(&rest, "/?");
     a->origin = (vr_str){ text.s, scheme + authority.n };
-    a->path = take_until(&rest, "?");
+    a->path = io_take_until(&rest, "?");
     if (a->path.n > 0)
-        a->path = past(a->path, 1);
+        a->path = io_past(a->path, 1);
     return split_authority(a, authority, why) && plain_characters(a->all, why) &&
            path_leads_down(a->path, why);
 }

@@ -7,6 +7,11 @@
 
 #define IO_MOST_TEXT 4096
 
+/* What is left of s behind its first n bytes. */
+vr_str io_past(vr_str s, size_t n);
+/* Up to the first of the characters in `ends`, which stays in *rest. */
+vr_str io_take_until(vr_str *rest, const char *ends);
+
 typedef struct io_address {
     vr_str origin; /* https://host:port */
     vr_str host;   /* without port */

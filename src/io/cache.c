@@ -225,6 +225,13 @@ bool io_cache_get(vram_io *io, const char *url, const char *validator, uint64_t 
     return true;
 }
 
+static uint64_t now_ns(void)
+{
+    struct timespec t = { 0, 0 };
+    (void)clock_gettime(CLOCK_REALTIME, &t);
+    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
 bool io_cache_newest(vram_io *io, const char *url, char *validator, size_t room)
 {
     struct io_cache *c = io->options.refresh || !is_clean(url, "-") ? NULL : cache_of(io, false);
@@ -232,7 +239,7 @@ bool io_cache_newest(vram_io *io, const char *url, char *validator, size_t room)
     if (d == NULL)
         return false;
     char prefix[NAME_ROOM], *bytes;
-    uint64_t newest = 0;
+    uint64_t newest = 0, now = now_ns();
     bool found = false;
     io_entry e;
     name_of(prefix, url, "");
@@ -240,6 +247,8 @@ bool io_cache_newest(vram_io *io, const char *url, char *validator, size_t room)
         if (strncmp(at->d_name, prefix, 16) != 0 || !is_entry_name(at->d_name) ||
             !load_entry(NULL, c->dir, at->d_name, url, NULL, &e, &bytes))
             continue;
+        if (e.made > now) /* the clock was set back since: it is older than all that came after that */
+            e.made = 0;
         if ((!found || e.made > newest) && e.validator.n < room) {
             memcpy(validator, e.validator.s, e.validator.n);
             validator[e.validator.n] = '\0';
@@ -378,13 +387,6 @@ static bool lock(int dir)
         (void)nanosleep(&ms, NULL);
     }
     return false;
-}
-
-static uint64_t now_ns(void)
-{
-    struct timespec t = { 0, 0 };
-    (void)clock_gettime(CLOCK_REALTIME, &t);
-    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
 /* Returns the bytes it wrote, 0: none. */

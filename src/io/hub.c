@@ -114,19 +114,13 @@ static vram_status read_answer(io_hub *h, vr_str text, io_listed **out, size_t *
 
 static vram_status offline_answer(io_hub *h, vr_str *text)
 {
-    char version[160], *bytes = NULL;
-    size_t n = 0;
-    uint64_t total = 0;
-    vram_io *io = h->remote.source.io;
-    if (!io_cache_newest(io, h->api, version, sizeof(version)) ||
-        !io_cache_get(io, h->api, version, 0, UINT64_MAX, &bytes, &n, &total) || n != total)
+    if (!io_remote_kept(&h->remote, h->api, text))
         return io_fail(
             h->remote.source.ctx, VRAM_EIO, h->place->repo,
-            io->options.offline
+            h->remote.source.io->options.offline
                 ? "without --offline its file list and headers are read from the hub, a few MB at most"
                 : "HF_HUB_OFFLINE or TRANSFORMERS_OFFLINE is set, so the hub is not asked",
             "this model is not on this disk, and no server may be asked");
-    *text = (vr_str){ bytes, n };
     return VRAM_OK;
 }
 

@@ -101,16 +101,10 @@ static vram_status read_answer(scope *m, vr_str text, io_listed **out, size_t *n
 
 static vram_status offline_answer(scope *m, vr_str *text)
 {
-    char version[160], *bytes = NULL;
-    size_t n = 0;
-    uint64_t total = 0;
-    vram_io *io = m->remote.source.io;
-    if (!io_cache_newest(io, m->api, version, sizeof(version)) ||
-        !io_cache_get(io, m->api, version, 0, UINT64_MAX, &bytes, &n, &total) || n != total)
+    if (!io_remote_kept(&m->remote, m->api, text))
         return io_fail(m->remote.source.ctx, VRAM_EIO, m->place->repo,
                        "without --offline its file list and headers are read from ModelScope",
                        "this model was not read before, and no server may be asked");
-    *text = (vr_str){ bytes, n };
     return VRAM_OK;
 }
 

@@ -219,10 +219,8 @@ static vram_status ask(ollama *o, const char *url, const char *version, uint64_t
 
 static vram_status offline_manifest(ollama *o, vr_str *text)
 {
-    char version[160], hint[256];
-    vram_io *io = o->remote.source.io;
-    if (io_cache_newest(io, o->manifest_url, version, sizeof(version)) &&
-        cached(io, o->manifest_url, version, text))
+    char hint[256];
+    if (io_remote_kept(&o->remote, o->manifest_url, text))
         return VRAM_OK;
     snprintf(hint, sizeof(hint),
              o->store.denied != NULL ? "%.180s may not be read by this user"

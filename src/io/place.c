@@ -27,27 +27,12 @@ static bool put(char *out, size_t room, vr_str s)
     return true;
 }
 
-static vr_str past(vr_str s, size_t n)
-{
-    return (vr_str){ s.s + n, s.n - n };
-}
-
-/* Up to the first of the characters in `ends`, which stays in *rest. */
-static vr_str take_until(vr_str *rest, const char *ends)
-{
-    vr_str word = { rest->s, 0 };
-    while (word.n < rest->n && strchr(ends, rest->s[word.n]) == NULL)
-        word.n++;
-    *rest = past(*rest, word.n);
-    return word;
-}
-
 /* The next word of a path; the slash behind it is gone too. */
 static vr_str take_word(vr_str *rest)
 {
-    vr_str word = take_until(rest, "/");
+    vr_str word = io_take_until(rest, "/");
     if (rest->n > 0)
-        *rest = past(*rest, 1);
+        *rest = io_past(*rest, 1);
     return word;
 }
 
@@ -133,7 +118,7 @@ static bool put_revision(io_place *out, vr_str s, const char **why)
 static bool put_file(io_place *out, vr_str s, const char **why)
 {
     if (s.n > 0 && s.s[0] == '/')
-        s = past(s, 1);
+        s = io_past(s, 1);
     while (s.n > 0 && s.s[s.n - 1] == '/')
         s.n--;
     if (s.n == 0)
@@ -154,12 +139,12 @@ static bool put_quant(io_place *out, vr_str s, const char **why)
  * slashes are encoded. */
 static vr_str take_revision(vr_str *rest)
 {
-    vr_str whole = *rest, word = take_until(rest, "/:");
+    vr_str whole = *rest, word = io_take_until(rest, "/:");
     if (!vr_str_is(word, "refs"))
         return word;
     for (int i = 0; i < 2 && rest->n > 0 && rest->s[0] == '/'; i++) {
-        *rest = past(*rest, 1);
-        take_until(rest, "/:");
+        *rest = io_past(*rest, 1);
+        io_take_until(rest, "/:");
     }
     return (vr_str){ whole.s, whole.n - rest->n };
 }
@@ -200,12 +185,12 @@ typedef enum hub_form {
 static bool hub_mark(io_place *out, vr_str *rest, hub_form form, const char **why)
 {
     bool quant = rest->s[0] == ':';
-    *rest = past(*rest, 1);
+    *rest = io_past(*rest, 1);
     if ((quant ? out->quant : out->revision)[0] != '\0')
         return refuse(why, "it has two revisions or two quantisations");
     if (quant)
-        return put_quant(out, take_until(rest, form == BARE ? "@" : "@/"), why);
-    return put_revision(out, form == BARE ? take_until(rest, ":") : take_revision(rest), why);
+        return put_quant(out, io_take_until(rest, form == BARE ? "@" : "@/"), why);
+    return put_revision(out, form == BARE ? io_take_until(rest, ":") : take_revision(rest), why);
 }
 
 /* Behind the name: ":QUANT", "@REVISION", "/file" or "/page". */
@@ -216,7 +201,7 @@ static bool hub_suffix(io_place *out, vr_str rest, hub_form form, const char **w
             return false;
     }
     if (form == PAGE && rest.n > 0 && out->revision[0] == '\0')
-        return hub_page(out, past(rest, 1), why);
+        return hub_page(out, io_past(rest, 1), why);
     return put_file(out, rest, why);
 }
 
@@ -234,16 +219,16 @@ static bool put_repo(io_place *out, vr_str org, vr_str name)
 /* From its beginning, two words or, for the oldest models, one. */
 static bool hub_name(io_place *out, vr_str rest, hub_form form, const char **why)
 {
-    vr_str org = take_until(&rest, "/:@"), name = { "", 0 };
-    vr_str behind = rest.n > 0 && rest.s[0] == '/' ? past(rest, 1) : name;
+    vr_str org = io_take_until(&rest, "/:@"), name = { "", 0 };
+    vr_str behind = rest.n > 0 && rest.s[0] == '/' ? io_past(rest, 1) : name;
     vr_str next = behind;
     if (form != BARE && is_any(org, hub_others))
         return refuse(why,
                       "this is no model: only models of the hub are read, no data sets, spaces or pages");
-    next = take_until(&next, "/:@");
+    next = io_take_until(&next, "/:@");
     if (next.n > 0 && !(form == PAGE && is_any(next, pages))) {
         name = next;
-        rest = past(behind, next.n);
+        rest = io_past(behind, next.n);
     }
     out->kind = IO_PLACE_HUB;
     if (org.n == 0 || !hub_word(org) || (name.n > 0 && !hub_word(name)))
@@ -283,12 +268,12 @@ static bool modelscope(io_place *out, vr_str rest, bool page, const char **why)
 {
     while (rest.n > 0 && rest.s[rest.n - 1] == '/')
         rest.n--;
-    vr_str org = take_word(&rest), name = take_until(&rest, "/:@");
+    vr_str org = take_word(&rest), name = io_take_until(&rest, "/:@");
     out->kind = IO_PLACE_MODELSCOPE;
     if (!repo_word(org) || !repo_word(name) || !put_repo(out, org, name))
         return refuse(why, "that is no name of a model on ModelScope: it has an owner, a slash and a name");
     if (page)
-        return rest.n == 0 || modelscope_page(out, past(rest, 1), why);
+        return rest.n == 0 || modelscope_page(out, io_past(rest, 1), why);
     return hub_suffix(out, rest, rest.n > 0 && rest.s[0] == '/' ? URI : BARE, why);
 }
 
@@ -303,9 +288,9 @@ static size_t ollama_words(vr_str *rest, size_t most, vr_str words[3])
     size_t n = 0;
     while (n < most && rest->n > 0 && (n == 0 || rest->s[0] == '/')) {
         if (n > 0)
-            *rest = past(*rest, 1);
+            *rest = io_past(*rest, 1);
         bool may_be_host = n == 0 && most == 3 && vr_str_find(*rest, "/", NULL);
-        words[n++] = take_until(rest, may_be_host ? "/" : "/:@");
+        words[n++] = io_take_until(rest, may_be_host ? "/" : "/:@");
     }
     return n;
 }
@@ -335,8 +320,8 @@ static bool ollama(io_place *out, vr_str rest, bool page, const char **why)
     if ((page && (n != 2 || is_any(words[0], ollama_others))) || !put_ollama(out, words, n))
         return refuse(why, ollama_why);
     if (rest.n > 0 && rest.s[0] == ':') {
-        rest = past(rest, 1);
-        if (!put_quant(out, take_until(&rest, "/"), why))
+        rest = io_past(rest, 1);
+        if (!put_quant(out, io_take_until(&rest, "/"), why))
             return false;
     }
     return page || rest.n == 0 || refuse(why, "what stands behind the name is no tag: it begins with ':'");
@@ -357,10 +342,10 @@ static bool behind_endpoint(const io_address *a, const char *endpoint, vr_str *p
         if (!same)
             return false;
     }
-    vr_str rest = past(a->all, n);
-    *path = take_until(&rest, "?");
+    vr_str rest = io_past(a->all, n);
+    *path = io_take_until(&rest, "?");
     if (path->n > 0)
-        *path = past(*path, 1);
+        *path = io_past(*path, 1);
     return true;
 }
 
@@ -373,7 +358,7 @@ static bool is_hub_host(vr_str host)
 static bool is_modelscope_host(vr_str host, bool *international)
 {
     if (starts_folded(host, "www."))
-        host = past(host, 4);
+        host = io_past(host, 4);
     *international = same_folded(host, "modelscope.ai");
     return *international || same_folded(host, "modelscope.cn");
 }
@@ -423,7 +408,7 @@ static bool web_address(io_place *out, vr_str text, const char *endpoint, const 
 static bool is_address_without_scheme(vr_str text)
 {
     bool international = false;
-    vr_str host = take_until(&text, "/");
+    vr_str host = io_take_until(&text, "/");
     return text.n > 1 &&
            (is_hub_host(host) || is_modelscope_host(host, &international) || is_ollama_host(host));
 }
@@ -448,11 +433,11 @@ bool io_place_is_file_name(const char *name)
 /* org/name, and nothing that is more likely a path: a typing error in one must not be sent to a server. */
 static bool is_bare_name(vr_str text)
 {
-    vr_str org = take_until(&text, "/:@");
+    vr_str org = io_take_until(&text, "/:@");
     if (text.n == 0 || text.s[0] != '/' || !hub_word(org))
         return false;
-    text = past(text, 1);
-    vr_str name = take_until(&text, "/:@");
+    text = io_past(text, 1);
+    vr_str name = io_take_until(&text, "/:@");
     return hub_word(name) && (text.n == 0 || text.s[0] != '/') && !(text.n == 0 && is_file_name(name));
 }
 
@@ -481,7 +466,7 @@ static scheme scheme_of(vr_str *text)
         if (!starts_folded(*text, begins[i].begin))
             continue;
         if (begins[i].scheme != WEB)
-            *text = past(*text, strlen(begins[i].begin));
+            *text = io_past(*text, strlen(begins[i].begin));
         return begins[i].scheme;
     }
     return has_scheme(*text) ? OTHER : NONE;

@@ -43,6 +43,19 @@ bool io_remote_name_fits(vr_str name)
     return name.n < 1024;
 }
 
+bool io_remote_kept(const io_remote *r, const char *url, vr_str *text)
+{
+    char version[160], *bytes = NULL;
+    size_t n = 0;
+    uint64_t total = 0;
+    vram_io *io = r->source.io;
+    if (!io_cache_newest(io, url, version, sizeof(version)) ||
+        !io_cache_get(io, url, version, 0, UINT64_MAX, &bytes, &n, &total) || n != total)
+        return false;
+    *text = (vr_str){ bytes, n };
+    return true;
+}
+
 bool io_remote_matters(const char *name)
 {
     static const char *const tails[] = { ".safetensors", ".gguf", ".bin", ".pt", ".pth", ".ckpt", ".json" };

@@ -79,6 +79,9 @@ vram_status io_remote_fetch(io_source *s, const vram_want *wants, size_t n);
  * steps. */
 vram_status io_remote_read(vram_checkpoint **out, io_remote *r, const char *called, const char *quant);
 
+/* A text that was kept whole of url, the newest; false: none. */
+bool io_remote_kept(const io_remote *r, const char *url, vr_str *text);
+
 /* Names come from servers: only those that lead down and are printable are files of a checkpoint. */
 bool io_remote_name_fits(vr_str name);
 /* A file that a checkpoint could be read from: weights, or a small text about them. */

@@ -63,9 +63,9 @@ static bool look_beside(const packing *w, vr_pack *p, vr_str stem)
 /* *fits: the tensor is the packed one of a matrix in this layout, which is measured then. */
 static bool is_of(const packing *w, vr_pack *p, const vr_layout *l, const vr_tensor *t)
 {
+    if ((l->dtypes >> t->dtype & 1) == 0 || !vr_str_ends(t->name, l->packed))
+        return false; /* most of 90,000 tensors times all layouts: nothing is made for them */
     *p = (vr_pack){ .layout = l, .packed = t };
-    if (!vr_str_ends(t->name, l->packed) || (l->dtypes >> t->dtype & 1) == 0)
-        return false;
     vr_str stem = stem_of(t->name, l->packed);
     if (!look_beside(w, p, stem))
         return false;

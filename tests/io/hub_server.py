@@ -10,6 +10,7 @@ has them. What they are asked is in a log. Headers and statuses: huggingface_hub
 import hashlib
 import json
 import re
+import sys
 import threading
 import urllib.parse
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -21,7 +22,22 @@ class Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request, client_address):
-        """A client may close a connection before the end of an answer that it does not want."""
+        """A client may close a connection before the end of an answer that it does not want, or be killed."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)
+
+
+def ranged(asked, data, etag):
+    """Status, body and headers of the answer of a server that does as it should."""
+    if asked.get('If-None-Match') == etag:
+        return 304, b'', {'ETag': etag}
+    m = re.fullmatch(r'bytes=(\d+)-(\d*)', asked.get('Range') or '')
+    if not m or asked.get('If-Range', etag) != etag:
+        return 200, data, {'ETag': etag, 'Accept_Ranges': 'bytes'}
+    first, last = int(m.group(1)), min(int(m.group(2) or len(data)), len(data) - 1)
+    if first >= len(data):
+        return 416, b'', {'Content_Range': 'bytes */%d' % len(data)}
+    return 206, data[first:last + 1], {'ETag': etag, 'Content_Range': 'bytes %d-%d/%d' % (first, last, len(data))}
 
 
 class Request:
@@ -105,18 +121,8 @@ def handler(hub, host):
             self.reply(status, b'{"error":"no"}', X_Error_Message=text or code or 'no', **headers)
 
         def send_file(self, data, etag):
-            if self.headers.get('If-None-Match') == etag:
-                return self.reply(304, ETag=etag)
-            m = re.fullmatch(r'bytes=(\d+)-(\d*)', self.headers.get('Range') or '')
-            if_range = self.headers.get('If-Range')
-            if not m or (if_range and if_range != etag):
-                return self.reply(200, data, ETag=etag, Accept_Ranges='bytes')
-            first, last = int(m.group(1)), int(m.group(2) or len(data))
-            last = min(last, len(data) - 1)
-            if first >= len(data):
-                return self.reply(416, Content_Range='bytes */%d' % len(data))
-            return self.reply(206, data[first:last + 1], ETag=etag,
-                              Content_Range='bytes %d-%d/%d' % (first, last, len(data)))
+            status, body, headers = ranged(self.headers, data, etag)
+            return self.reply(status, body, **headers)
 
         def do_GET(self):
             self.request_row = Request(host, self)

@@ -342,6 +342,50 @@ static void test_newest(void **state)
     end(&w);
 }
 
+/* An entry of tomorrow is none that was written last: the clock was set back. */
+static void test_clock(void **state)
+{
+    world w;
+    char path[PATH_MAX], got[32];
+    size_t n = 0;
+    io_entry e;
+    (void)state;
+    begin(&w);
+    put_as(w.io, URL, "old", TOTAL, 0, 10);
+    assert_int_equal(files_in(w.dir, "", path), 1);
+    char *bytes = read_path(path, &n);
+    assert_true(io_entry_read(&e, bytes, n));
+    io_entry later = e;
+    later.made += UINT64_C(86400000000000);
+    char *made = io_entry_write(&later, NULL, 0, e.bytes, 10, &n);
+    assert_non_null(made);
+    write_path(path, made, n);
+    free(made);
+    free(bytes);
+    reopen(&w);
+    assert_true(io_cache_newest(w.io, URL, got, sizeof(got)));
+    assert_string_equal(got, "old"); /* better than none */
+    put_as(w.io, URL, "new", TOTAL, 0, 10);
+    assert_true(io_cache_newest(w.io, URL, got, sizeof(got)));
+    assert_string_equal(got, "new");
+    end(&w);
+}
+
+static void test_forget(void **state)
+{
+    world w;
+    (void)state;
+    begin(&w);
+    put_as(w.io, URL, "one", TOTAL, 0, 10);
+    put_as(w.io, URL, "two", TOTAL, 0, 10);
+    assert_int_equal(get_as(w.io, URL, "one", 0, 10), 10);
+    io_cache_forget(w.io, URL, "one");
+    io_cache_forget(w.io, URL, "three");
+    assert_int_equal(get_as(w.io, URL, "one", 0, 10), -1);
+    assert_int_equal(get_as(w.io, URL, "two", 0, 10), 10);
+    end(&w);
+}
+
 /* ---- entries that are not believed ---- */
 
 static void expect_refused(world *w, const char *path, const char *bytes, size_t n)
@@ -862,7 +906,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_hash),          cmocka_unit_test(test_round_trip),
         cmocka_unit_test(test_spans),         cmocka_unit_test(test_keys),
-        cmocka_unit_test(test_newest),        cmocka_unit_test(test_damage),
+        cmocka_unit_test(test_newest),        cmocka_unit_test(test_clock),
+        cmocka_unit_test(test_forget),        cmocka_unit_test(test_damage),
         cmocka_unit_test(test_foreign),       cmocka_unit_test(test_odd_files),
         cmocka_unit_test(test_oversized),     cmocka_unit_test(test_directory),
         cmocka_unit_test(test_no_directory),  cmocka_unit_test(test_limited),

@@ -128,6 +128,16 @@ class Command(unittest.TestCase):
         self.expect(VRAM_CACHE='/proc/none/of/it')
         self.expect(VRAM_CACHE='')  # no home either
 
+    @unittest.skipUnless(os.geteuid() == 0, 'needs root, to give a folder to another user')
+    def test_of_another_user(self):
+        """What others can write is not believed, and nothing is put there."""
+        self.expect()
+        os.chown(self.cache, 1234, 1234)
+        before = {path: os.stat(path).st_mtime_ns for path in self.entries()}
+        self.expect()
+        self.assertTrue(self.blob_requests())
+        self.assertEqual({path: os.stat(path).st_mtime_ns for path in self.entries()}, before)
+
     @unittest.skipUnless(can_mount(), 'needs root, to mount a file system')
     def test_read_only(self):
         os.mkdir(self.cache, 0o700)

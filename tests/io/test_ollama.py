@@ -16,6 +16,9 @@ import tempfile
 import threading
 import unittest
 
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from hub_server import Server, ranged  # noqa: E402
+
 CLIENT = os.environ.get('CLIENT')
 MEDIA = 'application/vnd.ollama.image.'
 NOWHERE = 'http://127.0.0.1:1'  # nothing listens there
@@ -90,23 +93,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
         return self.answer(404, b'{"errors":[{"code":"MANIFEST_UNKNOWN","message":"manifest unknown"}]}')
 
     def blob(self, body):
-        match = re.fullmatch(r'bytes=(\d+)-(\d*)', self.headers.get('Range', ''))
-        if not match:
-            return self.answer(200, body, ETag='"e"')
-        first, last = int(match.group(1)), min(int(match.group(2) or len(body)), len(body) - 1)
-        return self.answer(206, body[first:last + 1], ETag='"e"',
-                           Content_Range='bytes %d-%d/%d' % (first, last, len(body)))
+        status, body, headers = ranged(self.headers, body, '"e"')
+        return self.answer(status, body, **headers)
 
     def log_message(self, *args):
         pass
-
-
-class Server(http.server.ThreadingHTTPServer):
-    daemon_threads = True
-
-    def handle_error(self, request, client_address):
-        if not isinstance(sys.exc_info()[1], ConnectionError):  # a client that was killed, or had enough
-            super().handle_error(request, client_address)
 
 
 class Registry:
