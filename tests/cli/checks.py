@@ -493,7 +493,7 @@ class Usage(unittest.TestCase):
         self.refused(["fit", "gpt2"], "'gpt2': there is no such file or directory", "a model of the hub has its organisation in front: ORG/gpt2",
                      status=4)
         with tempfile.TemporaryDirectory() as d:
-            for name in ("config.json", "README.md"):
+            for name in ("config.json", "tokenizer.json"):
                 path = os.path.join(d, name)
                 with open(path, "wb") as f:
                     f.write(b"{}")
