@@ -221,7 +221,7 @@ vram_status vr_choose_fail(vram_checkpoint *ck, const vr_set *const *sets, size_
     vram_status s = what != NULL
                         ? vr_fail_file(ck->ctx, VRAM_ESETTING, ck->name, U(n), T(what), T(text))
                         : vr_fail_file(ck->ctx, VRAM_ESETTING, ck->name, T("no weight file matches \""),
-                                       T(l->chosen), T("\"; there is "), T(text));
+                                       S(vr_shown(vr_str_of(l->chosen))), T("\"; there is "), T(text));
     const char *hint = n == 1 ? "without --file it is taken" : example_of(ck, list, n);
     if (hint == NULL)
         return VRAM_ENOMEM;

@@ -20,27 +20,25 @@ static bool is_path(const char *name)
     return stat(name, &st) == 0 || (errno != ENOENT && errno != ENOTDIR && errno != ENAMETOOLONG);
 }
 
-/* "qwen2.5:7b", as Ollama's users write it. */
-static bool looks_like_ollama(const char *name)
-{
-    const char *colon = strchr(name, ':');
-    return colon != NULL && colon != name && strchr(name, '/') == NULL && colon[1] != '\0' &&
-           strlen(name) < 100 && strchr(name, '.') != name;
-}
-
 #define WHAT_A_MODEL_IS                                                                                      \
     "a model is a path, org/name of the hub, an address, modelscope:org/name, ollama:name, or "              \
     "example:qwen2.5-7b"
 
 /* What the name of a model may be anywhere. */
-static bool is_word(const char *name)
+static bool is_word(const char *name, size_t n)
 {
-    size_t n = strlen(name);
     bool word = n > 0 && n < 97 && name[0] != '.' && name[0] != '-';
     for (size_t i = 0; i < n && word; i++)
         word = (name[i] >= 'a' && name[i] <= 'z') || (name[i] >= 'A' && name[i] <= 'Z') ||
                (name[i] >= '0' && name[i] <= '9') || strchr("._-", name[i]) != NULL;
     return word;
+}
+
+/* "qwen2.5:7b", as Ollama's users write it. */
+static bool looks_like_ollama(const char *name)
+{
+    const char *colon = strchr(name, ':');
+    return colon != NULL && is_word(name, (size_t)(colon - name)) && is_word(colon + 1, strlen(colon + 1));
 }
 
 /* Cut between characters. */
@@ -70,7 +68,7 @@ static vram_status no_path(vram_ctx *ctx, const char *name)
         snprintf(hint, sizeof(hint), "a path has slashes: / and not \\");
     else if (looks_like_ollama(name))
         snprintf(hint, sizeof(hint), "for a model of Ollama: ollama:%s", name);
-    else if (strchr(name, '/') == NULL && is_word(name) && !io_place_is_file_name(name))
+    else if (is_word(name, strlen(name)) && !io_place_is_file_name(name))
         snprintf(hint, sizeof(hint),
                  "a model of the hub has its organisation in front: ORG/%s; one of Ollama is ollama:%s", name,
                  name);
@@ -114,8 +112,12 @@ vram_status vram_io_open(vram_checkpoint **out, vram_io *io, vram_ctx *ctx, cons
     const char *why = NULL;
     io_place place;
     io->asked_ms = io->came = io->wanted = 0;
-    if (is_path(name))
+    if (is_path(name)) {
+        if (io->options.revision != NULL)
+            VR_TRY(vr_warn(ctx, NULL,
+                           T("--revision is of a repository: files on this disk are read as they are")));
         return vram_io_open_path(out, io, ctx, name);
+    }
     if (!io_place_parse(&place, name, io_env(io, "HF_ENDPOINT"), &why))
         return malformed(ctx, name, why);
     return open_place(out, io, ctx, &place, name);

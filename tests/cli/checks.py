@@ -486,14 +486,15 @@ class Usage(unittest.TestCase):
         self.refused(["fit", "-"], "a model is not read from standard input", "a model is a path")
         self.refused(["fit", "file:///m"], "'file:///m': addresses of this kind are not read", "a file on this disk is named by its path alone")
         self.refused(["fit", "C:\\m\\x.gguf"], "'C:\\m\\x.gguf': there is no such file or directory", "a path has slashes: / and not \\", status=4)
-        for name in ("a\033[31mb", "model.safetensors", "x y", "--", "-x/y"):
+        for name in ("a\033[31mb", "model.safetensors", "x y", "--", "-x/y", "x\nvram: error: y"):
             done = vram("fit", "-m", name)
             self.assertNotIn(b"ORG/", done.stderr)
+            self.assertNotIn(b"ollama:x", done.stderr)
             self.assertNotIn(b"\033", done.stderr)
         self.refused(["fit", "gpt2"], "'gpt2': there is no such file or directory", "a model of the hub has its organisation in front: ORG/gpt2",
                      status=4)
         with tempfile.TemporaryDirectory() as d:
-            for name in ("config.json", "README.md"):
+            for name in ("config.json", "README.md", "notes.txt"):
                 path = os.path.join(d, name)
                 with open(path, "wb") as f:
                     f.write(b"{}")
