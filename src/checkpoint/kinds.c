@@ -223,7 +223,7 @@ static bool take_index(vr_str base, vr_kind *k)
 
 static const struct {
     const char *base;
-    uint8_t role; /* vr_role */
+    uint8_t role; /* vr_file_role */
     bool root_only;
 } sides[] = { { "config.json", VR_ROLE_CONFIG, false },
               { "model_index.json", VR_ROLE_PIPELINE, true },

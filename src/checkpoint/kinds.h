@@ -5,7 +5,7 @@
 
 #include "base/base.h"
 
-typedef enum vr_role {
+typedef enum vr_file_role {
     VR_ROLE_WEIGHTS,
     VR_ROLE_INDEX,    /* of a set's weights: which tensor is in which file */
     VR_ROLE_CONFIG,   /* config.json */
@@ -13,7 +13,7 @@ typedef enum vr_role {
     VR_ROLE_MODULES,  /* modules.json of sentence-transformers */
     VR_ROLE_ADAPTER,  /* adapter_config.json of PEFT */
     VR_ROLE_OTHER     /* what is left out whatever else there is; `why` says what it is */
-} vr_role;
+} vr_file_role;
 
 typedef enum vr_family_of_files {
     VR_FILES_SAFETENSORS,
@@ -26,7 +26,7 @@ typedef enum vr_family_of_files {
 
 /* The slices are of the name. */
 typedef struct vr_kind {
-    uint8_t role, ext;   /* vr_role, vr_family_of_files */
+    uint8_t role, ext;   /* vr_file_role, vr_family_of_files */
     bool numbered;       /* one of several files, or the index of such */
     uint32_t number, of; /* 0: no name says */
     const char *digits;  /* where the number stands in the name */

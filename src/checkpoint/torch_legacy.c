@@ -6,6 +6,8 @@
  * Source: PyTorch 2.15, torch/serialization.py (_legacy_save, _legacy_load). */
 #include "checkpoint/torch.h"
 
+#include <string.h>
+
 #define PROTOCOL 1001
 #define COUNT_BYTES 8
 
@@ -14,11 +16,24 @@ static vram_status bad(vr_torch *t, const vr_pickled *v, const char *what)
     return VR_TORCH_BAD(t, v, VRAM_EFORMAT, T(what));
 }
 
+/* MAGIC_NUMBER, 0x1950a86a20f9469cfc6c, as LONG1. Its first bytes told the format; behind a FRAME no more of
+ * them were seen. */
+static bool is_magic(const vr_pickle *p)
+{
+    static const unsigned char magic[] = { 0x8a, 10,   0x6c, 0xfc, 0x9c, 0x46,
+                                           0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19 };
+    size_t at = (unsigned char)p->text[2] == 0x95 ? 11 : 2;
+    return p->n >= at + sizeof(magic) && memcmp(p->text + at, magic, sizeof(magic)) == 0;
+}
+
 static vram_status read_head(vr_torch *t)
 {
     vr_pickle *p = &t->pickle;
     uint64_t version = 0;
-    VR_TRY(vr_pickle_read(p)); /* the magic number: it told the format */
+    VR_TRY(vr_pickle_read(p));
+    if (!is_magic(p))
+        return bad(t, p->result,
+                   "the file begins almost as torch.save's legacy form does, with another number");
     VR_TRY(vr_pickle_read(p));
     if (!vr_pickled_u64(p->result, &version) || version != PROTOCOL)
         return VR_TORCH_BAD(t, p->result, VRAM_EUNSUPPORTED,

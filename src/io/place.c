@@ -295,11 +295,18 @@ static size_t ollama_words(vr_str *rest, size_t most, vr_str words[3])
     return n;
 }
 
+/* No word that leads out of the store's folder of manifests. */
+static bool ollama_host(vr_str w)
+{
+    return w.n > 0 && w.n <= MOST_WORD && of_characters(w, "._-:") && w.s[0] != '.' &&
+           !vr_str_find(w, "..", NULL);
+}
+
 static bool put_ollama(io_place *out, const vr_str *words, size_t n)
 {
     char name[sizeof(out->repo)];
     bool host = n == 3;
-    if (n == 0 || (host && (words[0].n > MOST_WORD || !of_characters(words[0], "._-:"))))
+    if (n == 0 || (host && !ollama_host(words[0])))
         return false;
     for (size_t i = host; i < n; i++) {
         if (!repo_word(words[i]))

@@ -763,6 +763,15 @@ static void test_others(void **state)
     add_bytes(w, "model.pt", "\x80\x04\x95\0\0\0\0\0\0\0\0N.", 13, 13);
     expect_error(w, read_world(w, FEED_MOST), VRAM_EUNSUPPORTED, "model.pt", 0, "not one of torch.save");
     end_world(w);
+    for (size_t i = 2; i < 14; i++) { /* each byte of the magic number counts */
+        bytes b = legacy_file(two, 2);
+        b.p[i] = (char)(b.p[i] ^ 1);
+        w = new_world();
+        add_bytes(w, "model.pt", b.p, b.n, b.n);
+        assert_int_equal(vram_exit_status(read_world(w, FEED_MOST)), 3);
+        free(b.p);
+        end_world(w);
+    }
 }
 
 /* ---- damage ---- */

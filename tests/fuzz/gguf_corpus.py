@@ -57,6 +57,7 @@ def files():
     yield b"\x08" + make(3, "<", model, [("t", 12, (256, 1 << 30), 0)])  # its data is a hole
 
 
-for name, data in zip(sys.argv[1:], files(), strict=True):
-    with open(name, "wb") as f:
-        f.write(data)
+if __name__ == "__main__":
+    for name, data in zip(sys.argv[1:], files(), strict=True):
+        with open(name, "wb") as f:
+            f.write(data)

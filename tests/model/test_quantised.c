@@ -361,6 +361,32 @@ static void ao_fp8(file *f, const char *stem, uint64_t out, uint64_t in)
     put(f, stem, "._weight_scale", "F32", SHAPE(out, 1));
 }
 
+/* The names of attributes, as state dictionaries in pickles have them. */
+static void ao_int8_pickled(file *f, const char *stem, uint64_t out, uint64_t in)
+{
+    put(f, stem, ".weight.qdata", "I8", SHAPE(out, in));
+    put(f, stem, ".weight.scale", "BF16", SHAPE(out, 1));
+    put(f, stem, ".weight.zero_point", "I8", SHAPE(out, 1));
+}
+
+static void ao_fp8_pickled(file *f, const char *stem, uint64_t out, uint64_t in)
+{
+    put(f, stem, ".weight.qdata", "F8_E4M3", SHAPE(out, in));
+    put(f, stem, ".weight.scale", "F32", SHAPE(out, 1));
+}
+
+static void ao_tiles_before(file *f, const char *stem, uint64_t out, uint64_t in)
+{
+    put(f, stem, ".weight.tensor_impl.packed_weight", "I32", SHAPE(out / 8, in / 128, 32, 4));
+    put(f, stem, ".weight.tensor_impl.scale_and_zero", "BF16", SHAPE(in / 128, out, 2));
+}
+
+static void ao_int8_before(file *f, const char *stem, uint64_t out, uint64_t in)
+{
+    put(f, stem, ".weight.tensor_impl.int_data", "I8", SHAPE(out, in));
+    put(f, stem, ".weight.tensor_impl.scale", "BF16", SHAPE(out));
+}
+
 static void quanto8(file *f, const char *stem, uint64_t out, uint64_t in)
 {
     put(f, stem, ".weight._data", "I8", SHAPE(out, in));
@@ -557,6 +583,13 @@ static const expectation expectations[] = {
       4, VR_GROUPING_UNKNOWN, 0, N / 2, N / 128 * 4 },
     { ao_int8, Q("\"quant_method\":\"torchao\""), "torchao", "torchao-int", 8, VR_GROUPING_ROW, 0, N, 2 * ROWS },
     { ao_fp8, Q("\"quant_method\":\"torchao\""), "torchao", "torchao-fp8", 8, VR_GROUPING_ROW, 0, N, 4 * ROWS },
+    { ao_int8_pickled, Q("\"quant_method\":\"torchao\""), "torchao", "torchao-int",
+      8, VR_GROUPING_ROW, 0, N, 3 * ROWS },
+    { ao_fp8_pickled, Q("\"quant_method\":\"torchao\""), "torchao", "torchao-fp8",
+      8, VR_GROUPING_ROW, 0, N, 4 * ROWS },
+    { ao_tiles_before, Q("\"quant_method\":\"torchao\""), "torchao", "torchao-int4",
+      4, VR_GROUPING_UNKNOWN, 0, N / 2, N / 128 * 4 },
+    { ao_int8_before, Q("\"quant_method\":\"torchao\""), "torchao", "torchao-int", 8, VR_GROUPING_ROW, 0, N, 2 * ROWS },
     { quanto8, Q("\"quant_method\":\"quanto\",\"weights\":\"int8\""), "quanto", "quanto",
       8, VR_GROUPING_ROW, 0, N, 2 * ROWS + 4 * MATRICES },
     { quanto4, Q("\"quant_method\":\"quanto\",\"weights\":\"int4\""), "quanto", "quanto-packed",
