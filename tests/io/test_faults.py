@@ -62,10 +62,11 @@ FILE_FAULTS = [
     ('/small?do=endless_header', 3, 'sends a header that does not end', 'address right'),
     ('/small?do=endless_line', 3, 'sends a header that does not end', 'address right'),
     ('/lying', 3, 'sends another part', 'download the file'),
-    ('/small?do=drip', 4, 'is too slow: [0-9]+ of [0-9]+ bytes came in 2 s', 'VRAM_HTTP_TIMEOUT'),
-    ('/small?do=drip_header', 4, 'does not answer .timed out after 2 s', 'is there a network'),
-    ('/small?do=silent', 4, 'does not answer .timed out after 2 s', 'is there a network'),
-    ('/small?do=stop', 4, 'is too slow: [0-9]+ of [0-9]+ bytes', 'VRAM_HTTP_TIMEOUT'),
+    # where the computer was so busy that the 2 s of the whole were over first, that is what is said
+    ('/small?do=drip', 4, '(is too slow: [0-9]+ of [0-9]+ bytes came in 2 s|could not be asked for everything within 2 s)', 'VRAM_HTTP_TIMEOUT'),
+    ('/small?do=drip_header', 4, '(does not answer .timed out after 2 s|could not be asked for everything within 2 s)', 'is there a network|VRAM_HTTP_TIMEOUT'),
+    ('/small?do=silent', 4, '(does not answer .timed out after 2 s|could not be asked for everything within 2 s)', 'is there a network|VRAM_HTTP_TIMEOUT'),
+    ('/small?do=stop', 4, '(is too slow: [0-9]+ of [0-9]+ bytes|could not be asked for everything within 2 s)', 'VRAM_HTTP_TIMEOUT'),
     ('/small?do=reset', 4, 'broke off the connection before it answered, [2-4] times', 'later'),
     ('/small?do=reset_header', 4, 'broke off the connection before it answered, [2-4] times', 'later'),
     ('/closed', 4, 'broke off the connection before it answered', 'later'),
@@ -172,7 +173,7 @@ class Case(unittest.TestCase):
         done = self.vram(*words, **env)
         self.assertEqual((done.returncode, done.stdout), (status, ''), done.stderr)
         self.assertRegex(done.stderr, text)
-        self.assertIn(hint, self.hint(done), done.stderr)
+        self.assertRegex(self.hint(done), hint, done.stderr)
         return done
 
 
