@@ -213,7 +213,7 @@ class Files(Case):
             return
         self.assertEqual((done.returncode, done.stdout), (status, ''), what)
         self.assertRegex(done.stderr, r'\Avram: error: .*' + text, what)
-        self.assertIn(hint, self.hint(done), what)
+        self.assertRegex(self.hint(done), hint, what)
         self.assertEqual(len(re.findall('^vram: error', done.stderr, re.M)), 1, what)
 
     def test_all(self):
