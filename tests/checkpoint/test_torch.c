@@ -115,9 +115,9 @@ static void test_legacy(void **state)
     }
 }
 
-static void read_packed(feed how, int flags)
+/* As another tool may write it: the pickle deflated. */
+static bytes packed_file(int flags)
 {
-    world *w = new_world();
     bytes b = state_pickle(two, 2);
     char packed[4096], zeros[80] = { 0 };
     z_stream s = { .next_in = (Bytef *)b.p, .avail_in = (uInt)b.n, .next_out = (Bytef *)packed };
@@ -130,8 +130,15 @@ static void read_packed(feed how, int flags)
     zip_add(&z, "archive/data/0", zeros, 40, 80, 8); /* not looked into */
     zip_storage(&z, "1", 8);
     zip_end(&z);
-    add_bytes(w, "model.ckpt", z.file.p, z.file.n, z.file.n);
-    free(z.file.p);
+    free(b.p);
+    return z.file;
+}
+
+static void read_packed(feed how, int flags)
+{
+    world *w = new_world();
+    bytes b = packed_file(flags);
+    add_bytes(w, "model.ckpt", b.p, b.n, b.n);
     free(b.p);
     expect_ok(w, read_world(w, how));
     assert_int_equal(w->ck->tensor_bytes, 88);
@@ -776,12 +783,16 @@ static void test_others(void **state)
 
 /* ---- damage ---- */
 
-static bytes sample(int legacy)
+enum { ZIP64, LEGACY, PLAIN, PACKED, SAMPLES };
+
+static bytes sample(int kind)
 {
-    if (legacy)
+    if (kind == LEGACY)
         return legacy_file(two, 2);
+    if (kind == PACKED)
+        return packed_file(0);
     bytes b = state_pickle(two, 2);
-    made_zip z = { .flags = ZIP_64 };
+    made_zip z = { .flags = kind == ZIP64 ? ZIP_64 : 0 };
     zip_add(&z, "archive/data.pkl", b.p, b.n, b.n, 0);
     zip_storage(&z, "0", 80);
     zip_storage(&z, "1", 8);
@@ -794,8 +805,8 @@ static bytes sample(int legacy)
 static void test_prefixes(void **state)
 {
     (void)state;
-    for (int legacy = 0; legacy < 2; legacy++) {
-        bytes b = sample(legacy);
+    for (int kind = 0; kind < SAMPLES; kind++) {
+        bytes b = sample(kind);
         for (size_t n = 0; n < b.n; n++) {
             world *w = new_world();
             add_bytes(w, "model.pt", b.p, n, n);
@@ -838,8 +849,8 @@ static void test_flips(void **state)
 {
     (void)state;
     size_t refused = 0, n = 0;
-    for (int legacy = 0; legacy < 2; legacy++) {
-        bytes b = sample(legacy);
+    for (int kind = 0; kind < SAMPLES; kind++) {
+        bytes b = sample(kind);
         for (size_t i = 0; i < b.n; i++) {
             for (int bit = 0; bit < 8; bit++, n++) {
                 b.p[i] = (char)(b.p[i] ^ 1 << bit);
