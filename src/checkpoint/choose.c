@@ -81,11 +81,6 @@ static unsigned match(vr_str pattern, vr_str name, vr_str folder)
 }
 
 /* A projector beside a model is meant only when nothing else matches. */
-static bool is_projector(const vr_set *s)
-{
-    return vr_str_find(s->first->kind.stem, "mmproj", NULL);
-}
-
 size_t vr_choose(vram_checkpoint *ck)
 {
     vr_loading *l = ck->loading;
@@ -97,7 +92,7 @@ size_t vr_choose(vram_checkpoint *ck)
         if (!in->weights)
             continue;
         unsigned found = 2 * match(pattern, vr_str_of(in->name), in->kind.folder);
-        found -= found > 0 && is_projector(&l->sets[in->set]);
+        found -= found > 0 && vr_set_is_projector(&l->sets[in->set]);
         if (found == 0 || found < best)
             continue;
         for (size_t k = 0; found > best && k < l->n_sets; k++)
@@ -197,7 +192,8 @@ static const char *example_of(vram_checkpoint *ck, const listed *list, size_t n)
     size_t skip = alike(list, n), best = 0;
     for (size_t i = 0; i < n; i++) {
         vr_str rest = { list[i].name.s + skip, list[i].name.n - skip };
-        if (vr_str_ends(rest, "Q4_K_M") || (is_projector(list[best].set) && !is_projector(list[i].set)))
+        if (vr_str_ends(rest, "Q4_K_M") ||
+            (vr_set_is_projector(list[best].set) && !vr_set_is_projector(list[i].set)))
             best = i;
     }
     vr_str word = { list[best].name.s + skip, list[best].name.n - skip };

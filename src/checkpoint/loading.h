@@ -179,6 +179,7 @@ vram_status vr_sets_take(vram_checkpoint *ck);
 /* Says of each weight file that is in no group why it is left out. */
 vram_status vr_sets_explain(vram_checkpoint *ck);
 bool vr_set_is_adapter(const vr_set *s);
+bool vr_set_is_projector(const vr_set *s); /* GGUF, by its name */
 
 /* ---- choose.c: what the user means by a pattern ---- */
 

@@ -89,7 +89,7 @@ static const struct {
 #define SUB_FOLDER N_RANKS      /* added to what lies in one */
 #define PROJECTOR (2 * N_RANKS) /* taken only when nothing else is there */
 
-static bool is_projector(const vr_set *s)
+bool vr_set_is_projector(const vr_set *s)
 {
     return s->first->kind.ext == VR_FILES_GGUF && vr_str_find(s->first->kind.stem, "mmproj", NULL);
 }
@@ -123,7 +123,7 @@ static uint32_t rank_of(const vr_set *s)
     uint32_t i = 0;
     while (i < N_RANKS && !fits_row(s, i))
         i++;
-    return is_projector(s) ? PROJECTOR : i;
+    return vr_set_is_projector(s) ? PROJECTOR : i;
 }
 
 vram_status vr_sets_make(vram_checkpoint *ck)
@@ -254,7 +254,7 @@ static const char *why_by_format(const vr_set *s, const vr_set *taken)
 static const char *why_by_name(const vr_set *s)
 {
     vr_str folder = s->first->kind.folder;
-    if (is_projector(s))
+    if (vr_set_is_projector(s))
         return VR_WHY_PROJECTOR;
     if (vr_str_is(folder, "original/"))
         return "original/: the publisher's own format";
