@@ -102,6 +102,7 @@ static const column architecture_columns[] = {
     { "max_window_layers", NUMBER, "max_window_layers", NULL, false },
     { "sliding_pattern", NUMBER, "sliding_pattern", NULL, false },
     { "reads_pattern", YES_NO, "reads_pattern", NULL, true },
+    { "special", TEXT, "special", NULL, false },
     { "source", TEXT, "source", NULL, true },
     { NULL, TEXT, NULL, NULL, false },
 };

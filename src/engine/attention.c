@@ -10,13 +10,13 @@ typedef struct states {
 
 static uint64_t head_bytes(const vr_pass *p, uint64_t heads)
 {
-    return p->rows * heads * p->m->head_dim * p->width;
+    return p->rows * heads * vr_layer_of(p)->key_dim * p->width;
 }
 
 /* (x * cos) + (rotate_half(x) * sin); phi3 puts the part that is not rotated behind it, empty or not. */
 static vr_block rotate(vr_pass *p, uint64_t heads, vr_item item)
 {
-    uint64_t rotated = p->rows * heads * p->m->rotary_dim * p->width;
+    uint64_t rotated = p->rows * heads * vr_layer_of(p)->rotary_dim * p->width;
     vr_block a = vr_take(p, rotated, VR_ITEM_HIDDEN, VR_STEP_ROPE);
     vr_block negated = vr_take(p, rotated / 2, VR_ITEM_HIDDEN, VR_STEP_ROPE);
     vr_block half = vr_take(p, rotated, VR_ITEM_HIDDEN, VR_STEP_ROPE);
@@ -47,7 +47,7 @@ static vr_item kv_item(const vr_pass *p)
 
 static void normalise(vr_pass *p, vr_block *x, uint64_t heads)
 {
-    vr_block out = vr_norm(p, p->rows * heads, p->m->head_dim, VR_STEP_QK_NORM);
+    vr_block out = vr_norm(p, p->rows * heads, vr_layer_of(p)->key_dim, VR_STEP_QK_NORM);
     vr_drop(p, *x);
     *x = out;
 }
@@ -57,7 +57,8 @@ static void project(vr_pass *p, states *s)
 {
     const vram_model *m = p->m;
     const vr_family *f = m->family;
-    uint64_t q = m->heads * m->head_dim, kv = m->kv_heads * m->head_dim;
+    const vr_layer *l = vr_layer_of(p);
+    uint64_t q = (uint64_t)l->heads * l->key_dim, kv = (uint64_t)l->kv_heads * l->key_dim;
     bool at_once = f->qk_norm && f->norm == VR_NORM_RMS, after = f->qk_norm && !at_once;
     *s = (states){ VR_NONE, VR_NONE, VR_NONE, VR_NONE };
     if (f->fused_qkv) {
@@ -66,14 +67,14 @@ static void project(vr_pass *p, states *s)
     }
     s->q = vr_linear(p, m->hidden, q, m->qkv_bias, VR_ITEM_HIDDEN, VR_STEP_Q);
     if (at_once)
-        normalise(p, &s->q, m->heads);
+        normalise(p, &s->q, l->heads);
     s->k = vr_linear(p, m->hidden, kv, m->qkv_bias, VR_ITEM_HIDDEN, VR_STEP_K);
     if (at_once)
-        normalise(p, &s->k, m->kv_heads);
+        normalise(p, &s->k, l->kv_heads);
     s->v = vr_linear(p, m->hidden, kv, m->qkv_bias, kv_item(p), VR_STEP_V);
     if (after) {
-        normalise(p, &s->q, m->heads);
-        normalise(p, &s->k, m->kv_heads);
+        normalise(p, &s->q, l->heads);
+        normalise(p, &s->k, l->kv_heads);
     }
 }
 
@@ -81,7 +82,8 @@ static void project(vr_pass *p, states *s)
 
 static vr_block grown(vr_pass *p, uint64_t tokens, vr_step step)
 {
-    uint64_t bytes = p->batch * p->m->kv_heads * tokens * p->m->head_dim * p->width;
+    const vr_layer *l = vr_layer_of(p);
+    uint64_t bytes = p->batch * l->kv_heads * tokens * l->key_dim * p->width;
     return vr_take(p, bytes, VR_ITEM_KV, step);
 }
 
@@ -125,14 +127,14 @@ static void update(vr_pass *p, states *s, vr_block keys)
 
 static vr_block run_kernel(vr_pass *p, vr_block *probabilities)
 {
-    const vram_model *m = p->m;
+    const vr_layer *l = vr_layer_of(p);
     uint64_t window = vr_window(p);
-    vr_heads h = { .q = m->heads,
-                   .kv = m->kv_heads,
-                   .groups = m->heads / m->kv_heads,
-                   .size = m->head_dim,
+    vr_heads h = { .q = l->heads,
+                   .kv = l->kv_heads,
+                   .groups = l->heads / l->kv_heads,
+                   .size = l->key_dim,
                    .kv_tokens = vr_kv_length(p, window),
-                   .packed = m->family->fused_qkv,
+                   .packed = p->m->family->fused_qkv,
                    .mask = window != 0 ? p->sliding_mask : p->full_mask };
     switch (p->w->attention) {
     case VR_IMPL_EAGER:
@@ -146,16 +148,17 @@ static vr_block run_kernel(vr_pass *p, vr_block *probabilities)
 
 vr_block vr_attention(vr_pass *p, vr_block normed, vr_block *probabilities)
 {
-    const vram_model *m = p->m;
+    const vr_layer *l = vr_layer_of(p);
     states s;
     *probabilities = VR_NONE;
     project(p, &s);
-    vr_block q = rotate(p, m->heads, VR_ITEM_HIDDEN), k = rotate(p, m->kv_heads, kv_item(p));
+    vr_block q = rotate(p, l->heads, VR_ITEM_HIDDEN), k = rotate(p, l->kv_heads, kv_item(p));
     vr_drop(p, s.q);
     vr_drop(p, s.k);
     update(p, &s, k);
     vr_block mixed = run_kernel(p, probabilities);
-    vr_block out = vr_linear(p, m->heads * m->head_dim, m->hidden, m->o_bias, VR_ITEM_HIDDEN, VR_STEP_O);
+    vr_block out = vr_linear(p, (uint64_t)l->heads * l->value_dim, p->m->hidden, p->m->o_bias, VR_ITEM_HIDDEN,
+                             VR_STEP_O);
     vr_drop(p, mixed);
     vr_drop(p, s.whole);
     vr_drop(p, q);

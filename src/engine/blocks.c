@@ -88,7 +88,7 @@ vr_block vr_norm_at(vr_pass *p, uint64_t rows, uint64_t size, vr_place place)
 /* down_proj(act_fn(gate_proj(x)) * up_proj(x)) */
 static vr_block mlp_gated(vr_pass *p)
 {
-    uint64_t h = p->m->hidden, f = p->m->ffn, bytes = p->rows * f * p->width;
+    uint64_t h = p->m->hidden, f = vr_layer_of(p)->ffn, bytes = p->rows * f * p->width;
     vr_block gate = vr_linear(p, h, f, p->m->mlp_bias, VR_ITEM_HIDDEN, VR_STEP_GATE);
     vr_block act = vr_take(p, bytes, VR_ITEM_HIDDEN, VR_STEP_ACT);
     vr_drop(p, gate);
@@ -104,7 +104,7 @@ static vr_block mlp_gated(vr_pass *p)
 /* gate, up = gate_up_proj(x).chunk(2): views, which hold the whole until the module returns */
 static vr_block mlp_fused(vr_pass *p)
 {
-    uint64_t h = p->m->hidden, f = p->m->ffn, bytes = p->rows * f * p->width;
+    uint64_t h = p->m->hidden, f = vr_layer_of(p)->ffn, bytes = p->rows * f * p->width;
     vr_block both = vr_linear(p, h, 2 * f, false, VR_ITEM_HIDDEN, VR_STEP_GATE_UP);
     vr_block act = vr_take(p, bytes, VR_ITEM_HIDDEN, VR_STEP_ACT);
     vr_block product = vr_take(p, bytes, VR_ITEM_HIDDEN, VR_STEP_PRODUCT);
@@ -117,5 +117,5 @@ static vr_block mlp_fused(vr_pass *p)
 
 vr_block vr_mlp(vr_pass *p)
 {
-    return p->m->family->mlp == VR_MLP_GATED_FUSED ? mlp_fused(p) : mlp_gated(p);
+    return vr_layer_of(p)->mlp == VR_MLP_GATED_FUSED ? mlp_fused(p) : mlp_gated(p);
 }

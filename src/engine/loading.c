@@ -57,14 +57,14 @@ uint64_t vr_quantised_bytes(vr_weight_quant quant, uint64_t rows, uint64_t colum
 static void load_quantised(const loader *l, const vr_param *param)
 {
     vr_weight_quant quant = (vr_weight_quant)l->p->w->weight_quant;
-    uint64_t n = vr_param_elements(param);
+    uint64_t n = param->elements;
     vr_block whole = take(l, n * 2, VR_ITEM_PARAMETERS, param->name);
     take(l, packed_bytes(quant, n), VR_ITEM_PARAMETERS, param->name);
-    take(l, scale_bytes(quant, param->rows, n), VR_ITEM_PARAMETERS, param->name);
+    take(l, scale_bytes(quant, param->dims[0], n), VR_ITEM_PARAMETERS, param->name);
     if (quant == VR_QUANT_BNB_4BIT)
         take(l, CODE_4BIT, VR_ITEM_PARAMETERS, param->name);
     vr_drop(l->p, whole);
-    count(l, vr_quantised_bytes(quant, param->rows, param->columns), n);
+    count(l, vr_quantised_bytes(quant, param->dims[0], param->dims[1]), n);
 }
 
 /* ---- one parameter ---- */
@@ -86,7 +86,7 @@ static unsigned param_width(const loader *l, const vr_param *param)
 
 static void load_param(const loader *l, const vr_param *param)
 {
-    uint64_t n = vr_param_elements(param), bytes = n * param_width(l, param);
+    uint64_t n = param->elements, bytes = n * param_width(l, param);
     if (is_quantised(l, param)) {
         load_quantised(l, param);
         return;
@@ -127,9 +127,8 @@ static uint64_t warmup_bytes(const loader *l, const vr_params *params)
         bool head = vr_str_is(param->name, l->p->m->head_name);
         if (is_buffer(param) || (head && !r->warmup_with_head))
             continue;
-        sum += is_quantised(l, param)
-                   ? packed_bytes((vr_weight_quant)l->p->w->weight_quant, vr_param_elements(param))
-                   : vr_param_elements(param) * param_width(l, param);
+        sum += is_quantised(l, param) ? packed_bytes((vr_weight_quant)l->p->w->weight_quant, param->elements)
+                                      : param->elements * param_width(l, param);
     }
     for (size_t i = 0; i < params->n_others; i++)
         sum += stored_as(l, params->others[i]);

@@ -139,9 +139,14 @@ vr_block vr_linear(vr_pass *p, uint64_t in, uint64_t out, bool biased, vr_item i
 
 /* ---- lengths ---- */
 
+const vr_layer *vr_layer_of(const vr_pass *p)
+{
+    return &p->m->layers[p->layer];
+}
+
 uint64_t vr_window(const vr_pass *p)
 {
-    const vr_layer *l = &p->m->layers[p->layer];
+    const vr_layer *l = vr_layer_of(p);
     return l->attention == VR_ATTENTION_SLIDING ? l->window : 0;
 }
 

@@ -156,6 +156,7 @@ void vr_drop(vr_pass *p, vr_block block); /* VR_NONE: nothing */
 void vr_gemm(vr_pass *p, bool biased);
 /* A linear layer in -> out over p->rows; its result. */
 vr_block vr_linear(vr_pass *p, uint64_t in, uint64_t out, bool biased, vr_item item, vr_step step);
+const vr_layer *vr_layer_of(const vr_pass *p);            /* p->layer */
 uint64_t vr_window(const vr_pass *p);                     /* tokens, of p->layer; 0: full attention */
 uint64_t vr_kv_length(const vr_pass *p, uint64_t window); /* keys that this pass attends to */
 
@@ -193,18 +194,12 @@ void vr_forward(vr_pass *p, vr_group *g, uint64_t q);
 
 /* ---- parameters.c ---- */
 
-typedef enum vr_param_kind {
-    VR_PARAM_WEIGHT,
-    VR_PARAM_LINEAR,
-    VR_PARAM_BUFFER_F32,
-    VR_PARAM_BUFFER
-} vr_param_kind;
-
-/* A parameter or buffer that the class declares, in the order in which module.to() walks them. */
+/* A parameter or buffer as this version of the class has it. */
 typedef struct vr_param {
-    vr_str name;            /* as the class spells it */
-    uint64_t rows, columns; /* columns 0: one dimension; 0 and 0: a scalar */
-    uint8_t kind;
+    vr_str name;
+    uint64_t dims[VR_DECLARED_DIMS];
+    uint64_t elements;
+    uint8_t n_dims, kind;    /* vr_param_kind */
     const vr_tensor *tensor; /* in the checkpoint; NULL: not there, or a buffer */
 } vr_param;
 
@@ -230,7 +225,6 @@ struct vr_prepared {
 
 /* Rotary tables: bit 0 for full attention (or all), bit 1 for sliding layers. */
 unsigned vr_rotary_tables(const vram_model *m, const vr_rules *rules);
-uint64_t vr_param_elements(const vr_param *p);
 vram_status vr_params_of(vr_params *out, const vram_model *m, const vr_rules *rules, vr_arena *a);
 
 /* ---- stored.c ---- */

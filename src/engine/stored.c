@@ -65,10 +65,8 @@ static const char *other_shape(const review *r, const vr_tensor *t, const uint64
                    T(", by config.json it is "), T(wanted), T(": a size mismatch, which is not loaded"));
 }
 
-static vram_status check_stored(const review *r, const vr_tensor *t, uint64_t rows, uint64_t columns)
+static vram_status check_stored(const review *r, const vr_tensor *t, const uint64_t *dims, unsigned n)
 {
-    const uint64_t dims[2] = { rows, columns };
-    unsigned n = columns != 0 ? 2 : 1;
     if (!same_shape(dims, n, t))
         return refuse(r, other_shape(r, t, dims, n));
     return plain_floating(t) ? VRAM_OK : refuse(r, other_dtype(r, t));
@@ -76,7 +74,7 @@ static vram_status check_stored(const review *r, const vr_tensor *t, uint64_t ro
 
 static bool is_parameter(const vr_param *p)
 {
-    return p->kind == VR_PARAM_WEIGHT || p->kind == VR_PARAM_LINEAR;
+    return p->kind != VR_PARAM_BUFFER && p->kind != VR_PARAM_BUFFER_F32;
 }
 
 static vram_status check_declared(const review *r)
@@ -85,10 +83,10 @@ static vram_status check_declared(const review *r)
     for (size_t i = 0; i < r->params->n && r->params->refused == NULL; i++) {
         const vr_param *p = &r->params->list[i];
         if (is_parameter(p) && p->tensor != NULL)
-            VR_TRY(check_stored(r, p->tensor, p->rows, p->columns));
+            VR_TRY(check_stored(r, p->tensor, p->dims, p->n_dims));
     }
     if (r->m->tied && head != NULL && r->params->refused == NULL)
-        return check_stored(r, head, r->m->vocab, r->m->hidden);
+        return check_stored(r, head, (const uint64_t[]){ r->m->vocab, r->m->hidden }, 2);
     return VRAM_OK;
 }
 
@@ -102,9 +100,9 @@ static vram_status check_missing(const review *r)
         const vr_param *p = &r->params->list[i];
         if (!is_parameter(p) || p->tensor != NULL)
             continue;
-        if (n++ == 0 || (p->columns != 0 && matrices == 0))
+        if (n++ == 0 || (p->n_dims > 1 && matrices == 0))
             first = p->name;
-        matrices += p->columns != 0;
+        matrices += p->n_dims > 1;
     }
     if (n == 0 || r->ck->incomplete || r->ck->n_tensors == 0)
         return VRAM_OK;

@@ -272,11 +272,10 @@ static vram_status run(vr_pass *p, vr_facts *facts)
 /* Where activations are not known, keys and values still are. */
 static vram_status keep_kv(vr_pass *p)
 {
-    uint64_t row = p->m->kv_heads * p->m->head_dim * p->width;
-    uint64_t bytes = p->w->sequences * vr_add_sat(p->w->context, p->w->decode) * row;
+    uint64_t columns = p->w->sequences * vr_add_sat(p->w->context, p->w->decode) * p->width;
     for (p->layer = 0; p->layer < p->m->n_layers; p->layer++) {
-        vr_take(p, bytes, VR_ITEM_KV, VR_STEP_KEYS);
-        vr_take(p, bytes, VR_ITEM_KV, VR_STEP_VALUES);
+        vr_take(p, columns * vr_layer_of(p)->key_elements, VR_ITEM_KV, VR_STEP_KEYS);
+        vr_take(p, columns * vr_layer_of(p)->value_elements, VR_ITEM_KV, VR_STEP_VALUES);
     }
     return VRAM_OK;
 }

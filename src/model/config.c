@@ -182,8 +182,16 @@ static vram_status read_window(vr_reading *r, uint64_t *window)
     return VRAM_OK;
 }
 
-static void set_layer(vr_layer *l, bool slides, uint64_t window)
+static void set_layer(const vram_model *m, const vr_family *f, uint64_t i, bool slides, uint64_t window)
 {
+    vr_layer *l = &m->layers[i];
+    *l = (vr_layer){ .mlp = f->mlp,
+                     .heads = (uint32_t)m->heads,
+                     .kv_heads = (uint32_t)m->kv_heads,
+                     .key_dim = (uint32_t)m->head_dim,
+                     .value_dim = (uint32_t)m->head_dim,
+                     .rotary_dim = (uint32_t)m->rotary_dim,
+                     .ffn = (uint32_t)m->ffn };
     l->attention = slides ? VR_ATTENTION_SLIDING : VR_ATTENTION_FULL;
     l->window = slides ? (uint32_t)window : 0;
 }
@@ -206,7 +214,7 @@ static vram_status layers_by_list(vr_reading *r, vr_json list, uint64_t window)
         if (slides && window == 0)
             return vr_not_understood(r, T("layer_types has sliding layers but there is no sliding_window"));
         if (n < m->n_layers)
-            set_layer(&m->layers[n], slides, window);
+            set_layer(m, r->family, n, slides, window);
     }
     if (n != m->n_layers)
         return vr_not_understood(
@@ -240,7 +248,7 @@ static vram_status layers_by_rule(vr_reading *r, uint64_t window)
         bool slides = window != 0 && i >= from;
         if (f->window_rule == VR_WINDOW_PATTERN)
             slides = (i + 1) % pattern != 0;
-        set_layer(&m->layers[i], slides, window);
+        set_layer(m, f, i, slides, window);
     }
     return VRAM_OK;
 }

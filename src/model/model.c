@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * From a checkpoint to a model: what it is, its settings, and the shapes that bear them out. A model that is
  * not understood is no error: its weights are still counted, and the reason is kept. */
-#include "model/reading.h"
+#include "model/special.h"
 
 /* Under a quarter of a GiB nobody minds. */
 static bool is_fp32(const vram_checkpoint *ck)
@@ -32,14 +32,34 @@ static void look_at_dtypes(vram_model *m)
     m->fp32 = is_fp32(m->checkpoint);
 }
 
+uint64_t vr_layer_kv_elements(const vr_layer *l)
+{
+    return l->kv_from != 0 ? 0 : (uint64_t)l->kv_heads * l->key_dim + (uint64_t)l->kv_heads * l->value_dim;
+}
+
+uint64_t vr_layer_conv_elements(const vr_layer *l)
+{
+    return (uint64_t)l->conv_channels * l->conv_taps;
+}
+
+uint64_t vr_layer_state_elements(const vr_layer *l)
+{
+    return vr_mul_sat((uint64_t)l->state_heads * l->state_rows, l->state_columns);
+}
+
 /* Keys and values of all layers at full length, 2 bytes an element (cache_utils.py, DynamicLayer: [B, nkv, S,
  * hd]). */
 static void keep_kv(vram_model *m)
 {
     m->kv_known = true;
-    m->kv_bytes_per_token_16bit = m->n_layers * 2 * m->kv_heads * m->head_dim * 2;
-    for (uint64_t i = 0; i < m->n_layers; i++)
-        m->layers[i].key_elements = m->layers[i].value_elements = m->kv_heads * m->head_dim;
+    for (uint64_t i = 0; i < m->n_layers; i++) {
+        vr_layer *l = &m->layers[i];
+        m->kv_bytes_per_token_16bit += 2 * vr_layer_kv_elements(l);
+        if (l->kv_from != 0)
+            continue;
+        l->key_elements = (uint64_t)l->kv_heads * l->key_dim;
+        l->value_elements = (uint64_t)l->kv_heads * l->value_dim;
+    }
 }
 
 static vram_status read_config(vr_reading *r)
@@ -47,7 +67,7 @@ static vram_status read_config(vr_reading *r)
     vram_model *m = r->m;
     vr_json q;
     static vram_status (*const steps[])(vr_reading *) = { vr_read_identity, vr_read_counts, vr_check_shapes,
-                                                          vr_read_rotary, vr_read_layers };
+                                                          vr_read_rotary,   vr_read_layers, vr_read_special };
     if (r->ck->adapter_only)
         return vr_read_adapter(r);
     if (r->ck->pipeline != NULL) {
@@ -90,10 +110,12 @@ static vram_status build(vram_model *m)
     VR_TRY(read_config(&r));
     look_at_dtypes(m);
     m->family = r.family;
-    if (m->not_understood != NULL)
+    if (m->not_understood != NULL) {
         forget(m);
-    else
-        keep_kv(m);
+        return vr_sum_parameters(m);
+    }
+    keep_kv(m);
+    VR_TRY(vr_declare_all(m));
     return vr_sum_parameters(m);
 }
 

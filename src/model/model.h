@@ -9,8 +9,11 @@
 
 typedef enum vr_attention_kind {
     VR_ATTENTION_FULL,
-    VR_ATTENTION_SLIDING, /* the last `window` tokens */
-    VR_ATTENTION_NONE     /* recurrent, or neither */
+    VR_ATTENTION_SLIDING,   /* the last `window` tokens */
+    VR_ATTENTION_CHUNKED,   /* the tokens of the same chunk of `window` tokens (Llama-4) */
+    VR_ATTENTION_LATENT,    /* MLA: keys and values are made from one latent vector a token */
+    VR_ATTENTION_RECURRENT, /* a state of fixed size: delta rule, SSM, short convolution */
+    VR_ATTENTION_NONE       /* neither */
 } vr_attention_kind;
 
 typedef enum vr_norm_kind {
@@ -19,8 +22,11 @@ typedef enum vr_norm_kind {
 } vr_norm_kind;
 
 typedef enum vr_mlp_kind {
-    VR_MLP_GATED,      /* gate_proj, up_proj, down_proj */
-    VR_MLP_GATED_FUSED /* gate_up_proj, down_proj */
+    VR_MLP_GATED,       /* gate_proj, up_proj, down_proj */
+    VR_MLP_GATED_FUSED, /* gate_up_proj, down_proj */
+    VR_MLP_PLAIN,       /* up, activation, down */
+    VR_MLP_EXPERTS,     /* a router and experts, perhaps shared ones beside them */
+    VR_MLP_NONE
 } vr_mlp_kind;
 
 /* Which layers slide when layer_types is absent. */
@@ -65,16 +71,71 @@ typedef struct vr_family {
     uint32_t max_window_layers; /* of VR_WINDOW_LAYERS */
     uint32_t sliding_pattern; /* of VR_WINDOW_PATTERN: every n-th layer is full when layer_types is absent */
     bool reads_pattern;       /* the config's sliding_window_pattern overrides it */
+    const char *special;      /* its kind in specials.c, where it is more than a plain decoder; or NULL */
     const char *source;
 } vr_family;
 
+/* Everything that an engine must know of a layer to say what it keeps and computes. What a kind has not is 0.
+ */
 typedef struct vr_layer {
     uint8_t attention; /* vr_attention_kind */
-    uint32_t window;   /* tokens; 0 for full */
-    /* Kept of each token, over all heads; of keys alone where one vector serves for both (MLA). */
+    uint8_t mlp;       /* vr_mlp_kind */
+    uint32_t window;   /* tokens of SLIDING and CHUNKED; 0 for the others */
+    uint32_t heads, kv_heads;
+    uint32_t key_dim, value_dim; /* of a head; LATENT: as computed, so key_dim = nope + rope */
+    uint32_t rotary_dim;         /* of key_dim, rotated */
+    uint32_t kv_from;            /* uses the cache of layer kv_from - 1 and has none of its own; 0: it has */
+    /* LATENT: kept of a token are latent + rotary_dim elements, where the engine does not expand them. */
+    uint32_t latent, query_latent;     /* query_latent 0: queries are projected at once */
+    uint32_t index_heads, index_dim;   /* sparse attention that chooses tokens by an index of its own */
+    uint32_t conv_channels, conv_taps; /* RECURRENT: the convolution's state is channels x taps */
+    uint32_t state_heads, state_rows, state_columns; /* and the recurrent one heads x rows x columns */
+    uint32_t ffn;                                    /* of the dense MLP */
+    uint32_t experts, experts_used, expert_ffn;
+    uint32_t shared_ffn; /* of all shared experts together */
+    /* Of a GGUF file, as llama.cpp keeps them: of each token over all heads; of keys alone where one vector
+     * serves for both (MLA). Of config.json: what the heads have (key_dim, value_dim). */
     uint64_t key_elements, value_elements;
-    uint64_t state_bytes; /* recurrent: kept of a sequence, however long it is */
+    uint64_t state_bytes; /* GGUF, recurrent: kept of a sequence, however long it is */
 } vr_layer;
+
+/* What a declared tensor is to those who load, quantise and count it. */
+typedef enum vr_param_kind {
+    VR_PARAM_WEIGHT,     /* vectors, embeddings, heads */
+    VR_PARAM_LINEAR,     /* weight of a torch.nn.Linear: what quantisers look for */
+    VR_PARAM_EXPERTS,    /* of all experts in one, three dimensions */
+    VR_PARAM_CONV,       /* of a convolution */
+    VR_PARAM_BUFFER,     /* no parameter; in the model's dtype */
+    VR_PARAM_BUFFER_F32, /* no parameter; always 32 bits */
+    VR_PARAM_ROTARY,     /* a rotary module's buffers stand here: how many depends on the engine's version */
+    VR_PARAM_SCALE       /* the embedding's scale stands here, where the engine's version has one */
+} vr_param_kind;
+
+/* Which part of the model it belongs to. */
+typedef enum vr_model_part {
+    VR_PART_DECODER,
+    VR_PART_ENCODER,
+    VR_PART_VISION,
+    VR_PART_AUDIO,
+    VR_PART_PROJECTOR,
+    VR_PART_PREDICT /* layers that predict further tokens */
+} vr_model_part;
+
+#define VR_DECLARED_DIMS 5
+#define VR_NO_LAYER UINT32_MAX
+
+/* A parameter or buffer of the class, in the order in which torch.nn.Module._apply walks them. Names and
+ * shapes are those of checkpoints, which are older than the classes that load them. */
+typedef struct vr_declared {
+    vr_str name;             /* with the class's prefix, also when the checkpoint's names lack it */
+    const vr_tensor *tensor; /* in the checkpoint; NULL: not there */
+    uint64_t dims[VR_DECLARED_DIMS];
+    uint64_t elements;
+    uint32_t layer; /* or VR_NO_LAYER */
+    uint8_t n_dims; /* 0: one number */
+    uint8_t skip;   /* bytes at the front of the name that the checkpoint's lacks */
+    uint8_t kind, part;
+} vr_declared;
 
 /* What adapter_config.json says. */
 typedef struct vr_adapter {
@@ -123,8 +184,18 @@ struct vram_model {
     bool tied, qkv_bias, o_bias, mlp_bias;
     uint64_t attention_softcap, final_softcap; /* 1: there is one, 0: none */
     vr_layer *layers;
+    /* What the class declares by the configuration; NULL when it is not understood. */
+    const vr_declared *declared;
+    size_t n_declared;
+    uint64_t declared_parameters;      /* each once; buffers are none */
     uint64_t kv_bytes_per_token_16bit; /* all layers, one sequence, full length, 2 bytes an element */
 };
+
+/* What transformers and others that expand it keep of a token for this layer, elements over all heads. */
+uint64_t vr_layer_kv_elements(const vr_layer *l);
+/* Elements of a recurrent layer's states, one sequence. */
+uint64_t vr_layer_conv_elements(const vr_layer *l);
+uint64_t vr_layer_state_elements(const vr_layer *l);
 
 const vr_family *vr_families(size_t *n);
 const vr_family *vr_family_find(vr_str model_type); /* also by the wrapper's name */

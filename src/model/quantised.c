@@ -29,7 +29,8 @@ typedef struct packing {
     const vr_layout *layouts;
     size_t n_layouts;
     tally sums[MOST_LAYOUTS];
-    char *name; /* room for a name and a suffix */
+    char *name;      /* room for a name and a suffix */
+    vr_map declared; /* what the class declares, by the checkpoint's names */
     size_t n_contradicted, n_unlike;
     vr_str contradicted, unlike;   /* the first of each */
     uint64_t stands_for, expected; /* of the first unlike one */
@@ -160,18 +161,25 @@ static void sort_rest(packing *w)
 
 /* ---- all of them ---- */
 
+static vram_status make_name_room(packing *w)
+{
+    const vram_checkpoint *ck = w->ck;
+    size_t longest = 0;
+    for (size_t i = 0; i < ck->n_tensors; i++)
+        longest = ck->tensors[i].name.n > longest ? ck->tensors[i].name.n : longest;
+    w->name = vr_arena_alloc(&w->m->arena, longest + VR_LONGEST_SUFFIX);
+    return w->name != NULL ? VRAM_OK : VRAM_ENOMEM;
+}
+
 static vram_status make_room(packing *w)
 {
     const vram_checkpoint *ck = w->ck;
     vr_arena *a = &w->m->arena;
-    size_t longest = 0;
-    for (size_t i = 0; i < ck->n_tensors; i++)
-        longest = ck->tensors[i].name.n > longest ? ck->tensors[i].name.n : longest;
     w->q->role = VR_ARRAY(a, uint8_t, ck->n_tensors);
     w->q->layout_of = VR_ARRAY(a, uint8_t, ck->n_tensors);
     w->q->parameters = VR_ARRAY(a, uint64_t, ck->n_tensors);
-    w->name = vr_arena_alloc(a, longest + VR_LONGEST_SUFFIX);
-    if (w->q->role == NULL || w->q->layout_of == NULL || w->q->parameters == NULL || w->name == NULL)
+    VR_TRY(make_name_room(w));
+    if (w->q->role == NULL || w->q->layout_of == NULL || w->q->parameters == NULL)
         return VRAM_ENOMEM;
     for (size_t i = 0; i < ck->n_tensors; i++) {
         w->q->parameters[i] = ck->tensors[i].elements;
@@ -282,13 +290,32 @@ vram_status vr_read_quantised(vram_model *m)
 
 /* ---- sums ---- */
 
+static vram_status index_declared(packing *w)
+{
+    const vram_model *m = w->m;
+    VR_TRY(vr_map_init(&w->declared, &w->m->arena, m->n_declared, 0));
+    for (size_t i = 0; i < m->n_declared; i++) {
+        const vr_declared *d = &m->declared[i];
+        bool was_there;
+        uint32_t old;
+        VR_TRY(vr_map_put(&w->declared, (vr_str){ d->name.s + d->skip, d->name.n - d->skip }, (uint32_t)i,
+                          &was_there, &old));
+    }
+    return VRAM_OK;
+}
+
+/* Weights of the matrix that this tensor belongs to, by the settings of a model that is understood; 0: not
+ * known. */
 static uint64_t expected(const packing *w, size_t i)
 {
-    const vr_tensor *t = &w->ck->tensors[i];
+    static const char weight[] = ".weight";
     size_t row = w->q->layout_of[i];
-    if (w->m->family == NULL)
-        return 0;
-    return vr_expected_weights(w->m, stem_of(t->name, row == NO_LAYOUT ? ".weight" : w->layouts[row].packed));
+    vr_str stem = stem_of(w->ck->tensors[i].name, row == NO_LAYOUT ? weight : w->layouts[row].packed);
+    uint32_t found;
+    memcpy(w->name, stem.s, stem.n);
+    memcpy(w->name + stem.n, weight, sizeof weight - 1);
+    bool known = vr_map_get(&w->declared, (vr_str){ w->name, stem.n + sizeof weight - 1 }, &found);
+    return known ? w->m->declared[found].elements : 0;
 }
 
 /* What fills the last word of each row is no weight; and what shapes do not tell, config.json may. */
@@ -332,6 +359,10 @@ vram_status vr_sum_parameters(vram_model *m)
 {
     packing w = { .m = m, .q = &m->packing, .ck = m->checkpoint };
     w.layouts = vr_layouts(&w.n_layouts);
+    if (m->packing.quantised_matrices != 0) {
+        VR_TRY(make_name_room(&w));
+        VR_TRY(index_declared(&w));
+    }
     for (size_t i = 0; i < w.ck->n_tensors; i++) {
         if (w.q->role[i] == VR_ROLE_PACKED)
             correct(&w, i);

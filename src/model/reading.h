@@ -31,6 +31,7 @@ vram_status vr_read_counts(vr_reading *r);   /* layers, heads, sizes, flags */
 vram_status vr_read_layers(vr_reading *r);   /* attention kind of each layer */
 vram_status vr_check_shapes(vr_reading *r);  /* against the tensors, which may change sizes */
 vram_status vr_read_rotary(vr_reading *r);
+vram_status vr_read_special(vr_reading *r); /* what makes it more than a plain decoder */
 vram_status vr_read_adapter(vr_reading *r); /* of a checkpoint that is one */
 
 /* In place of all these: a model whose settings stand in its GGUF file. */
@@ -40,9 +41,6 @@ vram_status vr_read_gguf(vr_reading *r);
  * after. */
 vram_status vr_read_quantised(vram_model *m);
 vram_status vr_sum_parameters(vram_model *m);
-/* Weights of the matrix whose tensors' names begin with `stem` and a dot, by the settings of a model that is
- * understood; 0: not known. */
-uint64_t vr_expected_weights(const vram_model *m, vr_str stem);
 
 vram_status vr_not_understood_pieces(vr_reading *r, const vr_piece *p, size_t n);
 #define vr_not_understood(r, ...)                                                                            \

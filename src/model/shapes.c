@@ -5,7 +5,7 @@
  * Names and shapes: modeling_<name>.py of transformers 5.24. Prefixes: "model." of a plain decoder,
  * "language_model.model." and "model.language_model." of one inside a multimodal model before and after
  * transformers 4.52, "" of a bare one. */
-#include "model/reading.h"
+#include "model/special.h"
 
 typedef enum quantity { HIDDEN, Q_ROWS, KV_ROWS, QKV_ROWS, FFN, FFN_TWICE, HEAD_DIM, NOTHING } quantity;
 
@@ -255,26 +255,6 @@ static vram_status agree(vr_reading *r, const seen *s)
     return VRAM_OK;
 }
 
-uint64_t vr_expected_weights(const vram_model *m, vr_str stem)
-{
-    static const char weight[] = ".weight";
-    uint64_t layer;
-    vr_str head = { m->head_name, strlen(m->head_name) - strlen(weight) };
-    if (vr_str_eq(stem, head))
-        return m->vocab * m->hidden;
-    if (!strip(&stem, m->prefix))
-        return 0;
-    if (vr_str_is(stem, "embed_tokens"))
-        return m->vocab * m->hidden;
-    if (!split_layer(&stem, &layer) || layer >= m->n_layers)
-        return 0;
-    for (size_t k = 0; k < N_KINDS; k++)
-        if (kinds[k].columns != NOTHING &&
-            vr_str_eq(stem, (vr_str){ kinds[k].name, strlen(kinds[k].name) - strlen(weight) }))
-            return value_of(m, kinds[k].rows) * value_of(m, kinds[k].columns);
-    return 0;
-}
-
 static vram_status check_layers(vr_reading *r, const seen *s)
 {
     vram_model *m = r->m;
@@ -322,11 +302,23 @@ static void find_uncounted(vr_reading *r)
     }
 }
 
+/* Of a special kind only what it stands beside is found here: what it declares is held against the tensors
+ * when it is loaded. */
+static void look_beside_decoder(vr_reading *r)
+{
+    vram_model *m = r->m;
+    m->has_head = vr_checkpoint_find(r->ck, vr_str_of(m->head_name)) != NULL;
+    find_uncounted(r);
+}
+
 vram_status vr_check_shapes(vr_reading *r)
 {
     vram_model *m = r->m;
     seen s = { .any = false };
-    const struct naming *naming = find_naming(r->ck);
+    const vr_special *special = vr_special_of(r->family);
+    const struct naming own = { special != NULL ? special->prefix : NULL,
+                                special != NULL ? special->head : NULL };
+    const struct naming *naming = own.prefix != NULL ? &own : find_naming(r->ck);
     if (naming == NULL && (r->ck->n_tensors == 0 || r->ck->incomplete))
         naming = &namings[0];
     if (naming == NULL)
@@ -335,6 +327,10 @@ vram_status vr_check_shapes(vr_reading *r)
     m->head_name = naming->head;
     if (r->ck->n_tensors == 0) /* only a config.json: nothing contradicts it */
         return VRAM_OK;
+    if (special != NULL) {
+        look_beside_decoder(r);
+        return VRAM_OK;
+    }
     VR_TRY(look(r, &s));
     static vram_status (*const steps[])(
         vr_reading *, const seen *) = { check_layers, adopt_widths, adopt_heads, bounded, agree, check_head };

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT
+ * Private to the room: architectures that are more than a row of data/architectures.tsv. Each has a row all
+ * the same, which names its kind in the column `special`; a kind is a file here. */
+#ifndef VR_SPECIAL_H
+#define VR_SPECIAL_H
+
+#include "model/declare.h"
+#include "model/reading.h"
+
+typedef struct vr_special {
+    const char *name; /* as in the column `special` */
+    /* Where the names of layers begin and what the head is called, when these are not those of a plain
+     * decoder
+     * ("model." and "lm_head.weight", or inside a multimodal model). NULL: they are. */
+    const char *prefix, *head;
+    /* After sizes, flags and m->layers are read as of a plain decoder: what is different. May say that the
+     * model is not understood. NULL: nothing is. */
+    vram_status (*read)(vr_reading *r);
+    /* Layer d->layer; d->path is "...layers.N.". NULL: as of a plain decoder. */
+    void (*declare_layer)(vr_declaring *d, const vr_layer *l);
+    /* What comes before the decoder and after its head; d->path is empty. NULL: nothing. */
+    void (*declare_before)(vr_declaring *d);
+    void (*declare_after)(vr_declaring *d);
+    /* In place of embedding, layers, norm, rotary tables and head. NULL: these. */
+    void (*declare_model)(vr_declaring *d);
+} vr_special;
+
+const vr_special *vr_special_of(const vr_family *f); /* NULL: a plain decoder */
+
+#endif

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT
+ * The list of special kinds. To add one: a file here with its vr_special, a line in the list, and the word in
+ * the column `special` of data/architectures.tsv. */
+#include "model/special.h"
+
+static const vr_special *const specials[] = {
+    NULL,
+};
+
+const vr_special *vr_special_of(const vr_family *f)
+{
+    for (size_t i = 0; f->special != NULL && specials[i] != NULL; i++)
+        if (vr_str_is(vr_str_of(f->special), specials[i]->name))
+            return specials[i];
+    return NULL;
+}
+
+vram_status vr_read_special(vr_reading *r)
+{
+    const vr_special *s = vr_special_of(r->family);
+    return s != NULL && s->read != NULL ? s->read(r) : VRAM_OK;
+}
