@@ -13,7 +13,8 @@ static vram_status check_count(const vr_reading *r, const char *key, vr_json v, 
     return expected != NULL ? vr_config_refuse(r, key, v, expected) : VRAM_ENOMEM;
 }
 
-static vram_status count(const vr_reading *r, const char *key, uint64_t max, uint64_t fallback, uint64_t *out)
+vram_status vr_config_count(const vr_reading *r, const char *key, uint64_t max, uint64_t fallback,
+                            uint64_t *out)
 {
     vr_json v;
     *out = fallback;
@@ -29,8 +30,7 @@ static vram_status flag_in(const vr_reading *r, vr_json place, const char *key, 
     return VRAM_OK;
 }
 
-/* *out keeps its value when the config is silent. */
-static vram_status flag(const vr_reading *r, const char *key, bool *out)
+vram_status vr_config_flag(const vr_reading *r, const char *key, bool *out)
 {
     bool found;
     return flag_in(r, r->text, key, &found, out);
@@ -54,11 +54,11 @@ static vram_status read_flags(vr_reading *r)
     m->o_bias = f->o_bias;
     m->mlp_bias = f->mlp_bias;
     if (f->reads_attention_bias) {
-        VR_TRY(flag(r, "attention_bias", &attention));
+        VR_TRY(vr_config_flag(r, "attention_bias", &attention));
         m->qkv_bias = m->o_bias = attention;
     }
     if (f->reads_mlp_bias)
-        VR_TRY(flag(r, "mlp_bias", &m->mlp_bias));
+        VR_TRY(vr_config_flag(r, "mlp_bias", &m->mlp_bias));
     return read_tied(r);
 }
 
@@ -78,10 +78,10 @@ static vram_status read_heads(vr_reading *r)
     vram_model *m = r->m;
     const vr_family *f = r->family;
     vr_json v;
-    VR_TRY(count(r, "num_attention_heads", VR_MAX_HEADS, f->heads_default, &m->heads));
+    VR_TRY(vr_config_count(r, "num_attention_heads", VR_MAX_HEADS, f->heads_default, &m->heads));
     bool silent = !vr_json_get(r->text, "num_key_value_heads", &v);
     uint64_t fallback = silent && f->kv_heads_default != 0 ? f->kv_heads_default : m->heads;
-    VR_TRY(count(r, "num_key_value_heads", VR_MAX_HEADS, fallback, &m->kv_heads));
+    VR_TRY(vr_config_count(r, "num_key_value_heads", VR_MAX_HEADS, fallback, &m->kv_heads));
     if (m->heads % m->kv_heads != 0) {
         if (!silent && v.type != VR_JSON_NULL)
             return vr_config_refuse(r, "num_key_value_heads", v, "a divisor of num_attention_heads");
@@ -89,7 +89,7 @@ static vram_status read_heads(vr_reading *r)
                                  T(", is no multiple of the class's "), U(m->kv_heads),
                                  T(" key-value heads"));
     }
-    return count(r, "head_dim", VR_MAX_HEAD_DIM, f->head_dim_default, &m->head_dim);
+    return vr_config_count(r, "head_dim", VR_MAX_HEAD_DIM, f->head_dim_default, &m->head_dim);
 }
 
 /* head_dim when nobody gives it. */
@@ -141,11 +141,12 @@ vram_status vr_read_counts(vr_reading *r)
 {
     vram_model *m = r->m;
     const vr_family *f = r->family;
-    VR_TRY(count(r, "num_hidden_layers", VR_MAX_LAYERS, f->layers_default, &m->n_layers));
-    VR_TRY(count(r, "hidden_size", VR_MAX_WIDTH, f->hidden_default, &m->hidden));
-    VR_TRY(count(r, "intermediate_size", VR_MAX_WIDTH, f->ffn_default, &m->ffn));
-    VR_TRY(count(r, "vocab_size", VR_MAX_VOCAB, f->vocab_default, &m->vocab));
-    VR_TRY(count(r, "max_position_embeddings", VR_MAX_CONTEXT, f->context_default, &m->max_context));
+    VR_TRY(vr_config_count(r, "num_hidden_layers", VR_MAX_LAYERS, f->layers_default, &m->n_layers));
+    VR_TRY(vr_config_count(r, "hidden_size", VR_MAX_WIDTH, f->hidden_default, &m->hidden));
+    VR_TRY(vr_config_count(r, "intermediate_size", VR_MAX_WIDTH, f->ffn_default, &m->ffn));
+    VR_TRY(vr_config_count(r, "vocab_size", VR_MAX_VOCAB, f->vocab_default, &m->vocab));
+    VR_TRY(
+        vr_config_count(r, "max_position_embeddings", VR_MAX_CONTEXT, f->context_default, &m->max_context));
     VR_TRY(read_heads(r));
     if (m->not_understood == NULL)
         VR_TRY(divide_hidden(r));
@@ -170,11 +171,11 @@ static vram_status read_window(vr_reading *r, uint64_t *window)
             VR_TRY(check_count(r, "sliding_window", v, VR_MAX_CONTEXT, window));
     }
     if (f->window_rule == VR_WINDOW_LAYERS)
-        VR_TRY(flag(r, "use_sliding_window", &use));
+        VR_TRY(vr_config_flag(r, "use_sliding_window", &use));
     if (f->window_rule == VR_WINDOW_LAYERS && !use)
         *window = 0;
     if (f->reads_bidirectional)
-        VR_TRY(flag(r, "use_bidirectional_attention", &both_ways));
+        VR_TRY(vr_config_flag(r, "use_bidirectional_attention", &both_ways));
     if (both_ways && *window != 0)
         *window = *window / 2 + 1;
     *window =
@@ -241,7 +242,7 @@ static vram_status layers_by_rule(vr_reading *r, uint64_t window)
     if (f->window_rule == VR_WINDOW_LAYERS)
         VR_TRY(first_sliding(r, &from));
     if (f->reads_pattern)
-        VR_TRY(count(r, "sliding_window_pattern", VR_MAX_LAYERS, pattern, &pattern));
+        VR_TRY(vr_config_count(r, "sliding_window_pattern", VR_MAX_LAYERS, pattern, &pattern));
     if (f->window_rule == VR_WINDOW_PATTERN && window == 0)
         return vr_not_understood(r, T("this architecture has sliding layers but there is no sliding_window"));
     for (uint64_t i = 0; i < m->n_layers; i++) {

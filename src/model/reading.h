@@ -49,6 +49,12 @@ vram_status vr_not_understood_pieces(vr_reading *r, const vr_piece *p, size_t n)
 
 /* The decoder's setting; false when it is absent or null. */
 bool vr_config_get(const vr_reading *r, const char *key, vr_json *out);
+/* A whole number from 1 to max; `fallback` (which may be 0) when the config is silent or says null. Refuses
+ * anything else. */
+vram_status vr_config_count(const vr_reading *r, const char *key, uint64_t max, uint64_t fallback,
+                            uint64_t *out);
+/* *out keeps its value when the config is silent or says null. */
+vram_status vr_config_flag(const vr_reading *r, const char *key, bool *out);
 /* "config.json: KEY is VALUE, not EXPECTED", with the value's place. */
 vram_status vr_config_refuse(const vr_reading *r, const char *key, vr_json value, const char *expected);
 

@@ -4,6 +4,7 @@
  * relied on.
  */
 #include "report/inspect_report.h"
+#include "report/layer_kinds.h"
 #include "report/quantised_report.h"
 
 static void put_tally(vr_json_out *o, const vr_tally *t)
@@ -140,16 +141,6 @@ static void put_shape(vr_json_out *o, const char *key, uint64_t v)
         vr_json_kv_null(o, key);
 }
 
-static const char *attention_name(const vram_model *m, uint64_t layer)
-{
-    if (m->layers == NULL || layer >= m->n_layers)
-        return NULL;
-    const vr_layer *l = &m->layers[layer];
-    if (l->attention == VR_ATTENTION_NONE)
-        return l->state_bytes != 0 ? "recurrent" : "none";
-    return l->attention == VR_ATTENTION_SLIDING ? "sliding" : "full";
-}
-
 static void put_layer(vr_json_out *o, const vr_layer *l)
 {
     put_shape(o, "window", l->window);
@@ -165,7 +156,8 @@ static void put_component(vr_json_out *o, const vr_inspection *x, const vr_compo
         vr_json_kv_text(o, "name", c->name);
     } else {
         vr_json_kv_u64(o, "layer", c->layer);
-        vr_json_kv_text(o, "attention", attention_name(x->model, c->layer));
+        bool known = x->model->layers != NULL && c->layer < x->model->n_layers;
+        vr_json_kv_text(o, "attention", known ? vr_attention_name(&x->model->layers[c->layer]) : NULL);
         if (x->model->shape_known && c->layer < x->model->n_layers)
             put_layer(o, &x->model->layers[c->layer]);
     }
@@ -325,6 +317,7 @@ void vr_inspect_json(vr_report *r, const vr_inspection *x)
     put_adapter(&o, x->model->adapter);
     put_components(&o, x, "components", false);
     put_components(&o, x, "layers", true);
+    vr_json_layer_kinds(&o, x->model, &r->arena);
     put_token(&o, x);
     put_metadata(&o, r, ck->metadata);
     if (r->style->tensors)

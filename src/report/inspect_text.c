@@ -3,6 +3,7 @@
  * `vram inspect` on a screen: what is in the checkpoint, where its bytes lie, what one token costs.
  */
 #include "report/inspect_report.h"
+#include "report/layer_kinds.h"
 #include "report/quantised_report.h"
 
 #define INDENT 13
@@ -201,12 +202,12 @@ static const char *layer_note(vr_report *r, const vram_model *m, uint64_t layer)
     if (m->layers == NULL || layer >= m->n_layers)
         return "";
     const vr_layer *l = &m->layers[layer];
-    const char *state = l->state_bytes != 0 ? "recurrent" : "";
-    if (l->attention == VR_ATTENTION_NONE)
-        return l->state_bytes != 0 ? state : "no attention";
     if (l->attention == VR_ATTENTION_SLIDING)
         return vr_say(r, T("last "), T(vr_count(r, l->window, "token", "tokens")));
-    return l->state_bytes != 0 ? "full attention, recurrent" : "full attention";
+    if (l->attention == VR_ATTENTION_NONE || l->attention == VR_ATTENTION_RECURRENT)
+        return vr_say(r,
+                      T(vr_str_is(vr_str_of(vr_attention_name(l)), "none") ? "no attention" : "recurrent"));
+    return vr_say(r, T(vr_attention_name(l)), T(" attention"), T(l->state_bytes != 0 ? ", recurrent" : ""));
 }
 
 /* Of a part of a pipeline: the type of its weights. */
@@ -290,6 +291,7 @@ static const char *kinds_words(vr_report *r, const vram_model *m)
 static void put_shape(vr_report *r, const vram_model *m)
 {
     const char *most = "", *vocabulary = "";
+    bool plain = m->family == NULL || vr_layers_plain(m);
 
     if (m->family == NULL && !m->shape_known) {
         put_not_known(r, m);
@@ -302,8 +304,9 @@ static void put_shape(vr_report *r, const vram_model *m)
             vr_say(r, T(vr_dot(r)), T("vocabulary "), GROUPED(m->vocab), T(m->tied ? ", head tied" : ""));
     vr_para(r, VR_INK_BOLD, "shape", INDENT,
             vr_say(r, T(vr_count(r, m->n_layers, "layer", "layers")), T(" of width "), GROUPED(m->hidden),
-                   T(kinds_words(r, m)), T(heads_words(r, m)), T(experts_words(r, m)), T(vocabulary),
-                   T(most)));
+                   T(kinds_words(r, m)), T(plain ? heads_words(r, m) : ""),
+                   T(plain ? experts_words(r, m) : ""), T(vocabulary), T(most)));
+    vr_say_layer_kinds(r, m, INDENT);
 }
 
 /* "56 KiB", "1.25 MiB", "1 MiB" */
