@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_COLUMNS = 48, MAX_LINE = 16384 };
+enum { MAX_COLUMNS = 64, MAX_LINE = 16384 };
 
 typedef enum kind {
     TEXT,       /* C string */
@@ -23,7 +23,8 @@ typedef enum kind {
     MIB,        /* the same in MiB, stored in bytes */
     CAPABILITY, /* "8.6" sets two fields; a gfx target of AMD sets none */
     YES_NO,
-    CHOICE /* one of "word=C_NAME|word=C_NAME" */
+    CHOICE, /* one of "word=C_NAME|word=C_NAME" */
+    WORDS   /* any of "word=field|word=field", with blanks between; sets each field to true */
 } kind;
 
 typedef struct column {
@@ -67,49 +68,67 @@ static const column gpu_columns[] = {
 
 #define SOFTCAPS "no=VR_SOFTCAP_NONE|off=VR_SOFTCAP_OFF|on=VR_SOFTCAP_ON"
 
+/* What a class has beside what every decoder has: a word each, so that a new one is no new column. */
+#define TRAITS                                                                                               \
+    "tied=tied_default|embedding_scaled=embedding_scaled|local_rope=local_rope|"                             \
+    "bidirectional=reads_bidirectional|reads_pattern=reads_pattern|qk_norm=qk_norm|"                         \
+    "qk_norm_whole=qk_norm_whole|parallel=parallel|embedding_multiplied=embedding_multiplied|"               \
+    "residual_multiplied=residual_multiplied|logits_multiplied=logits_multiplied|"                           \
+    "full_unrotated=full_unrotated|some_unrotated=some_unrotated"
+#define BIASES "qkv=qkv_bias|o=o_bias|mlp=mlp_bias|head=head_bias"
+
 static const column architecture_columns[] = {
     { "model_type", TEXT, "model_type", NULL, true },
-    { "wrapper", TEXT, "wrapper", NULL, false },
+    { "wrappers", TEXT, "wrappers", NULL, false },
     { "class_name", TEXT, "class_name", NULL, true },
-    { "norm", CHOICE, "norm", "rms=VR_NORM_RMS|rms_gemma=VR_NORM_RMS_GEMMA", true },
-    { "mlp", CHOICE, "mlp", "gated=VR_MLP_GATED|gated_fused=VR_MLP_GATED_FUSED", true },
-    { "fused_qkv", YES_NO, "fused_qkv", NULL, true },
-    { "qkv_bias", YES_NO, "qkv_bias", NULL, true },
-    { "o_bias", YES_NO, "o_bias", NULL, true },
-    { "mlp_bias", YES_NO, "mlp_bias", NULL, true },
-    { "reads_attention_bias", YES_NO, "reads_attention_bias", NULL, true },
-    { "reads_mlp_bias", YES_NO, "reads_mlp_bias", NULL, true },
-    { "reads_partial_rotary", YES_NO, "reads_partial_rotary", NULL, true },
-    { "qk_norm", YES_NO, "qk_norm", NULL, true },
-    { "sandwich_norms", YES_NO, "sandwich_norms", NULL, true },
-    { "tied", YES_NO, "tied_default", NULL, true },
-    { "embedding_scaled", YES_NO, "embedding_scaled", NULL, true },
-    { "attention_softcap", CHOICE, "attention_softcap", SOFTCAPS, true },
-    { "final_softcap", CHOICE, "final_softcap", SOFTCAPS, true },
-    { "local_rope", YES_NO, "local_rope", NULL, true },
-    { "bidirectional", YES_NO, "reads_bidirectional", NULL, true },
+    { "naming", TEXT, "naming", NULL, true },
+    { "norm", CHOICE, "norm",
+      "rms=VR_NORM_RMS|rms_gemma=VR_NORM_RMS_GEMMA|rms_late=VR_NORM_RMS_LATE|rms_bare=VR_NORM_RMS_BARE|"
+      "layer=VR_NORM_LAYER|layer_weight=VR_NORM_LAYER_WEIGHT|layer_bare=VR_NORM_LAYER_BARE|"
+      "layer_cohere=VR_NORM_LAYER_COHERE",
+      true },
+    { "mlp", CHOICE, "mlp", "gated=VR_MLP_GATED|gated_fused=VR_MLP_GATED_FUSED|plain=VR_MLP_PLAIN", true },
+    { "rope", CHOICE, "rope", "half=VR_ROPE_HALF|pairs=VR_ROPE_PAIRS", false },
+    { "rotary_percent", NUMBER, "rotary_percent", NULL, false },
+    { "traits", WORDS, NULL, TRAITS, false },
+    { "biases", WORDS, NULL, BIASES, false },
+    { "qkv_bias_key", TEXT, "qkv_bias_key", NULL, false },
+    { "o_bias_key", TEXT, "o_bias_key", NULL, false },
+    { "mlp_bias_key", TEXT, "mlp_bias_key", NULL, false },
+    { "attention_softcap", CHOICE, "attention_softcap", SOFTCAPS, false },
+    { "final_softcap", CHOICE, "final_softcap", SOFTCAPS, false },
+    { "keys", TEXT, "keys", NULL, false },
+    { "only", TEXT, "only", NULL, false },
     { "vocab", NUMBER, "vocab_default", NULL, true },
     { "hidden", NUMBER, "hidden_default", NULL, true },
-    { "ffn", NUMBER, "ffn_default", NULL, true },
+    { "ffn", NUMBER, "ffn_default", NULL, false },
     { "layers", NUMBER, "layers_default", NULL, true },
     { "heads", NUMBER, "heads_default", NULL, true },
     { "kv_heads", NUMBER, "kv_heads_default", NULL, false },
     { "head_dim", NUMBER, "head_dim_default", NULL, false },
     { "context", NUMBER, "context_default", NULL, true },
+    { "position_offset", NUMBER, "position_offset", NULL, false },
     { "window", NUMBER, "window_default", NULL, false },
     { "window_rule", CHOICE, "window_rule",
       "attribute=VR_WINDOW_ATTRIBUTE|max_window_layers=VR_WINDOW_LAYERS|pattern=VR_WINDOW_PATTERN", true },
     { "max_window_layers", NUMBER, "max_window_layers", NULL, false },
     { "sliding_pattern", NUMBER, "sliding_pattern", NULL, false },
-    { "reads_pattern", YES_NO, "reads_pattern", NULL, true },
     { "special", TEXT, "special", NULL, false },
     { "source", TEXT, "source", NULL, true },
     { NULL, TEXT, NULL, NULL, false },
 };
 
+static const column naming_columns[] = {
+    { "name", TEXT, "name", NULL, true },     { "prefix", TEXT, "prefix", NULL, true },
+    { "head", TEXT, "head", NULL, true },     { "transposed", YES_NO, "transposed", NULL, true },
+    { "model", TEXT, "model", NULL, true },   { "layer", TEXT, "layer", NULL, true },
+    { "source", TEXT, "source", NULL, true }, { NULL, TEXT, NULL, NULL, false },
+};
+
 static const table tables[] = {
     { "gpus", "device/gpus.h", "vr_gpu", "vr_gpu_table", gpu_columns },
     { "architectures", "model/families.h", "vr_family", "vr_family_table", architecture_columns },
+    { "namings", "model/families.h", "vr_naming", "vr_naming_table", naming_columns },
 };
 
 typedef struct keys {
@@ -200,6 +219,30 @@ static void put_choice(FILE *out, const char *cell, const column *c)
     stop("column %s: \"%s\" is not one of %s", c->name, cell, c->choices);
 }
 
+/* One word of a cell. */
+static void put_word(FILE *out, const char *word, size_t n, const column *c)
+{
+    for (const char *at = c->choices; at != NULL; at = strchr(at, '|')) {
+        if (*at == '|')
+            at++;
+        if (strncmp(at, word, n) == 0 && at[n] == '=') {
+            fprintf(out, " .%.*s = true,", (int)strcspn(at + n + 1, "|"), at + n + 1);
+            return;
+        }
+    }
+    stop("column %s: \"%.*s\" is not one of %s", c->name, (int)n, word, c->choices);
+}
+
+static void put_words(FILE *out, const char *cell, const column *c)
+{
+    while (*cell != '\0') {
+        size_t n = strcspn(cell, " ");
+        put_word(out, cell, n, c);
+        cell += n;
+        cell += *cell == ' ' ? 1 : 0;
+    }
+}
+
 static void put_cell(FILE *out, const column *c, const char *cell)
 {
     switch (c->kind) {
@@ -226,6 +269,9 @@ static void put_cell(FILE *out, const column *c, const char *cell)
         break;
     case CHOICE:
         put_choice(out, cell, c);
+        break;
+    case WORDS:
+        put_words(out, cell, c);
         break;
     }
 }
@@ -354,7 +400,7 @@ int main(int argc, char **argv)
         if (strcmp(tables[i].name, argv[1]) == 0)
             t = &tables[i];
     if (t == NULL) {
-        fputs("usage: tsv2c gpus|architectures IN.tsv OUT.c\n", stderr);
+        fputs("usage: tsv2c gpus|architectures|namings IN.tsv OUT.c\n", stderr);
         return 2;
     }
     input_name = argv[2];

@@ -26,7 +26,7 @@ static vr_block rotate(vr_pass *p, uint64_t heads, vr_item item)
     vr_block sum = vr_take(p, rotated, item, VR_STEP_ROPE);
     vr_drop(p, a);
     vr_drop(p, b);
-    if (!p->m->family->fused_qkv)
+    if (p->m->modules[VR_MODULE_QKV].n == 0)
         return sum;
     vr_block whole = vr_take(p, head_bytes(p, heads), item, VR_STEP_ROPE);
     vr_drop(p, sum);
@@ -61,7 +61,7 @@ static void project(vr_pass *p, states *s)
     uint64_t q = (uint64_t)l->heads * l->key_dim, kv = (uint64_t)l->kv_heads * l->key_dim;
     bool at_once = f->qk_norm && f->norm == VR_NORM_RMS, after = f->qk_norm && !at_once;
     *s = (states){ VR_NONE, VR_NONE, VR_NONE, VR_NONE };
-    if (f->fused_qkv) {
+    if (m->modules[VR_MODULE_QKV].n != 0) {
         s->whole = vr_linear(p, m->hidden, q + 2 * kv, m->qkv_bias, kv_item(p), VR_STEP_QKV);
         return;
     }
@@ -134,7 +134,7 @@ static vr_block run_kernel(vr_pass *p, vr_block *probabilities)
                    .groups = l->heads / l->kv_heads,
                    .size = l->key_dim,
                    .kv_tokens = vr_kv_length(p, window),
-                   .packed = p->m->family->fused_qkv,
+                   .packed = p->m->modules[VR_MODULE_QKV].n != 0,
                    .mask = window != 0 ? p->sliding_mask : p->full_mask };
     switch (p->w->attention) {
     case VR_IMPL_EAGER:

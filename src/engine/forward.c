@@ -192,7 +192,7 @@ static vr_block norm_then_drop(vr_pass *p, vr_block x, vr_step step)
 static vr_block layer(vr_pass *p)
 {
     uint64_t h = p->m->hidden;
-    bool sandwich = p->m->family->sandwich_norms;
+    bool sandwich = p->m->modules[VR_MODULE_POST_MLP].n != 0;
     vr_block probabilities;
     vr_block out = vr_attention(p, vr_norm(p, p->rows, h, VR_STEP_NORM_IN), &probabilities);
     if (sandwich)

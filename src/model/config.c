@@ -49,16 +49,17 @@ static vram_status read_flags(vr_reading *r)
 {
     vram_model *m = r->m;
     const vr_family *f = r->family;
-    bool attention = false;
-    m->qkv_bias = f->qkv_bias;
-    m->o_bias = f->o_bias;
-    m->mlp_bias = f->mlp_bias;
-    if (f->reads_attention_bias) {
-        VR_TRY(vr_config_flag(r, "attention_bias", &attention));
-        m->qkv_bias = m->o_bias = attention;
+    const struct {
+        const char *key;
+        bool *value, by_class;
+    } biases[] = { { f->qkv_bias_key, &m->qkv_bias, f->qkv_bias },
+                   { f->o_bias_key, &m->o_bias, f->o_bias },
+                   { f->mlp_bias_key, &m->mlp_bias, f->mlp_bias } };
+    for (size_t i = 0; i < sizeof biases / sizeof *biases; i++) {
+        *biases[i].value = biases[i].by_class;
+        if (biases[i].key != NULL)
+            VR_TRY(vr_config_flag(r, biases[i].key, biases[i].value));
     }
-    if (f->reads_mlp_bias)
-        VR_TRY(vr_config_flag(r, "mlp_bias", &m->mlp_bias));
     return read_tied(r);
 }
 
@@ -79,7 +80,7 @@ static vram_status read_heads(vr_reading *r)
     const vr_family *f = r->family;
     vr_json v;
     VR_TRY(vr_config_count(r, "num_attention_heads", VR_MAX_HEADS, f->heads_default, &m->heads));
-    bool silent = !vr_json_get(r->text, "num_key_value_heads", &v);
+    bool silent = !vr_config_says(r, "num_key_value_heads", &v);
     uint64_t fallback = silent && f->kv_heads_default != 0 ? f->kv_heads_default : m->heads;
     VR_TRY(vr_config_count(r, "num_key_value_heads", VR_MAX_HEADS, fallback, &m->kv_heads));
     if (m->heads % m->kv_heads != 0) {
@@ -109,15 +110,18 @@ static vram_status divide_hidden(vr_reading *r)
     return vr_not_understood(r, T("hidden_size and head_dim are absent"));
 }
 
-/* Phi-3: rotated part of each head (modeling_phi3.py, compute_default_rope_parameters). */
+/* Rotated part of each head (modeling_phi3.py, compute_default_rope_parameters). */
 vram_status vr_read_rotary(vr_reading *r)
 {
     static const char *const keys[] = { "rope_parameters.partial_rotary_factor", "partial_rotary_factor" };
     vram_model *m = r->m;
+    const vr_family *f = r->family;
     vr_json v;
     double factor;
     m->rotary_dim = m->head_dim;
-    for (size_t i = 0; r->family->reads_partial_rotary && i < 2; i++) {
+    if (f->rotary_percent != 0)
+        m->rotary_dim = m->head_dim * f->rotary_percent / 100;
+    for (size_t i = 0; f->rotary_percent != 0 && i < 2; i++) {
         if (!vr_config_get(r, keys[i], &v))
             continue;
         if (!vr_json_double(v, &factor) || !(factor > 0) || factor > 1)
@@ -137,13 +141,31 @@ static void read_predict_layers(vr_reading *r)
         r->m->n_predict_layers = n;
 }
 
+/* What the row's class is not described for: a setting that changes its modules. */
+static vram_status check_only(vr_reading *r)
+{
+    vr_str key, value, rest = vr_str_of(r->family->only);
+    while (r->m->not_understood == NULL && vr_next_pair(&rest, &key, &value)) {
+        const char *name = vr_arena_copy(&r->m->arena, key);
+        bool wanted = vr_str_is(value, "true"), is = wanted;
+        if (name == NULL)
+            return VRAM_ENOMEM;
+        VR_TRY(vr_config_flag(r, name, &is));
+        if (is != wanted)
+            VR_TRY(vr_not_understood(r, S(key), T(is ? " is true" : " is false"),
+                                     T(", which is not known of "), T(r->family->class_name)));
+    }
+    return VRAM_OK;
+}
+
 vram_status vr_read_counts(vr_reading *r)
 {
     vram_model *m = r->m;
     const vr_family *f = r->family;
     VR_TRY(vr_config_count(r, "num_hidden_layers", VR_MAX_LAYERS, f->layers_default, &m->n_layers));
     VR_TRY(vr_config_count(r, "hidden_size", VR_MAX_WIDTH, f->hidden_default, &m->hidden));
-    VR_TRY(vr_config_count(r, "intermediate_size", VR_MAX_WIDTH, f->ffn_default, &m->ffn));
+    VR_TRY(vr_config_count(r, "intermediate_size", VR_MAX_WIDTH,
+                           f->ffn_default != 0 ? f->ffn_default : 4 * m->hidden, &m->ffn));
     VR_TRY(vr_config_count(r, "vocab_size", VR_MAX_VOCAB, f->vocab_default, &m->vocab));
     VR_TRY(
         vr_config_count(r, "max_position_embeddings", VR_MAX_CONTEXT, f->context_default, &m->max_context));
@@ -153,6 +175,7 @@ vram_status vr_read_counts(vr_reading *r)
     VR_TRY(softcap(r, f->attention_softcap, "attn_logit_softcapping", &m->attention_softcap));
     VR_TRY(softcap(r, f->final_softcap, "final_logit_softcapping", &m->final_softcap));
     read_predict_layers(r);
+    VR_TRY(check_only(r));
     return read_flags(r);
 }
 
@@ -165,7 +188,7 @@ static vram_status read_window(vr_reading *r, uint64_t *window)
     vr_json v;
     bool use = false, both_ways = false;
     *window = f->window_default;
-    if (vr_json_get(r->text, "sliding_window", &v)) {
+    if (vr_config_says(r, "sliding_window", &v)) {
         *window = 0;
         if (v.type != VR_JSON_NULL)
             VR_TRY(check_count(r, "sliding_window", v, VR_MAX_CONTEXT, window));
@@ -183,6 +206,13 @@ static vram_status read_window(vr_reading *r, uint64_t *window)
     return VRAM_OK;
 }
 
+/* Layers that turn nothing by position: those of full attention beside sliding ones (cohere2, exaone4). */
+static uint32_t rotated(const vram_model *m, const vr_family *f, bool slides, uint64_t window)
+{
+    bool none = f->rope == VR_ROPE_NONE || (f->full_unrotated && !slides && window != 0);
+    return none ? 0 : (uint32_t)m->rotary_dim;
+}
+
 static void set_layer(const vram_model *m, const vr_family *f, uint64_t i, bool slides, uint64_t window)
 {
     vr_layer *l = &m->layers[i];
@@ -191,7 +221,7 @@ static void set_layer(const vram_model *m, const vr_family *f, uint64_t i, bool 
                      .kv_heads = (uint32_t)m->kv_heads,
                      .key_dim = (uint32_t)m->head_dim,
                      .value_dim = (uint32_t)m->head_dim,
-                     .rotary_dim = (uint32_t)m->rotary_dim,
+                     .rotary_dim = rotated(m, f, slides, window),
                      .ffn = (uint32_t)m->ffn };
     l->attention = slides ? VR_ATTENTION_SLIDING : VR_ATTENTION_FULL;
     l->window = slides ? (uint32_t)window : 0;

@@ -113,75 +113,124 @@ void vr_declare_under_pieces(vr_declaring *d, const vr_piece *p, size_t n)
 
 /* ---- a plain decoder ---- */
 
-void vr_declare_attention(vr_declaring *d, const vr_layer *l)
+#define BIT(role) (1u << VR_MODULE_##role)
+#define IN_ATTENTION (BIT(Q) | BIT(K) | BIT(V) | BIT(QKV) | BIT(O) | BIT(Q_NORM) | BIT(K_NORM))
+#define IN_MLP (BIT(GATE) | BIT(UP) | BIT(GATE_UP) | BIT(DOWN))
+#define NORMS (BIT(PRE_ATTENTION) | BIT(POST_ATTENTION) | BIT(PRE_MLP) | BIT(POST_MLP))
+
+void vr_declare_norm(vr_declaring *d, const char *module, uint64_t n)
+{
+    uint8_t kind = d->m->family->norm;
+    if (kind != VR_NORM_RMS_BARE && kind != VR_NORM_LAYER_BARE)
+        part_of_module(d, module, ".weight", VR_PARAM_WEIGHT, &n, 1);
+    if (kind == VR_NORM_LAYER)
+        part_of_module(d, module, ".bias", VR_PARAM_WEIGHT, &n, 1);
+}
+
+/* Conv1D keeps its weight the other way round (pytorch_utils.py). */
+static void linear(vr_declaring *d, const char *module, uint64_t in, uint64_t out, bool bias)
+{
+    if (!d->m->naming->transposed) {
+        vr_declare_linear(d, module, in, out, bias);
+        return;
+    }
+    part_of_module(d, module, ".weight", VR_PARAM_LINEAR, (const uint64_t[]){ in, out }, 2);
+    if (bias)
+        part_of_module(d, module, ".bias", VR_PARAM_WEIGHT, &out, 1);
+}
+
+static void declare_in_attention(vr_declaring *d, const vr_layer *l, vr_module_role role, const char *module)
 {
     const vram_model *m = d->m;
     uint64_t q = (uint64_t)l->heads * l->key_dim, k = (uint64_t)l->kv_heads * l->key_dim;
     uint64_t v = (uint64_t)l->kv_heads * l->value_dim, o = (uint64_t)l->heads * l->value_dim;
-    if (m->family->fused_qkv) {
-        vr_declare_linear(d, "self_attn.o_proj", o, m->hidden, m->o_bias);
-        vr_declare_linear(d, "self_attn.qkv_proj", m->hidden, q + k + v, m->qkv_bias);
-    } else {
-        vr_declare_linear(d, "self_attn.q_proj", m->hidden, q, m->qkv_bias);
-        vr_declare_linear(d, "self_attn.k_proj", m->hidden, k, m->qkv_bias);
-        vr_declare_linear(d, "self_attn.v_proj", m->hidden, v, m->qkv_bias);
-        vr_declare_linear(d, "self_attn.o_proj", o, m->hidden, m->o_bias);
+    const uint64_t out[] = {
+        [VR_MODULE_Q] = q, [VR_MODULE_K] = k, [VR_MODULE_V] = v, [VR_MODULE_QKV] = q + k + v
+    };
+    if (role == VR_MODULE_O)
+        linear(d, module, o, m->hidden, m->o_bias);
+    else if (role == VR_MODULE_Q_NORM || role == VR_MODULE_K_NORM)
+        vr_declare_norm(d, module, !m->family->qk_norm_whole ? l->key_dim : role == VR_MODULE_Q_NORM ? q : k);
+    else
+        linear(d, module, m->hidden, out[role], m->qkv_bias);
+}
+
+static void declare_in_mlp(vr_declaring *d, const vr_layer *l, vr_module_role role, const char *module)
+{
+    const vram_model *m = d->m;
+    if (role == VR_MODULE_DOWN)
+        linear(d, module, l->ffn, m->hidden, m->mlp_bias);
+    else
+        linear(d, module, m->hidden, role == VR_MODULE_GATE_UP ? 2 * (uint64_t)l->ffn : l->ffn, m->mlp_bias);
+}
+
+/* Modules that a layer of this naming lacks all the same. */
+static unsigned absent(const vr_family *f, const vr_layer *l)
+{
+    unsigned roles = f->qk_norm ? 0 : BIT(Q_NORM) | BIT(K_NORM);
+    roles |= l->mlp == VR_MLP_GATED_FUSED ? BIT(GATE) | BIT(UP) : BIT(GATE_UP);
+    return roles | (l->mlp == VR_MLP_PLAIN ? BIT(GATE) : 0);
+}
+
+/* Those modules of the layer that are in `roles`, in the class's order. */
+static void declare_modules(vr_declaring *d, const vr_layer *l, unsigned roles)
+{
+    vr_str word, name, rest = vr_str_of(d->m->naming->layer);
+    roles &= ~absent(d->m->family, l);
+    while (d->status == VRAM_OK && vr_next_pair(&rest, &word, &name)) {
+        vr_module_role role = vr_module_role_of(word);
+        char module[LONGEST_MODULE];
+        if (role == VR_MODULE_COUNT || (roles & 1u << role) == 0 || name.n >= sizeof module)
+            continue;
+        memcpy(module, name.s, name.n);
+        module[name.n] = '\0';
+        if ((1u << role & IN_ATTENTION) != 0)
+            declare_in_attention(d, l, role, module);
+        else if ((1u << role & IN_MLP) != 0)
+            declare_in_mlp(d, l, role, module);
+        else
+            vr_declare_norm(d, module, d->m->hidden);
     }
-    if (m->family->qk_norm) {
-        vr_declare_vector(d, "self_attn.q_norm.weight", l->key_dim);
-        vr_declare_vector(d, "self_attn.k_norm.weight", l->key_dim);
-    }
+}
+
+void vr_declare_attention(vr_declaring *d, const vr_layer *l)
+{
+    declare_modules(d, l, IN_ATTENTION);
 }
 
 void vr_declare_mlp(vr_declaring *d, const vr_layer *l)
 {
-    const vram_model *m = d->m;
-    if (l->mlp == VR_MLP_GATED_FUSED) {
-        vr_declare_linear(d, "mlp.gate_up_proj", m->hidden, 2 * (uint64_t)l->ffn, m->mlp_bias);
-    } else {
-        vr_declare_linear(d, "mlp.gate_proj", m->hidden, l->ffn, m->mlp_bias);
-        vr_declare_linear(d, "mlp.up_proj", m->hidden, l->ffn, m->mlp_bias);
-    }
-    vr_declare_linear(d, "mlp.down_proj", l->ffn, m->hidden, m->mlp_bias);
+    declare_modules(d, l, IN_MLP);
 }
 
 void vr_declare_norms(vr_declaring *d)
 {
-    uint64_t h = d->m->hidden;
-    vr_declare_vector(d, "input_layernorm.weight", h);
-    vr_declare_vector(d, "post_attention_layernorm.weight", h);
-    if (!d->m->family->sandwich_norms)
-        return;
-    vr_declare_vector(d, "pre_feedforward_layernorm.weight", h);
-    vr_declare_vector(d, "post_feedforward_layernorm.weight", h);
+    declare_modules(d, &d->m->layers[0], NORMS);
 }
 
 void vr_declare_plain_layer(vr_declaring *d, const vr_layer *l)
 {
-    vr_declare_attention(d, l);
-    vr_declare_mlp(d, l);
-    vr_declare_norms(d);
+    declare_modules(d, l, IN_ATTENTION | IN_MLP | NORMS);
 }
 
 /* modeling_utils.py, tie_weights: of two tied names either one may be stored. */
-static void declare_embedding(vr_declaring *d)
+static void declare_embedding(vr_declaring *d, const char *module)
 {
     const vram_model *m = d->m;
-    vr_declare_matrix(d, "embed_tokens.weight", m->vocab, m->hidden);
+    part_of_module(d, module, ".weight", VR_PARAM_WEIGHT, (const uint64_t[]){ m->vocab, m->hidden }, 2);
     if (d->status == VRAM_OK && m->tied && d->list[d->n - 1].tensor == NULL)
         d->list[d->n - 1].tensor = vr_checkpoint_find(m->checkpoint, vr_str_of(m->head_name));
     if (m->family->embedding_scaled)
-        vr_declare(d, "embed_tokens.embed_scale", VR_PARAM_SCALE, NULL, 0);
+        part_of_module(d, module, ".embed_scale", VR_PARAM_SCALE, NULL, 0);
 }
 
-static void declare_decoder(vr_declaring *d, const vr_special *s)
+static void declare_layers(vr_declaring *d, const char *module, const vr_special *s)
 {
     const vram_model *m = d->m;
     const char *prefix = d->path;
-    declare_embedding(d);
     for (uint64_t i = 0; i < m->n_layers && d->status == VRAM_OK; i++) {
         d->layer = (uint32_t)i;
-        vr_declare_under(d, T(prefix), T("layers."), U(i), T("."));
+        vr_declare_under(d, T(prefix), T(module), T("."), U(i), T("."));
         if (s != NULL && s->declare_layer != NULL)
             s->declare_layer(d, &m->layers[i]);
         else
@@ -189,12 +238,54 @@ static void declare_decoder(vr_declaring *d, const vr_special *s)
     }
     d->layer = VR_NO_LAYER;
     d->path = prefix;
-    vr_declare_vector(d, "norm.weight", m->hidden);
-    vr_declare(d, "rotary_emb.inv_freq", VR_PARAM_ROTARY, (const uint64_t[]){ m->rotary_dim / 2 }, 1);
+}
+
+static void declare_positions(vr_declaring *d, const char *module)
+{
+    const vram_model *m = d->m;
+    uint64_t rows = m->max_context + m->family->position_offset;
+    part_of_module(d, module, ".weight", VR_PARAM_WEIGHT, (const uint64_t[]){ rows, m->hidden }, 2);
+}
+
+static void declare_beside_layers(vr_declaring *d, vr_str word, const char *module, const vr_special *s)
+{
+    const vram_model *m = d->m;
+    if (vr_str_is(word, "embedding"))
+        declare_embedding(d, module);
+    else if (vr_str_is(word, "positions"))
+        declare_positions(d, module);
+    else if (vr_str_is(word, "layers"))
+        declare_layers(d, module, s);
+    else if (vr_str_is(word, "rotary"))
+        part_of_module(d, module, ".inv_freq", VR_PARAM_ROTARY, (const uint64_t[]){ m->rotary_dim / 2 }, 1);
+    else
+        vr_declare_norm(d, module, m->hidden);
+}
+
+static void declare_decoder(vr_declaring *d, const vr_special *s)
+{
+    const vram_model *m = d->m;
+    vr_str word, name, rest = vr_str_of(m->naming->model);
+    while (d->status == VRAM_OK && vr_next_pair(&rest, &word, &name)) {
+        const char *module = vr_arena_copy(&d->m->arena, name);
+        if (module == NULL)
+            d->status = VRAM_ENOMEM;
+        else
+            declare_beside_layers(d, word, module, s);
+    }
     d->path = "";
     d->skip = 0;
     if (!m->tied)
         vr_declare_matrix(d, m->head_name, m->vocab, m->hidden);
+    if (m->family->head_bias)
+        vr_declare_vector(d, "lm_head.bias", m->vocab);
+}
+
+/* The bare decoder of a class, whose tensors lack the front of its prefix. */
+static bool is_bare(const vram_model *m)
+{
+    return strlen(m->prefix) < strlen(m->naming->prefix) &&
+           vr_str_ends(vr_str_of(m->naming->prefix), m->prefix);
 }
 
 vram_status vr_declare_all(vram_model *m)
@@ -206,9 +297,9 @@ vram_status vr_declare_all(vram_model *m)
         s->declare_before(&d);
     d.part = VR_PART_DECODER;
     d.path = m->prefix;
-    if (m->prefix[0] == '\0') { /* the bare decoder of a class whose own prefix it lacks */
-        d.path = "model.";
-        d.skip = strlen(d.path);
+    if (is_bare(m)) {
+        d.path = m->naming->prefix;
+        d.skip = strlen(d.path) - strlen(m->prefix);
     }
     if (s != NULL && s->declare_model != NULL)
         s->declare_model(&d);

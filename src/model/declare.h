@@ -33,8 +33,11 @@ void vr_declare_matrix(vr_declaring *d, const char *name, uint64_t rows, uint64_
 void vr_declare_experts(vr_declaring *d, const char *name, uint64_t n, uint64_t rows, uint64_t columns);
 /* torch.nn.Linear: "module.weight" [out, in] and, when it has one, "module.bias" [out] */
 void vr_declare_linear(vr_declaring *d, const char *module, uint64_t in, uint64_t out, bool bias);
+/* A norm of the family's kind over n: weight, bias, or neither */
+void vr_declare_norm(vr_declaring *d, const char *module, uint64_t n);
 
-/* What plain decoders are made of, for special kinds that have some of it. In the layer at d->path. */
+/* What plain decoders are made of, in the order and with the names of the family's naming, for special kinds
+ * that have some of it. In the layer at d->path. */
 void vr_declare_attention(vr_declaring *d, const vr_layer *l);
 void vr_declare_mlp(vr_declaring *d, const vr_layer *l);
 void vr_declare_norms(vr_declaring *d);

@@ -17,9 +17,25 @@ vram_status vr_not_understood_pieces(vr_reading *r, const vr_piece *p, size_t n)
     return VRAM_OK;
 }
 
+/* Under the name that the family's class has for it, or else under the usual one (attribute_map). */
+bool vr_config_says(const vr_reading *r, const char *key, vr_json *out)
+{
+    vr_str word, own, rest = vr_str_of(r->family != NULL ? r->family->keys : NULL);
+    char name[64];
+    while (vr_next_pair(&rest, &word, &own)) {
+        if (!vr_str_is(word, key) || own.n >= sizeof name)
+            continue;
+        memcpy(name, own.s, own.n);
+        name[own.n] = '\0';
+        if (vr_json_get(r->text, name, out))
+            return true;
+    }
+    return vr_json_get(r->text, key, out);
+}
+
 bool vr_config_get(const vr_reading *r, const char *key, vr_json *out)
 {
-    return vr_json_get(r->text, key, out) && out->type != VR_JSON_NULL;
+    return vr_config_says(r, key, out) && out->type != VR_JSON_NULL;
 }
 
 vram_status vr_config_refuse(const vr_reading *r, const char *key, vr_json value, const char *expected)
@@ -107,6 +123,17 @@ static const vr_family *family_of_class(const char *class_name)
     return NULL;
 }
 
+/* The decoder's row, of the outer and the inner name: the inner one's, where the outer may stand around it.
+ */
+static const vr_family *family_of_names(const char *outer, const char *inner, const vr_family *f,
+                                        const vr_family *g)
+{
+    if (inner == NULL || f == g)
+        return f;
+    bool fits = g != NULL && outer != NULL && vr_family_wrapped(g, vr_str_of(outer));
+    return fits ? g : NULL;
+}
+
 /* The outer and the inner name must mean the same decoder. */
 static vram_status choose_family(vr_reading *r, const char *inner)
 {
@@ -116,10 +143,9 @@ static vram_status choose_family(vr_reading *r, const char *inner)
     const vr_family *g = inner != NULL ? vr_family_find(vr_str_of(inner)) : f;
     if (outer == NULL && f == NULL && r->m->architecture == NULL)
         f = g;
-    if (f != NULL && f == g) {
-        r->family = f;
+    r->family = family_of_names(outer, inner, f, g);
+    if (r->family != NULL)
         return VRAM_OK;
-    }
     const char *name = outer != NULL ? outer : r->m->architecture;
     if (name == NULL)
         return vr_not_understood(r, T("config.json names no model_type"));
@@ -128,6 +154,23 @@ static vram_status choose_family(vr_reading *r, const char *inner)
                                  T("\" decoder is not known"));
     return vr_not_understood(r, T("the architecture \""), T(f == NULL || inner == NULL ? name : inner),
                              T("\" is not known"));
+}
+
+/* How its modules are called. */
+static void take_naming(vr_reading *r)
+{
+    vram_model *m = r->m;
+    vr_str word, name, rest;
+    if (r->family == NULL)
+        return;
+    m->family = r->family;
+    m->naming = vr_naming_of(r->family);
+    rest = vr_str_of(m->naming->layer);
+    while (vr_next_pair(&rest, &word, &name)) {
+        vr_module_role role = vr_module_role_of(word);
+        if (role < VR_MODULE_COUNT)
+            m->modules[role] = name;
+    }
 }
 
 /* A class beside the family's own, e.g. a classifier: computed as the family, and said. */
@@ -140,7 +183,7 @@ static vram_status check_class(vr_reading *r)
         m->architecture = r->family->class_name;
     if (m->model_type == NULL)
         m->model_type = r->family->model_type;
-    bool wrapped = r->family->wrapper != NULL && vr_str_is(vr_str_of(m->model_type), r->family->wrapper);
+    bool wrapped = vr_family_wrapped(r->family, vr_str_of(m->model_type));
     if (wrapped || vr_str_is(vr_str_of(m->architecture), r->family->class_name))
         return VRAM_OK;
     return vr_warn(r->ctx, VR_CONFIG_FILE, T("the class "), T(m->architecture), T(" is computed as "),
@@ -161,6 +204,7 @@ vram_status vr_read_identity(vr_reading *r)
     }
     VR_TRY(read_dtype(r));
     VR_TRY(choose_family(r, inner));
+    take_naming(r);
     if (vr_config_get(r, "per_layer_config", &own))
         VR_TRY(vr_not_understood(
             r, T("config.json gives single layers settings of their own (per_layer_config)")));

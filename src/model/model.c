@@ -96,6 +96,7 @@ static void forget(vram_model *m)
     m->rotary_dim = m->attention_softcap = m->final_softcap = 0;
     m->tied = m->qkv_bias = m->o_bias = m->mlp_bias = m->has_head = false;
     m->prefix = m->head_name = NULL;
+    m->naming = NULL;
     m->layers = NULL;
 }
 

@@ -17,9 +17,53 @@ typedef enum vr_attention_kind {
 } vr_attention_kind;
 
 typedef enum vr_norm_kind {
-    VR_NORM_RMS,      /* LlamaRMSNorm: fp32 inside, weight times the narrowed result */
-    VR_NORM_RMS_GEMMA /* Gemma*RMSNorm: (1 + weight) in fp32, narrowed last */
+    VR_NORM_RMS,          /* LlamaRMSNorm: fp32 inside, weight times the narrowed result */
+    VR_NORM_RMS_GEMMA,    /* Gemma*RMSNorm: (1 + weight) in fp32, narrowed last */
+    VR_NORM_RMS_LATE,     /* Olmo2RMSNorm: weight times the fp32 result, narrowed last */
+    VR_NORM_RMS_BARE,     /* without a weight */
+    VR_NORM_LAYER,        /* torch.nn.LayerNorm, weight and bias */
+    VR_NORM_LAYER_WEIGHT, /* the same without a bias */
+    VR_NORM_LAYER_BARE,   /* OlmoLayerNorm: in fp32, neither */
+    VR_NORM_LAYER_COHERE  /* CohereLayerNorm: a weight, by elementwise operators in fp32 */
 } vr_norm_kind;
+
+/* How queries and keys are turned by their position. */
+typedef enum vr_rope_kind {
+    VR_ROPE_NONE,
+    VR_ROPE_HALF, /* the second half of a head beside the first */
+    VR_ROPE_PAIRS /* neighbours beside each other */
+} vr_rope_kind;
+
+/* What a module is to its layer. */
+typedef enum vr_module_role {
+    VR_MODULE_Q,
+    VR_MODULE_K,
+    VR_MODULE_V,
+    VR_MODULE_QKV,
+    VR_MODULE_O,
+    VR_MODULE_Q_NORM,
+    VR_MODULE_K_NORM,
+    VR_MODULE_GATE,
+    VR_MODULE_UP,
+    VR_MODULE_GATE_UP,
+    VR_MODULE_DOWN,
+    VR_MODULE_PRE_ATTENTION, /* norm of what attention reads; _POST: of what it gives */
+    VR_MODULE_POST_ATTENTION,
+    VR_MODULE_PRE_MLP,
+    VR_MODULE_POST_MLP,
+    VR_MODULE_COUNT
+} vr_module_role;
+
+/* Row of data/namings.tsv: how a class calls its modules, in the order of its __init__. */
+typedef struct vr_naming {
+    const char *name;
+    const char *prefix; /* "model.", up to what lies beside the layers */
+    const char *head;   /* its tensor: "lm_head.weight" */
+    bool transposed;    /* Conv1D of gpt2: [in, out] */
+    const char *model;  /* "embedding=embed_tokens layers=layers norm=norm ..." */
+    const char *layer;  /* "q=self_attn.q_proj ...", words of vr_module_role */
+    const char *source;
+} vr_naming;
 
 typedef enum vr_mlp_kind {
     VR_MLP_GATED,       /* gate_proj, up_proj, down_proj */
@@ -42,30 +86,38 @@ typedef enum vr_softcap {
     VR_SOFTCAP_ON    /* it does unless the config says null */
 } vr_softcap;
 
-/* Row of data/architectures.tsv: a plain dense decoder. Defaults are those of the class when the config is
- * silent. */
+/* Row of data/architectures.tsv: a decoder class. Defaults are those of the class when the config is silent.
+ */
 typedef struct vr_family {
-    const char *model_type; /* "qwen2" */
-    const char *wrapper;    /* model_type of the multimodal model around it ("gemma3"), or NULL */
-    const char *class_name; /* "Qwen2ForCausalLM" */
-    bool fused_qkv;         /* one qkv_proj */
-    /* Defaults; the config's attention_bias (qkv and o) and mlp_bias override them where the class reads
-     * these. */
-    bool qkv_bias, o_bias, mlp_bias;
-    bool reads_attention_bias, reads_mlp_bias;
-    bool reads_partial_rotary;                /* partial_rotary_factor */
-    bool qk_norm;                             /* q_norm, k_norm over head_dim */
-    bool sandwich_norms;                      /* gemma2/3: four norms a layer */
-    uint8_t norm, mlp;                        /* vr_norm_kind, vr_mlp_kind */
-    bool tied_default;                        /* tie_word_embeddings when the config is silent */
-    bool embedding_scaled;                    /* gemma: hidden states times sqrt(hidden) */
+    const char *model_type;  /* "qwen2" */
+    const char *wrappers;    /* model_types of the multimodal models around it ("gemma3"), or NULL */
+    const char *class_name;  /* "Qwen2ForCausalLM" */
+    const char *naming;      /* a row of data/namings.tsv */
+    uint8_t norm, mlp;       /* vr_norm_kind, vr_mlp_kind */
+    uint8_t rope;            /* vr_rope_kind */
+    uint32_t rotary_percent; /* of a head, when the config is silent; 0: all, and the config is not asked */
+    /* Defaults; what the config says under these names overrides them, where the class reads them. */
+    bool qkv_bias, o_bias, mlp_bias, head_bias;
+    const char *qkv_bias_key, *o_bias_key, *mlp_bias_key;
+    bool qk_norm;          /* q_norm, k_norm over head_dim */
+    bool qk_norm_whole;    /* ... over all heads together */
+    bool parallel;         /* attention and MLP read the same, and both are added to it */
+    bool tied_default;     /* tie_word_embeddings when the config is silent */
+    bool embedding_scaled; /* gemma: hidden states times sqrt(hidden) */
+    bool embedding_multiplied, residual_multiplied, logits_multiplied; /* by numbers of the config */
+    bool full_unrotated; /* layers of full attention turn nothing, where others slide */
+    bool some_unrotated; /* the config's no_rope_layers, or every no_rope_layer_interval-th, turn nothing */
     uint8_t attention_softcap, final_softcap; /* vr_softcap */
     bool local_rope;                          /* gemma3: second rotary table for sliding layers */
     bool reads_bidirectional;                 /* gemma3: use_bidirectional_attention halves the window */
-    uint32_t vocab_default, hidden_default, ffn_default, layers_default, heads_default;
+    const char *keys; /* other names of settings, "num_hidden_layers=n_layer ..."; or NULL */
+    const char *only; /* "key=value ...": not understood when the config says otherwise; or NULL */
+    uint32_t vocab_default, hidden_default, layers_default, heads_default;
+    uint32_t ffn_default;       /* 0: four times hidden */
     uint32_t kv_heads_default;  /* 0: as many as heads */
     uint32_t head_dim_default;  /* 0: hidden / heads */
     uint64_t context_default;   /* max_position_embeddings */
+    uint32_t position_offset;   /* learned positions: rows before the first */
     uint32_t window_default;    /* sliding_window; 0: none */
     uint8_t window_rule;        /* vr_window_rule */
     uint32_t max_window_layers; /* of VR_WINDOW_LAYERS */
@@ -173,6 +225,8 @@ struct vram_model {
     bool quantised;            /* quantization_config, packed tensors or GGUF: nothing is converted on load */
     vr_quantised packing;      /* what is quantised and how; empty when nothing is */
     uint64_t parameters;       /* weights, biases, norms, each counted once however it is stored */
+    const vr_naming *naming;   /* NULL with family */
+    vr_str modules[VR_MODULE_COUNT]; /* of a layer, by role; empty: it has none */
     const char *prefix; /* "model." or "" or "language_model.model." as in the names; NULL with family */
     uint64_t n_layers, hidden, heads, kv_heads, head_dim, ffn, vocab, max_context;
     uint64_t n_predict_layers; /* layers after n_layers that predict further tokens; no class here has them */
@@ -198,7 +252,13 @@ uint64_t vr_layer_conv_elements(const vr_layer *l);
 uint64_t vr_layer_state_elements(const vr_layer *l);
 
 const vr_family *vr_families(size_t *n);
-const vr_family *vr_family_find(vr_str model_type); /* also by the wrapper's name */
+const vr_family *vr_family_find(vr_str model_type); /* also by a wrapper's name */
+bool vr_family_wrapped(const vr_family *f, vr_str wrapper);
+const vr_naming *vr_naming_of(const vr_family *f);
+/* The next "word=value" of a cell; false at its end. */
+bool vr_next_pair(vr_str *cell, vr_str *word, vr_str *value);
+/* The module of a layer that has this role; VR_MODULE_COUNT: no such word. */
+vr_module_role vr_module_role_of(vr_str word);
 
 /* Which tensors belong together in reports: the parts of a model that consists of several by their folders
  * ("unet"); of one model "embeddings", "layer 0", ..., "final norm", "head", "vision

@@ -47,7 +47,9 @@ vram_status vr_not_understood_pieces(vr_reading *r, const vr_piece *p, size_t n)
     vr_not_understood_pieces((r), (const vr_piece[]){ __VA_ARGS__ },                                         \
                              sizeof((const vr_piece[]){ __VA_ARGS__ }) / sizeof(vr_piece))
 
-/* The decoder's setting; false when it is absent or null. */
+/* The decoder's setting, whatever the class calls it; false when it is absent. */
+bool vr_config_says(const vr_reading *r, const char *key, vr_json *out);
+/* The same; false also when it is null. */
 bool vr_config_get(const vr_reading *r, const char *key, vr_json *out);
 /* A whole number from 1 to max; `fallback` (which may be 0) when the config is silent or says null. Refuses
  * anything else. */

@@ -9,35 +9,33 @@
 
 typedef enum quantity { HIDDEN, Q_ROWS, KV_ROWS, QKV_ROWS, FFN, FFN_TWICE, HEAD_DIM, NOTHING } quantity;
 
-/* A tensor of one layer: its name there, rows and columns; NOTHING: one dimension. */
+/* Of a module's weight: rows and columns; NOTHING: one dimension. */
 static const struct kind {
-    const char *name;
     quantity rows, columns;
 } kinds[] = {
-    { "self_attn.q_proj.weight", Q_ROWS, HIDDEN },
-    { "self_attn.k_proj.weight", KV_ROWS, HIDDEN },
-    { "self_attn.v_proj.weight", KV_ROWS, HIDDEN },
-    { "self_attn.qkv_proj.weight", QKV_ROWS, HIDDEN },
-    { "self_attn.o_proj.weight", HIDDEN, Q_ROWS },
-    { "mlp.gate_proj.weight", FFN, HIDDEN },
-    { "mlp.up_proj.weight", FFN, HIDDEN },
-    { "mlp.gate_up_proj.weight", FFN_TWICE, HIDDEN },
-    { "mlp.down_proj.weight", HIDDEN, FFN },
-    { "self_attn.q_norm.weight", HEAD_DIM, NOTHING },
-    { "self_attn.k_norm.weight", HEAD_DIM, NOTHING },
-    { "input_layernorm.weight", HIDDEN, NOTHING },
+    [VR_MODULE_Q] = { Q_ROWS, HIDDEN },
+    [VR_MODULE_K] = { KV_ROWS, HIDDEN },
+    [VR_MODULE_V] = { KV_ROWS, HIDDEN },
+    [VR_MODULE_QKV] = { QKV_ROWS, HIDDEN },
+    [VR_MODULE_O] = { HIDDEN, Q_ROWS },
+    [VR_MODULE_GATE] = { FFN, HIDDEN },
+    [VR_MODULE_UP] = { FFN, HIDDEN },
+    [VR_MODULE_GATE_UP] = { FFN_TWICE, HIDDEN },
+    [VR_MODULE_DOWN] = { HIDDEN, FFN },
+    [VR_MODULE_Q_NORM] = { HEAD_DIM, NOTHING },
+    [VR_MODULE_K_NORM] = { HEAD_DIM, NOTHING },
+    [VR_MODULE_PRE_ATTENTION] = { HIDDEN, NOTHING },
 };
-enum { N_KINDS = sizeof kinds / sizeof *kinds };
+enum { N_KINDS = sizeof kinds / sizeof *kinds }; /* the other norms are not asked */
 
-static const struct naming {
+/* Ways to call the same decoder: plain, in a multimodal model before and after transformers 4.52, bare. */
+typedef struct naming {
     const char *prefix, *head;
-} namings[] = {
-    { "model.", "lm_head.weight" },
-    { "language_model.model.", "language_model.lm_head.weight" },
-    { "model.language_model.", "lm_head.weight" },
-    { "", "lm_head.weight" },
-};
-enum { N_NAMINGS = sizeof namings / sizeof *namings };
+} naming;
+enum { N_NAMINGS = 4 };
+
+static const char *const languages[] = { "", "language_model.", "model.language_model.", "" };
+static const char *const heads[] = { "", "language_model.", "", "" };
 
 typedef struct seen {
     const vr_tensor *first[N_KINDS]; /* the first of each kind whose shape can be read */
@@ -56,27 +54,70 @@ static bool strip(vr_str *name, const char *prefix)
     return true;
 }
 
-/* "layers.17.rest" to 17 and "rest". */
-static bool split_layer(vr_str *name, uint64_t *layer)
+/* What the class calls its layers or its embedding. */
+static vr_str beside_layers(const vram_model *m, const char *wanted)
 {
-    vr_str digits;
-    return strip(name, "layers.") && vr_str_split(name, '.', &digits) && digits.n <= 9 && name->s != NULL &&
-           vr_parse_u64(digits, layer);
+    vr_str word, value, rest = vr_str_of(m->naming->model);
+    while (vr_next_pair(&rest, &word, &value)) {
+        if (vr_str_is(word, wanted))
+            return value;
+    }
+    return (vr_str){ NULL, 0 };
 }
 
-static const struct naming *find_naming(const vram_checkpoint *ck)
+static bool strip_word(vr_str *name, vr_str word)
 {
+    if (name->n <= word.n || name->s[word.n] != '.' || memcmp(name->s, word.s, word.n) != 0)
+        return false;
+    *name = (vr_str){ name->s + word.n + 1, name->n - word.n - 1 };
+    return true;
+}
+
+static bool is_embedding(const vram_model *m, vr_str name)
+{
+    return strip_word(&name, beside_layers(m, "embedding")) && vr_str_is(name, "weight");
+}
+
+/* "layers.17.rest" to 17 and "rest". */
+static bool split_layer(const vram_model *m, vr_str *name, uint64_t *layer)
+{
+    vr_str digits;
+    return strip_word(name, beside_layers(m, "layers")) && vr_str_split(name, '.', &digits) &&
+           digits.n <= 9 && name->s != NULL && vr_parse_u64(digits, layer);
+}
+
+/* The class's own prefix up to its first dot is what a bare decoder lacks and a multimodal model replaces. */
+static vram_status make_namings(vr_reading *r, naming *list)
+{
+    const char *prefix = r->m->naming->prefix, *head = r->m->naming->head;
+    const char *dot = prefix;
+    while (*dot != '.')
+        dot++;
+    for (size_t i = 0; i < N_NAMINGS; i++) {
+        const char *rest = i < 2 ? prefix : dot + 1;
+        list[i].prefix = vr_text(&r->m->arena, T(languages[i]), T(rest));
+        list[i].head = vr_text(&r->m->arena, T(heads[i]), T(head));
+        if (list[i].prefix == NULL || list[i].head == NULL)
+            return VRAM_ENOMEM;
+    }
+    return VRAM_OK;
+}
+
+static const naming *find_naming(const vr_reading *r, const naming *list)
+{
+    const vram_checkpoint *ck = r->ck;
     size_t hits[N_NAMINGS] = { 0 }, best = 0;
     for (size_t i = 0; i < ck->n_tensors; i++) {
         for (size_t k = 0; k < N_NAMINGS; k++) {
             vr_str name = ck->tensors[i].name;
-            hits[k] += strip(&name, namings[k].prefix) &&
-                       (vr_str_starts(name, "layers.") || vr_str_is(name, "embed_tokens.weight"));
+            uint64_t layer;
+            hits[k] += strip(&name, list[k].prefix) &&
+                       (is_embedding(r->m, name) || split_layer(r->m, &name, &layer));
         }
     }
     for (size_t k = 1; k < N_NAMINGS; k++)
         best = hits[k] > hits[best] ? k : best;
-    return hits[best] != 0 ? &namings[best] : NULL;
+    return hits[best] != 0 ? &list[best] : NULL;
 }
 
 /* Packed formats keep other shapes under the same names; those of 8 bits and a point have the true one,
@@ -87,12 +128,14 @@ static bool shape_is_true(const vr_reading *r, const vr_tensor *t)
            r->m->packing.parameters[t - r->ck->tensors] == t->elements;
 }
 
-static size_t kind_of(vr_str name)
+static size_t kind_of(const vram_model *m, vr_str name)
 {
-    size_t k = 0;
-    while (k < N_KINDS && !vr_str_is(name, kinds[k].name))
-        k++;
-    return k;
+    for (size_t k = 0; k < N_KINDS; k++) {
+        vr_str rest = name;
+        if (m->modules[k].n != 0 && strip_word(&rest, m->modules[k]) && vr_str_is(rest, "weight"))
+            return k;
+    }
+    return N_KINDS;
 }
 
 static bool same_shape(const vr_tensor *a, const vr_tensor *b)
@@ -102,7 +145,7 @@ static bool same_shape(const vr_tensor *a, const vr_tensor *b)
 
 static vram_status take_tensor(vr_reading *r, seen *s, const vr_tensor *t, vr_str name)
 {
-    size_t k = kind_of(name);
+    size_t k = kind_of(r->m, name);
     if (k == N_KINDS || !shape_is_true(r, t))
         return VRAM_OK;
     if (t->n_dims != (kinds[k].columns == NOTHING ? 1 : 2))
@@ -127,9 +170,9 @@ static vram_status look(vr_reading *r, seen *s)
         uint64_t layer;
         if (!strip(&name, r->m->prefix))
             continue;
-        if (vr_str_is(name, "embed_tokens.weight") && shape_is_true(r, t))
+        if (is_embedding(r->m, name) && shape_is_true(r, t))
             s->embedding = t;
-        if (!split_layer(&name, &layer))
+        if (!split_layer(r->m, &name, &layer))
             continue;
         s->any = true;
         s->n_layers = layer >= s->n_layers ? layer + 1 : s->n_layers;
@@ -170,11 +213,17 @@ static const vr_tensor *first_of(const seen *s, quantity rows)
     return NULL;
 }
 
+/* What comes out of it: Conv1D keeps its weight the other way round. */
+static uint64_t outputs(const vram_model *m, const vr_tensor *t)
+{
+    return t->dims[m->naming->transposed && t->n_dims == 2 ? 1 : 0];
+}
+
 static vram_status adopt_widths(vr_reading *r, const seen *s)
 {
     vram_model *m = r->m;
     const vr_tensor *e = s->embedding, *gate = first_of(s, FFN), *fused = first_of(s, FFN_TWICE);
-    const vr_tensor *norm = s->first[N_KINDS - 1];
+    const vr_tensor *norm = s->first[VR_MODULE_PRE_ATTENTION];
     if (e != NULL && e->n_dims != 2)
         return vr_not_understood(r, T("the tensor "), S(e->name), T(" has "), U(e->n_dims), T(" dimensions"));
     if (e != NULL) {
@@ -184,8 +233,8 @@ static vram_status adopt_widths(vr_reading *r, const seen *s)
         VR_TRY(adopt(r, "hidden_size", &m->hidden, norm->dims[0], norm));
     }
     if (gate != NULL)
-        return adopt(r, "intermediate_size", &m->ffn, gate->dims[0], gate);
-    return fused != NULL ? adopt(r, "intermediate_size", &m->ffn, fused->dims[0] / 2, fused) : VRAM_OK;
+        return adopt(r, "intermediate_size", &m->ffn, outputs(m, gate), gate);
+    return fused != NULL ? adopt(r, "intermediate_size", &m->ffn, outputs(m, fused) / 2, fused) : VRAM_OK;
 }
 
 /* Heads are what config.json alone knows. Their width can be read off when the key-value heads bear it out,
@@ -195,14 +244,14 @@ static vram_status adopt_heads(vr_reading *r, const seen *s)
     vram_model *m = r->m;
     const vr_tensor *q = first_of(s, Q_ROWS), *k = first_of(s, KV_ROWS), *qkv = first_of(s, QKV_ROWS);
     uint64_t groups = m->heads + 2 * m->kv_heads;
-    if (qkv != NULL && qkv->dims[0] % groups == 0)
-        return adopt(r, "head_dim", &m->head_dim, qkv->dims[0] / groups, qkv);
-    if (q != NULL && q->dims[0] != m->heads * m->head_dim && q->dims[0] % m->heads == 0) {
-        uint64_t width = q->dims[0] / m->heads;
-        bool borne_out = k == NULL || (width <= VR_MAX_HEAD_DIM && k->dims[0] == m->kv_heads * width);
+    if (qkv != NULL && outputs(m, qkv) % groups == 0)
+        return adopt(r, "head_dim", &m->head_dim, outputs(m, qkv) / groups, qkv);
+    if (q != NULL && outputs(m, q) != m->heads * m->head_dim && outputs(m, q) % m->heads == 0) {
+        uint64_t width = outputs(m, q) / m->heads;
+        bool borne_out = k == NULL || (width <= VR_MAX_HEAD_DIM && outputs(m, k) == m->kv_heads * width);
         return borne_out ? adopt(r, "head_dim", &m->head_dim, width, q) : VRAM_OK;
     }
-    uint64_t kv = k != NULL && k->dims[0] % m->head_dim == 0 ? k->dims[0] / m->head_dim : 0;
+    uint64_t kv = k != NULL && outputs(m, k) % m->head_dim == 0 ? outputs(m, k) / m->head_dim : 0;
     return kv != 0 && m->heads % kv == 0 ? adopt(r, "num_key_value_heads", &m->kv_heads, kv, k) : VRAM_OK;
 }
 
@@ -241,12 +290,30 @@ static uint64_t value_of(const vram_model *m, quantity q)
     }
 }
 
+static void wanted_shape(const vram_model *m, size_t k, uint64_t *rows, uint64_t *columns)
+{
+    bool whole = m->family->qk_norm_whole;
+    quantity q = kinds[k].rows;
+    if (whole && (k == VR_MODULE_Q_NORM || k == VR_MODULE_K_NORM))
+        q = k == VR_MODULE_Q_NORM ? Q_ROWS : KV_ROWS;
+    *rows = value_of(m, q);
+    *columns = value_of(m, kinds[k].columns);
+    if (m->naming->transposed && kinds[k].columns != NOTHING) {
+        uint64_t swapped = *rows;
+        *rows = *columns;
+        *columns = swapped;
+    }
+}
+
 static vram_status agree(vr_reading *r, const seen *s)
 {
     for (size_t k = 0; k < N_KINDS; k++) {
         const vr_tensor *t = s->first[k];
-        uint64_t rows = value_of(r->m, kinds[k].rows), columns = value_of(r->m, kinds[k].columns);
-        if (t == NULL || (t->dims[0] == rows && (t->n_dims == 1 || t->dims[1] == columns)))
+        uint64_t rows, columns;
+        if (t == NULL)
+            continue;
+        wanted_shape(r->m, k, &rows, &columns);
+        if (t->dims[0] == rows && (t->n_dims == 1 || t->dims[1] == columns))
             continue;
         return vr_not_understood(r, T("the tensor "), S(t->name), T(" is "), U(t->dims[0]), T(" x "),
                                  U(t->n_dims == 1 ? 1 : t->dims[1]), T(", config.json makes it "), U(rows),
@@ -260,7 +327,8 @@ static vram_status check_layers(vr_reading *r, const seen *s)
     vram_model *m = r->m;
     bool whole = !r->ck->incomplete;
     if (!s->any)
-        return whole ? vr_not_understood(r, T("no tensor is called "), T(m->prefix), T("layers.0..."))
+        return whole ? vr_not_understood(r, T("no tensor is called "), T(m->prefix),
+                                         S(beside_layers(m, "layers")), T(".0..."))
                      : VRAM_OK;
     if (s->n_layers > m->n_layers)
         VR_TRY(vr_warn(r->ctx, VR_CONFIG_FILE, T("num_hidden_layers is "), U(m->n_layers),
@@ -292,7 +360,7 @@ static void find_uncounted(vr_reading *r)
 {
     const vram_checkpoint *ck = r->ck;
     vram_model *m = r->m;
-    if (r->family->wrapper == NULL || !vr_str_is(vr_str_of(m->model_type), r->family->wrapper))
+    if (!vr_family_wrapped(r->family, vr_str_of(m->model_type)))
         return;
     for (size_t i = 0; i < ck->n_tensors; i++) {
         if (vr_name_is_vision(ck->tensors[i].name)) {
@@ -316,15 +384,16 @@ vram_status vr_check_shapes(vr_reading *r)
     vram_model *m = r->m;
     seen s = { .any = false };
     const vr_special *special = vr_special_of(r->family);
-    const struct naming own = { special != NULL ? special->prefix : NULL,
-                                special != NULL ? special->head : NULL };
-    const struct naming *naming = own.prefix != NULL ? &own : find_naming(r->ck);
-    if (naming == NULL && (r->ck->n_tensors == 0 || r->ck->incomplete))
-        naming = &namings[0];
-    if (naming == NULL)
+    naming list[N_NAMINGS];
+    VR_TRY(make_namings(r, list));
+    const naming own = { special != NULL ? special->prefix : NULL, special != NULL ? special->head : NULL };
+    const naming *found = own.prefix != NULL ? &own : find_naming(r, list);
+    if (found == NULL && (r->ck->n_tensors == 0 || r->ck->incomplete))
+        found = &list[0];
+    if (found == NULL)
         return vr_not_understood(r, T("the tensors are not named like those of "), T(r->family->class_name));
-    m->prefix = naming->prefix;
-    m->head_name = naming->head;
+    m->prefix = found->prefix;
+    m->head_name = found->head;
     if (r->ck->n_tensors == 0) /* only a config.json: nothing contradicts it */
         return VRAM_OK;
     if (special != NULL) {

@@ -25,7 +25,7 @@ expect() {
     fi
 }
 
-for table in gpus architectures; do
+for table in gpus architectures namings; do
     "$tsv2c" $table "$root/data/$table.tsv" "$dir/out.c"
     grep -q "_table_n = " "$dir/out.c"
 done
@@ -45,7 +45,8 @@ expect 7 'is not one of' '7s/	linux	/	bsd	/'
 expect 7 'column vendor must not be empty' '7s/	NVIDIA	/		/'
 expect 7 'is there twice' '7s/^[^	]*/gtx-1060-3gb/'
 expect 7 'control character' '7s/$/\r/'
-expect 4 '"maybe" is neither yes nor no' '4s/	no	/	maybe	/' architectures
+expect 4 '"maybe" is neither yes nor no' '4s/	no	/	maybe	/' namings
+expect 7 '"qk_nrm" is not one of' '7s/	qk_norm	/	qk_nrm	/' architectures
 expect 4 'column norm must not be empty' '4s/	rms	/		/' architectures
 printf 'id' >"$dir/in.tsv"
 if "$tsv2c" gpus "$dir/in.tsv" "$dir/out.c" 2>/dev/null || "$tsv2c" gpus /dev/null "$dir/out.c" 2>/dev/null; then

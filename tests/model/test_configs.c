@@ -116,7 +116,7 @@ static uint64_t parameters(const vram_model *m)
     layer += m->o_bias ? h : 0;
     layer += m->mlp_bias ? 2 * m->ffn + h : 0;
     layer += f->qk_norm ? 2 * m->head_dim : 0;
-    layer += f->sandwich_norms ? 2 * h : 0;
+    layer += m->modules[VR_MODULE_POST_MLP].n != 0 ? 2 * h : 0;
     return m->n_layers * layer + m->vocab * h * (m->tied ? 1 : 2) + h;
 }
 
