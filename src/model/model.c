@@ -37,6 +37,16 @@ uint64_t vr_layer_kv_elements(const vr_layer *l)
     return l->kv_from != 0 ? 0 : (uint64_t)l->kv_heads * l->key_dim + (uint64_t)l->kv_heads * l->value_dim;
 }
 
+uint64_t vr_layer_latent_elements(const vr_layer *l)
+{
+    return l->kv_from != 0 || l->latent == 0 ? 0 : (uint64_t)l->latent + l->rotary_dim;
+}
+
+uint64_t vr_layer_index_elements(const vr_layer *l)
+{
+    return l->index_dim;
+}
+
 uint64_t vr_layer_conv_elements(const vr_layer *l)
 {
     return (uint64_t)l->conv_channels * l->conv_taps;

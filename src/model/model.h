@@ -139,7 +139,9 @@ typedef struct vr_layer {
     uint32_t kv_from;            /* uses the cache of layer kv_from - 1 and has none of its own; 0: it has */
     /* LATENT: kept of a token are latent + rotary_dim elements, where the engine does not expand them. */
     uint32_t latent, query_latent;     /* query_latent 0: queries are projected at once */
-    uint32_t index_heads, index_dim;   /* sparse attention that chooses tokens by an index of its own */
+    /* LATENT, sparse: an index chooses index_topk tokens, and keeps index_dim elements of each. index_heads
+     * and index_dim 0: this layer takes what the last one before it chose. */
+    uint32_t index_heads, index_dim, index_topk;
     uint32_t conv_channels, conv_taps; /* RECURRENT: the convolution's state is channels x taps */
     uint32_t state_heads, state_rows, state_columns; /* and the recurrent one heads x rows x columns */
     uint32_t ffn;                                    /* of the dense MLP */
@@ -247,6 +249,9 @@ struct vram_model {
 
 /* What transformers and others that expand it keep of a token for this layer, elements over all heads. */
 uint64_t vr_layer_kv_elements(const vr_layer *l);
+/* LATENT: what engines keep of a token that do not expand it, and beside that its index's keys. */
+uint64_t vr_layer_latent_elements(const vr_layer *l);
+uint64_t vr_layer_index_elements(const vr_layer *l);
 /* Elements of a recurrent layer's states, one sequence. */
 uint64_t vr_layer_conv_elements(const vr_layer *l);
 uint64_t vr_layer_state_elements(const vr_layer *l);

@@ -4,6 +4,7 @@
 #include "model/special.h"
 
 static const vr_special *const specials[] = {
+    &vr_special_latent,
     NULL,
 };
 
