@@ -107,9 +107,17 @@ static const column architecture_columns[] = {
     { NULL, TEXT, NULL, NULL, false },
 };
 
+static const column catalogue_columns[] = {
+    { "name", TEXT, "name", NULL, true },        { "repo", TEXT, "repo", NULL, true },
+    { "aliases", TEXT, "aliases", NULL, false }, { "lacks", TEXT, "lacks", NULL, false },
+    { "note", TEXT, "note", NULL, false },       { "config", TEXT, "config", NULL, true },
+    { "source", TEXT, "source", NULL, true },    { NULL, TEXT, NULL, NULL, false },
+};
+
 static const table tables[] = {
     { "gpus", "device/gpus.h", "vr_gpu", "vr_gpu_table", gpu_columns },
     { "architectures", "model/families.h", "vr_family", "vr_family_table", architecture_columns },
+    { "catalogue", "model/catalogue.h", "vr_catalogue_row", "vr_catalogue_table", catalogue_columns },
 };
 
 typedef struct keys {
@@ -354,7 +362,7 @@ int main(int argc, char **argv)
         if (strcmp(tables[i].name, argv[1]) == 0)
             t = &tables[i];
     if (t == NULL) {
-        fputs("usage: tsv2c gpus|architectures IN.tsv OUT.c\n", stderr);
+        fputs("usage: tsv2c gpus|architectures|catalogue IN.tsv OUT.c\n", stderr);
         return 2;
     }
     input_name = argv[2];
