@@ -109,3 +109,32 @@ vram_status vr_bare_check(vram_checkpoint *ck)
     return vr_warn(ck->ctx, ck->name, T("there are no weight files: figures come from "), T(ck->config_file),
                    T(" alone"));
 }
+
+/* ---- and the tensors that it means ---- */
+
+vram_status vr_checkpoint_declare(vram_checkpoint *out, const vram_checkpoint *from, vr_arena *a,
+                                  vr_tensor *tensors, size_t n)
+{
+    size_t put = 0;
+    const vr_tensor *twice = NULL;
+    vr_file *file = VR_NEW(a, vr_file);
+    if (file == NULL)
+        return VRAM_ENOMEM;
+    *out = *from;
+    *file = (vr_file){ .name = from->config_file };
+    out->files = file;
+    out->tensors = tensors;
+    out->n_tensors = n;
+    for (size_t i = 0; i < n; i++) {
+        uint64_t bytes = tensors[i].end - tensors[i].begin;
+        if (!vr_add(out->tensor_bytes, bytes, &out->tensor_bytes) ||
+            !vr_add(out->elements, tensors[i].elements, &out->elements))
+            return vr_fail_file(from->ctx, VRAM_ELIMIT, from->config_file,
+                                T("the tensors that it declares have over 2^64 bytes together"));
+    }
+    VR_TRY(vr_names_init(&out->names, a, n, from->config_raw.n));
+    vr_put_names(out, 0, n, &put, &twice);
+    return twice == NULL ? VRAM_OK
+                         : vr_fail_file(from->ctx, VRAM_EINTERNAL, from->config_file,
+                                        T("two tensors would be called "), S(twice->name));
+}

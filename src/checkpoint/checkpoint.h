@@ -104,6 +104,11 @@ vram_status vr_checkpoint_placed(const vram_checkpoint *ck, vram_status s);
 /* "safetensors"; NULL when the file is missing. */
 const char *vr_file_format(const vr_file *f);
 
+/* In place of files: `from`, a configuration alone, with tensors that somebody worked out from it, all in one
+ * file that is not listed. The tensors lie in `a` and become its own; their names are different. */
+vram_status vr_checkpoint_declare(vram_checkpoint *out, const vram_checkpoint *from, vr_arena *a,
+                                  vr_tensor *tensors, size_t n);
+
 /* NULL when there is none of that name. */
 const vr_tensor *vr_checkpoint_find(const vram_checkpoint *ck, vr_str name);
 
