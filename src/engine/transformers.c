@@ -55,7 +55,7 @@ static vram_status no_load_dtype(const vram_workload *w, const vram_model *m)
         rest = (vr_str){ ck->config_text.s + m->dtype_at + 1, ck->config_text.n - (size_t)m->dtype_at - 1 };
     (void)vr_str_split(&rest, '"', &word);
     vram_status s =
-        vr_fail_at(w->ctx, VRAM_EUNSUPPORTED, m->dtype_at != 0 ? "config.json" : ck->name, m->dtype_at,
+        vr_fail_at(w->ctx, VRAM_EUNSUPPORTED, m->dtype_at != 0 ? ck->config_file : ck->name, m->dtype_at,
                    T("the dtype is "), S(word), T(", which weights cannot be loaded as"));
     vr_hint(w->ctx, "give --dtype bf16, fp16 or fp32");
     return vr_checkpoint_placed(ck, s);
@@ -331,6 +331,18 @@ static const char *why_no_activations(const vr_pass *p)
                    T(" beside the decoder is not computed yet"));
 }
 
+/* Without files: a published configuration that is built in, or one that the user has. */
+static void tell_evidence(vr_plan *plan, const vram_model *m)
+{
+    if (!m->checkpoint->config_only)
+        return;
+    uint8_t basis = m->checkpoint->catalogue != NULL ? VR_BASIS_TABLE : VR_BASIS_FORMULA;
+    plan->basis[VR_WEIGHTS] = m->dtype_assumed ? VR_BASIS_ASSUMED : basis;
+    plan->basis[VR_KV_CACHE] = basis;
+    plan->counted[VR_WEIGHTS] = m->weights_unknown == NULL;
+    plan->why_not[VR_WEIGHTS] = m->weights_unknown;
+}
+
 static vram_status describe(vr_plan *plan, const vr_pass *p, vr_facts *f)
 {
     bool by_formula = p->w->weight_quant != VR_QUANT_NONE;
@@ -341,6 +353,7 @@ static vram_status describe(vr_plan *plan, const vr_pass *p, vr_facts *f)
     plan->basis[VR_WEIGHTS] = by_formula       ? VR_BASIS_FORMULA
                               : f->n_anew != 0 ? VR_BASIS_ASSUMED
                                                : VR_BASIS_EXACT;
+    tell_evidence(plan, p->m);
     if (p->w->decode != 0) /* it grows: what the peak finds of it is a matter of the rehearsal */
         plan->basis[VR_KV_CACHE] = VR_BASIS_SIMULATED;
     plan->basis[VR_ACTIVATIONS] = by_formula ? VR_BASIS_FORMULA : VR_BASIS_SIMULATED;
@@ -372,7 +385,7 @@ static vram_status prepare_for(struct vr_prepared *out, const vram_workload *w, 
                                vr_arena *a)
 {
     *out = (struct vr_prepared){ .m = m, .rules = vr_rules_of(w) };
-    out->as_stored = m->family == NULL || m->quantised;
+    out->as_stored = m->family == NULL || m->quantised || m->weights_unknown != NULL;
     if (!out->as_stored) {
         VR_TRY(vr_params_of(&out->params, m, out->rules, a));
         out->as_stored = out->params.refused != NULL;

@@ -37,10 +37,10 @@ static vr_str whole_name(vr_declaring *d, const char *name)
     return (vr_str){ whole, n + k };
 }
 
-static bool is_stored(uint8_t kind)
+bool vr_declared_is_stored(const vr_declared *d)
 {
-    return kind != VR_PARAM_BUFFER && kind != VR_PARAM_BUFFER_F32 && kind != VR_PARAM_ROTARY &&
-           kind != VR_PARAM_SCALE;
+    return d->kind != VR_PARAM_BUFFER && d->kind != VR_PARAM_BUFFER_F32 && d->kind != VR_PARAM_ROTARY &&
+           d->kind != VR_PARAM_SCALE;
 }
 
 void vr_declare(vr_declaring *d, const char *name, vr_param_kind kind, const uint64_t *dims, uint8_t n_dims)
@@ -57,7 +57,7 @@ void vr_declare(vr_declaring *d, const char *name, vr_param_kind kind, const uin
         p.dims[i] = dims[i];
         p.elements = vr_mul_sat(p.elements, dims[i]);
     }
-    if (is_stored(p.kind)) {
+    if (vr_declared_is_stored(&p)) {
         vr_str stored = { p.name.s + d->skip, p.name.n - d->skip };
         p.tensor = vr_checkpoint_find(d->m->checkpoint, stored);
         d->m->declared_parameters = vr_add_sat(d->m->declared_parameters, p.elements);

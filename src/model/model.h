@@ -241,11 +241,18 @@ struct vram_model {
     uint64_t attention_softcap, final_softcap; /* 1: there is one, 0: none */
     vr_layer *layers;
     /* What the class declares by the configuration; NULL when it is not understood. */
+    /* A configuration alone: why its weights are not known all the same; NULL: they are, and `checkpoint` has
+     * what the class declares. */
+    const char *weights_unknown;
+    bool dtype_assumed; /* it does not say of which type they are */
     const vr_declared *declared;
     size_t n_declared;
     uint64_t declared_parameters;      /* each once; buffers are none */
     uint64_t kv_bytes_per_token_16bit; /* all layers, one sequence, full length, 2 bytes an element */
 };
+
+bool vr_declared_is_stored(
+    const vr_declared *d); /* it is in checkpoints: no buffer, nothing that is computed */
 
 /* What transformers and others that expand it keep of a token for this layer, elements over all heads. */
 uint64_t vr_layer_kv_elements(const vr_layer *l);
