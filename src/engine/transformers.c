@@ -105,6 +105,9 @@ static vram_status default_attention(vram_workload *w, const vram_model *m)
 static vram_status defaults(vram_workload *w, const vram_model *m)
 {
     VR_TRY(default_dtype(w, m));
+    if (m->structure == VR_ENCODER && w->decode != 0)
+        return vr_fail(w->ctx, VRAM_ESETTING, T("--decode: "), T(m->architecture),
+                       T(" is an encoder and generates nothing"));
     return default_attention(w, m);
 }
 
@@ -254,9 +257,34 @@ static void release_all(vr_pass *p, groups *g)
     vr_tape_mark(p->tape, VR_AT_RELEASED);
 }
 
+/* Of several batches, each one's results are read and dropped before the next begins. */
+static void run_encoder(vr_pass *p)
+{
+    uint64_t left = p->w->sequences;
+    vr_encoded out = { VR_NONE, VR_NONE };
+    vr_block ids = vr_take_at(p, left * p->w->context * 8, VR_ITEM_INPUTS, VR_PLACE_IDS);
+    while (left != 0 && p->tape->status == VRAM_OK) {
+        uint64_t n = left < p->w->prefill_batch ? left : p->w->prefill_batch;
+        vr_drop(p, out.hidden);
+        vr_drop(p, out.pooled);
+        out = vr_encode(p, n, p->w->context);
+        left -= n;
+    }
+    vr_tape_mark(p->tape, VR_AT_PREFILL);
+    vr_drop(p, out.hidden);
+    vr_drop(p, out.pooled);
+    vr_drop(p, ids);
+    vr_tape_empty_cache(p->tape);
+    vr_tape_mark(p->tape, VR_AT_RELEASED);
+}
+
 static vram_status run(vr_pass *p, vr_facts *facts)
 {
     groups g = { 0 };
+    if (p->m->structure == VR_ENCODER) {
+        run_encoder(p);
+        return VRAM_OK;
+    }
     VR_TRY(make_groups(&g, p));
     g.ids = vr_take_at(p, p->w->sequences * p->w->context * 8, VR_ITEM_INPUTS, VR_PLACE_IDS);
     pass_all(p, &g, p->w->context);
@@ -327,6 +355,8 @@ static const char *why_no_activations(const vr_pass *p)
 {
     if (p->m->quantised)
         return vr_why_quantised(p->m, p->arena);
+    if (p->m->structure == VR_ENCODER_DECODER)
+        return "an encoder and a decoder are not rehearsed yet";
     return vr_text(p->arena, T("the "), T(p->m->uncounted_part),
                    T(" beside the decoder is not computed yet"));
 }
@@ -422,7 +452,8 @@ static void note(vr_facts *f, const vram_model *m, const struct vr_prepared *fro
     f->n_anew = from->params.n_anew;
     f->as_stored = from->as_stored;
     f->has_kv = known;
-    f->has_activations = known && !m->quantised && m->uncounted_part == NULL;
+    f->has_activations =
+        known && !m->quantised && m->uncounted_part == NULL && m->structure != VR_ENCODER_DECODER;
 }
 
 static vram_status write_tape(vr_pass *p, vr_facts *f)

@@ -78,7 +78,7 @@ static vram_status make_plain(vram_checkpoint *out, vram_model *m, vr_dtype dtyp
     if (list == NULL)
         return VRAM_ENOMEM;
     for (size_t i = 0; i < m->n_declared; i++) {
-        if (vr_declared_is_stored(&m->declared[i]) &&
+        if (vr_param_is_stored(m->declared[i].kind) &&
             put_plain(&list[n++], &m->declared[i], dtype, &at) != VRAM_OK)
             return too_large(m);
     }

@@ -64,8 +64,8 @@ static void keep_kv(vram_model *m)
     m->kv_known = true;
     for (uint64_t i = 0; i < m->n_layers; i++) {
         vr_layer *l = &m->layers[i];
-        m->kv_bytes_per_token_16bit += 2 * vr_layer_kv_elements(l);
-        if (l->kv_from != 0)
+        m->kv_bytes_per_token_16bit += m->structure != VR_ENCODER ? 2 * vr_layer_kv_elements(l) : 0;
+        if (l->kv_from != 0 || m->structure == VR_ENCODER)
             continue;
         l->key_elements = (uint64_t)l->kv_heads * l->key_dim;
         l->value_elements = (uint64_t)l->kv_heads * l->value_dim;

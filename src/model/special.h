@@ -25,8 +25,7 @@ typedef struct vr_special {
     void (*declare_model)(vr_declaring *d);
 } vr_special;
 
-extern const vr_special vr_special_latent;
-
+extern const vr_special vr_special_latent, vr_special_encoder, vr_special_t5;
 const vr_special *vr_special_of(const vr_family *f); /* NULL: a plain decoder */
 
 #endif

@@ -5,6 +5,8 @@
 
 static const vr_special *const specials[] = {
     &vr_special_latent,
+    &vr_special_encoder,
+    &vr_special_t5,
     NULL,
 };
 
