@@ -55,7 +55,9 @@ static const vr_tensor *find_stored(vr_declaring *d, vr_str name)
 
 void vr_declare(vr_declaring *d, const char *name, vr_param_kind kind, const uint64_t *dims, uint8_t n_dims)
 {
-    vr_declared p = { .elements = 1, .layer = d->layer, .n_dims = n_dims, .kind = kind, .part = d->part };
+    vr_declared p = {
+        .elements = 1, .layer = d->layer, .n_dims = n_dims, .kind = kind, .part = d->part, .role = d->role
+    };
     if (d->status != VRAM_OK || !grow(d))
         return;
     p.name = whole_name(d, name);
@@ -69,7 +71,8 @@ void vr_declare(vr_declaring *d, const char *name, vr_param_kind kind, const uin
     }
     if (vr_param_is_stored(p.kind)) {
         p.tensor = find_stored(d, p.name);
-        d->m->declared_parameters = vr_add_sat(d->m->declared_parameters, p.elements);
+        if (kind != VR_PARAM_STATE_F32)
+            d->m->declared_parameters = vr_add_sat(d->m->declared_parameters, p.elements);
     }
     p.skip = (uint8_t)d->skip;
     d->list[d->n++] = p;

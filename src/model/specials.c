@@ -7,6 +7,7 @@ static const vr_special *const specials[] = {
     &vr_special_latent,
     &vr_special_encoder,
     &vr_special_t5,
+    &vr_special_moe,
     NULL,
 };
 

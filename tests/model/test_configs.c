@@ -189,15 +189,10 @@ static char *read_config(const char *path)
 
 static bool wears_a_known_name(const char *text)
 {
-    static const char *const known[] = { "llama", "mistral", "qwen2",       "qwen3",
-                                         "phi3",  "gemma2",  "gemma3_text", "gemma3" };
-    char line[64];
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        snprintf(line, sizeof line, "\n \"model_type\": \"%s\"", known[i]); /* the outermost one */
-        if (strstr(text, line) != NULL)
-            return true;
-    }
-    return false;
+    static const char key[] = "\n \"model_type\": \""; /* the outermost one */
+    const char *at = strstr(text, key);
+    at = at != NULL ? at + sizeof key - 1 : "";
+    return vr_family_find((vr_str){ at, strcspn(at, "\"") }) != NULL;
 }
 
 /* Without tensors to contradict: known rows are understood, all others are refused with a reason. */
