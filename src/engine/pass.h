@@ -201,6 +201,11 @@ typedef struct vr_encoded {
 /* One call of an encoder on `tokens` of each sequence; what it returns is the caller's. */
 vr_encoded vr_encode(vr_pass *p, uint64_t sequences, uint64_t tokens);
 
+/* ---- tapes.c ---- */
+
+/* Why nothing is known of what this model computes; NULL: it is. */
+const char *vr_no_tape(const vram_model *m);
+
 /* ---- parameters.c ---- */
 
 /* A parameter or buffer as this version of the class has it. */

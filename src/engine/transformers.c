@@ -355,8 +355,8 @@ static const char *why_no_activations(const vr_pass *p)
 {
     if (p->m->quantised)
         return vr_why_quantised(p->m, p->arena);
-    if (p->m->structure == VR_ENCODER_DECODER)
-        return "an encoder and a decoder are not rehearsed yet";
+    if (p->m->uncounted_part == NULL)
+        return vr_no_tape(p->m);
     return vr_text(p->arena, T("the "), T(p->m->uncounted_part),
                    T(" beside the decoder is not computed yet"));
 }
@@ -452,8 +452,7 @@ static void note(vr_facts *f, const vram_model *m, const struct vr_prepared *fro
     f->n_anew = from->params.n_anew;
     f->as_stored = from->as_stored;
     f->has_kv = known;
-    f->has_activations =
-        known && !m->quantised && m->uncounted_part == NULL && m->structure != VR_ENCODER_DECODER;
+    f->has_activations = known && !m->quantised && m->uncounted_part == NULL && vr_no_tape(m) == NULL;
 }
 
 static vram_status write_tape(vr_pass *p, vr_facts *f)

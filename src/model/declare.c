@@ -135,7 +135,7 @@ void vr_declare_norm(vr_declaring *d, const char *module, uint64_t n)
     uint8_t kind = d->m->family->norm;
     if (kind != VR_NORM_RMS_BARE && kind != VR_NORM_LAYER_BARE)
         part_of_module(d, module, ".weight", VR_PARAM_WEIGHT, &n, 1);
-    if (kind == VR_NORM_LAYER)
+    if (kind == VR_NORM_LAYER || kind == VR_NORM_LAYER_1P)
         part_of_module(d, module, ".bias", VR_PARAM_WEIGHT, &n, 1);
 }
 

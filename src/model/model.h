@@ -24,14 +24,26 @@ typedef enum vr_norm_kind {
     VR_NORM_LAYER,        /* torch.nn.LayerNorm, weight and bias */
     VR_NORM_LAYER_WEIGHT, /* the same without a bias */
     VR_NORM_LAYER_BARE,   /* OlmoLayerNorm: in fp32, neither */
-    VR_NORM_LAYER_COHERE  /* CohereLayerNorm: a weight, by elementwise operators in fp32 */
+    VR_NORM_LAYER_COHERE, /* CohereLayerNorm: a weight, by elementwise operators in fp32 */
+    VR_NORM_LAYER_1P,     /* NemotronLayerNorm1P: 1 + weight, and a bias */
+    VR_NORM_RMS_LATE_WIDE /* HeliumRMSNorm: as RMS_LATE, with the weight widened */
 } vr_norm_kind;
+
+/* How many storages the activation of an MLP takes. */
+typedef enum vr_activation {
+    VR_ACT_ONE,      /* one kernel: silu, gelu, relu */
+    VR_ACT_RELU2,    /* relu, squared */
+    VR_ACT_GELU_NEW, /* NewGELUActivation: elementwise */
+    VR_ACT_BLOOM,    /* bloom_gelu_forward: elementwise */
+    VR_ACT_UNKNOWN
+} vr_activation;
 
 /* How queries and keys are turned by their position. */
 typedef enum vr_rope_kind {
     VR_ROPE_NONE,
-    VR_ROPE_HALF, /* the second half of a head beside the first */
-    VR_ROPE_PAIRS /* neighbours beside each other */
+    VR_ROPE_HALF,      /* the second half of a head beside the first */
+    VR_ROPE_PAIRS,     /* neighbours beside each other */
+    VR_ROPE_PAIRS_WIDE /* the same in fp32 */
 } vr_rope_kind;
 
 /* What a module is to its layer. */
@@ -94,6 +106,7 @@ typedef struct vr_family {
     const char *class_name;  /* "Qwen2ForCausalLM" */
     const char *naming;      /* a row of data/namings.tsv */
     uint8_t norm, mlp;       /* vr_norm_kind, vr_mlp_kind */
+    uint8_t activation;      /* vr_activation, when the config is silent */
     uint8_t rope;            /* vr_rope_kind */
     uint32_t rotary_percent; /* of a head, when the config is silent; 0: all, and the config is not asked */
     /* Defaults; what the config says under these names overrides them, where the class reads them. */
@@ -101,6 +114,9 @@ typedef struct vr_family {
     const char *qkv_bias_key, *o_bias_key, *mlp_bias_key;
     bool qk_norm;          /* q_norm, k_norm over head_dim */
     bool qk_norm_whole;    /* ... over all heads together */
+    bool qk_norm_rotated;  /* ... after they are rotated */
+    bool query_scaled;     /* ministral3: rotated queries times a factor of their positions */
+    bool untaped;          /* what it computes is not known storage by storage */
     bool parallel;         /* attention and MLP read the same, and both are added to it */
     bool tied_default;     /* tie_word_embeddings when the config is silent */
     bool embedding_scaled; /* gemma: hidden states times sqrt(hidden) */
@@ -264,6 +280,7 @@ struct vram_model {
     bool has_head;         /* and it is there */
     bool tied, qkv_bias, o_bias, mlp_bias;
     uint64_t attention_softcap, final_softcap; /* 1: there is one, 0: none */
+    uint8_t activation;                        /* vr_activation, of the dense MLP */
     vr_layer *layers;
     uint8_t structure; /* vr_structure */
     vr_layer *encoder; /* of VR_ENCODER_DECODER */
