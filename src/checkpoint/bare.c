@@ -17,7 +17,7 @@ static bool begins_object(const char *head, size_t n)
     vr_str rest = { head, n };
     if (memchr(head, 0, n) != NULL)
         return false;
-    while (rest.n > 0 && strchr(" \t\r\n", rest.s[0]) != NULL)
+    while (rest.n > 0 && (rest.s[0] == ' ' || (rest.s[0] >= '\t' && rest.s[0] <= '\r')))
         rest = (vr_str){ rest.s + 1, rest.n - 1 };
     return rest.n > 0 && rest.s[0] == '{';
 }
