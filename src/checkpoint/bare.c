@@ -50,6 +50,12 @@ bool vr_bare_is(const vram_checkpoint *ck)
     return named || (l->config != NULL && l->n_sets == 0 && l->pipeline == NULL && l->chosen == NULL);
 }
 
+/* ModelOpt's export, and AutoGPTQ's before transformers took it over. */
+bool vr_bare_tells_quantised(const char *file)
+{
+    return strcmp(file, "hf_quant_config.json") == 0 || strcmp(file, "quantize_config.json") == 0;
+}
+
 /* ---- is it one? ---- */
 
 /* The first row whose keys are all there says what it is. */
