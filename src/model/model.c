@@ -92,7 +92,8 @@ static vram_status read_config(vr_reading *r)
     for (size_t i = 0; i < sizeof steps / sizeof *steps && m->not_understood == NULL; i++)
         VR_TRY(steps[i](r));
     m->quantised = vr_config_get(r, "quantization_config", &q) ||
-                   (vr_json_get(r->root, "quantization_config", &q) && q.type != VR_JSON_NULL);
+                   (vr_json_get(r->root, "quantization_config", &q) && q.type != VR_JSON_NULL) ||
+                   (r->ck->config_only && r->ck->quantised_elsewhere);
     return VRAM_OK;
 }
 
