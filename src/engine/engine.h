@@ -13,7 +13,13 @@ const char *vr_set_by_name(vr_set_by s); /* "default", "model", "user" */
 
 typedef enum vr_attention_impl { VR_IMPL_SDPA, VR_IMPL_EAGER, VR_IMPL_FLASH } vr_attention_impl;
 typedef enum vr_logits { VR_LOGITS_LAST, VR_LOGITS_ALL } vr_logits;
-typedef enum vr_device_map { VR_MAP_NONE, VR_MAP_AUTO, VR_MAP_BALANCED } vr_device_map;
+typedef enum vr_device_map {
+    VR_MAP_NONE,
+    VR_MAP_AUTO, /* the same as balanced */
+    VR_MAP_BALANCED,
+    VR_MAP_BALANCED_LOW_0,
+    VR_MAP_SEQUENTIAL
+} vr_device_map;
 typedef enum vr_weight_quant { VR_QUANT_NONE, VR_QUANT_BNB_8BIT, VR_QUANT_BNB_4BIT } vr_weight_quant;
 /* transformers: the model's own only */
 typedef enum vr_kv_dtype { VR_KV_AS_MODEL, VR_KV_F32, VR_KV_F16 } vr_kv_dtype;
@@ -81,6 +87,10 @@ typedef struct vr_device_facts {
     uint64_t usable, available;  /* for the loader's warm-up rule */
     uint64_t context;            /* of this process; the loader sees available less this; 0: unknown */
 } vr_device_facts;
+
+/* In the place of a GPU's number. */
+#define VR_ON_HOST (UINT16_MAX - 1)
+#define VR_ON_DISK UINT16_MAX
 
 typedef struct vr_plan {
     vr_tape tape;

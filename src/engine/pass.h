@@ -29,6 +29,10 @@ typedef struct vr_rules {
     bool gemma2_scales;   /* gemma2 scales inside its embedding module */
     bool rotary_product;  /* rotary angles are an elementwise product; false: a matrix product in fp32 */
     bool gemma2_eager;    /* gemma2 refuses sdpa, for it cannot cap scores */
+    bool own_maps; /* device maps are made by transformers itself, which asks quantisers for sizes; false: by
+                      accelerate */
+    bool balance_by_all;     /* the largest layer counts for the balance of GPUs; false: the first */
+    bool balance_by_largest; /* the largest leaf counts for the balance of GPUs; false: the mean of all */
 } vr_rules;
 
 /* From this version of PyTorch on, until the next row (ATen/cuda/CublasHandlePool.cpp). */

@@ -30,6 +30,8 @@ static const word map_words[] = {
     { "none", VR_MAP_NONE },
     { "auto", VR_MAP_AUTO },
     { "balanced", VR_MAP_BALANCED },
+    { "balanced_low_0", VR_MAP_BALANCED_LOW_0 },
+    { "sequential", VR_MAP_SEQUENTIAL },
     { NULL, 0 },
 };
 static const word quant_words[] = {
@@ -218,7 +220,7 @@ static vram_status set_alloc_conf(vram_workload *w, const vram_option *o, vr_str
     X("logits", "--logits", CHOICE, "WHICH", "all|last", "last",                                             \
       "Positions whose logits are computed: generate() needs the last, a plain forward pass computes all.",  \
       0, 0, VR_SET_LOGITS, set_logits)                                                                       \
-    X("device_map", "--device-map", CHOICE, "MAP", "none|auto|balanced", "none",                             \
+    X("device_map", "--device-map", CHOICE, "MAP", "none|auto|balanced|balanced_low_0|sequential", "none",                             \
       "How the weights reach the card: none is .to(\"cuda\").", 0, 0, VR_SET_DEVICE_MAP, set_device_map)     \
     X("quantization", "--quantization", CHOICE, "KIND", "none|bnb-8bit|bnb-4bit", "none",                    \
       "Quantise the weights while loading.", 0, 0, VR_SET_WEIGHT_QUANT, set_quantization)                    \
