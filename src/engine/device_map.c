@@ -112,7 +112,7 @@ static void set_limits(mapping *p, const vram_workload *w, const vr_map_room *ro
 {
     size_t n = p->n_gpus;
     for (size_t i = 0; i < n; i++)
-        p->limits[i] = vr_mul_sat(room->gpus[i], 2);
+        p->limits[i] = vr_mul_sat(vr_add_sat(room->gpus[i], p->rules->own_maps ? room->idle : 0), 2);
     p->limits[n] = vr_mul_sat(room->host, 2);
     p->limits[n + 1] = UINT64_MAX;
     if (p->rules->own_maps)
@@ -124,6 +124,8 @@ static void set_limits(mapping *p, const vram_workload *w, const vr_map_room *ro
     /* quantizer_bnb_*.py, adjust_max_memory: room for what quantising takes */
     for (size_t i = 0; w->weight_quant != VR_QUANT_NONE && i <= n; i++)
         p->limits[i] = nine_tenths(p->limits[i]);
+    for (size_t i = 0; !p->rules->own_maps && i < n; i++)
+        p->limits[i] = vr_add_sat(p->limits[i], vr_mul_sat(room->idle, 2));
 }
 
 /* ---- the largest piece still to come ---- */

@@ -10,6 +10,7 @@ typedef struct vr_map_room {
     const uint64_t *gpus; /* bytes of each */
     size_t n;             /* 1 or more */
     uint64_t host;        /* bytes; UINT64_MAX: as much as it takes */
+    uint64_t idle;        /* bytes that PyTorch holds of each GPU and does not use: counted as free later */
 } vr_map_room;
 
 /* devices[i]: of the parameter i the GPU, or VR_ON_HOST, VR_ON_DISK. *head: of a head that shares the

@@ -175,6 +175,16 @@ static vram_status set_quantization(vram_workload *w, const vram_option *o, vr_s
     return set_word(w, o, value, quant_words, &w->weight_quant);
 }
 
+static vram_status set_host_memory(vram_workload *w, const vram_option *o, vr_str value)
+{
+    uint64_t bytes;
+    if (!vr_parse_bytes(value, &bytes) || bytes == 0)
+        return refuse(w, o, value, "must be a size, such as 64GiB");
+    w->host_text = vr_arena_copy(&w->arena, value);
+    w->host_memory = bytes;
+    return w->host_text == NULL ? VRAM_ENOMEM : VRAM_OK;
+}
+
 static vram_status set_alloc_conf(vram_workload *w, const vram_option *o, vr_str value)
 {
     vr_alloc_conf conf;
@@ -220,8 +230,11 @@ static vram_status set_alloc_conf(vram_workload *w, const vram_option *o, vr_str
     X("logits", "--logits", CHOICE, "WHICH", "all|last", "last",                                             \
       "Positions whose logits are computed: generate() needs the last, a plain forward pass computes all.",  \
       0, 0, VR_SET_LOGITS, set_logits)                                                                       \
-    X("device_map", "--device-map", CHOICE, "MAP", "none|auto|balanced|balanced_low_0|sequential", "none",                             \
+    X("device_map", "--device-map", CHOICE, "MAP", "none|auto|balanced|balanced_low_0|sequential", "none",   \
       "How the weights reach the card: none is .to(\"cuda\").", 0, 0, VR_SET_DEVICE_MAP, set_device_map)     \
+    X("host_memory", "--host-memory", BYTES, "SIZE", NULL, "as much as it takes",                            \
+      "Memory of the computer that programs may take: what --device-map puts there, the rest on disk.", 0,   \
+      0, VR_SET_HOST_MEMORY, set_host_memory)                                                                \
     X("quantization", "--quantization", CHOICE, "KIND", "none|bnb-8bit|bnb-4bit", "none",                    \
       "Quantise the weights while loading.", 0, 0, VR_SET_WEIGHT_QUANT, set_quantization)                    \
     X("alloc_conf", "--alloc-conf", STRING, "SETTINGS", NULL, NULL,                                          \
@@ -397,6 +410,8 @@ const char *vr_workload_value(const vram_workload *w, vr_setting s, vr_arena *a)
         return word_text(logits_words, w->logits);
     case VR_SET_DEVICE_MAP:
         return word_text(map_words, w->device_map);
+    case VR_SET_HOST_MEMORY:
+        return w->host_text != NULL ? w->host_text : "";
     case VR_SET_WEIGHT_QUANT:
         return word_text(quant_words, w->weight_quant);
     case VR_SET_ALLOC_CONF:
