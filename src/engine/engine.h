@@ -20,7 +20,12 @@ typedef enum vr_device_map {
     VR_MAP_BALANCED_LOW_0,
     VR_MAP_SEQUENTIAL
 } vr_device_map;
-typedef enum vr_weight_quant { VR_QUANT_NONE, VR_QUANT_BNB_8BIT, VR_QUANT_BNB_4BIT } vr_weight_quant;
+typedef enum vr_weight_quant {
+    VR_QUANT_NONE,
+    VR_QUANT_BNB_8BIT,
+    VR_QUANT_BNB_4BIT,
+    VR_QUANT_BNB_4BIT_DQ
+} vr_weight_quant;
 /* transformers: the model's own only */
 typedef enum vr_kv_dtype { VR_KV_AS_MODEL, VR_KV_F32, VR_KV_F16 } vr_kv_dtype;
 

@@ -275,8 +275,14 @@ vram_status vr_transformers_place(vr_placement *out, const vram_model *m, const 
 
 /* Writes the loading; the sums of what is loaded. */
 vram_status vr_load(vr_pass *p, const struct vr_prepared *from, uint64_t *bytes, uint64_t *elements);
-/* Bytes of a quantised linear weight (bitsandbytes), all its tensors. */
-uint64_t vr_quantised_bytes(vr_weight_quant quant, uint64_t rows, uint64_t columns);
+
+/* ---- bnb.c ---- */
+
+/* Of a linear weight: all that is kept of it, and the packed numbers alone. */
+uint64_t vr_bnb_bytes(vr_weight_quant quant, uint64_t rows, uint64_t columns);
+uint64_t vr_bnb_packed(vr_weight_quant quant, uint64_t elements);
+/* Writes its loading. */
+void vr_bnb_load(vr_pass *p, const vr_param *param, uint32_t label);
 
 /* ---- natural.c ---- */
 

@@ -155,7 +155,7 @@ vram_status vr_transformers_place(vr_placement *out, const vram_model *m, const 
     vr_map_room room;
     *out = (vr_placement){ .n_gpus = n };
     VR_TRY(vr_prepared_of(&from, &own, m, w, a));
-    if (from->as_stored || m->uncounted_part != NULL) {
+    if (from->as_stored || m->uncounted_part != NULL || m->structure != VR_DECODER) {
         out->unknown = "the modules of this class are not known";
         return VRAM_OK;
     }
