@@ -286,6 +286,7 @@ static vram_status run(vr_pass *p, vr_facts *facts)
         return VRAM_OK;
     }
     VR_TRY(make_groups(&g, p));
+    vr_pass_on(p, p->placement != NULL ? p->placement->embedding : 0);
     g.ids = vr_take_at(p, p->w->sequences * p->w->context * 8, VR_ITEM_INPUTS, VR_PLACE_IDS);
     pass_all(p, &g, p->w->context);
     vr_tape_mark(p->tape, VR_AT_PREFILL);
@@ -302,6 +303,7 @@ static vram_status keep_kv(vr_pass *p)
 {
     uint64_t columns = p->w->sequences * vr_add_sat(p->w->context, p->w->decode) * p->width;
     for (p->layer = 0; p->layer < p->m->n_layers; p->layer++) {
+        vr_pass_on(p, p->placement != NULL ? p->placement->layers[p->layer] : 0);
         vr_take(p, columns * vr_layer_of(p)->key_elements, VR_ITEM_KV, VR_STEP_KEYS);
         vr_take(p, columns * vr_layer_of(p)->value_elements, VR_ITEM_KV, VR_STEP_VALUES);
     }
@@ -435,12 +437,13 @@ static vram_status prepare(vram_workload *w, const vram_model *m, vr_arena *a)
     return VRAM_OK;
 }
 
-static vram_status prepared_of(const struct vr_prepared **out, struct vr_prepared *own, const vr_pass *p)
+vram_status vr_prepared_of(const struct vr_prepared **out, struct vr_prepared *own, const vram_model *m,
+                           const vram_workload *w, vr_arena *a)
 {
-    const struct vr_prepared *shared = p->w->prepared;
-    bool good = shared != NULL && shared->m == p->m && shared->rules == p->rules;
+    const struct vr_prepared *shared = w->prepared;
+    bool good = shared != NULL && shared->m == m && shared->rules == vr_rules_of(w);
     *out = good ? shared : own;
-    return good ? VRAM_OK : prepare_for(own, p->w, p->m, p->arena);
+    return good ? VRAM_OK : prepare_for(own, w, m, a);
 }
 
 /* ---- the plan ---- */
@@ -459,7 +462,7 @@ static vram_status write_tape(vr_pass *p, vr_facts *f)
 {
     struct vr_prepared own;
     const struct vr_prepared *from;
-    VR_TRY(prepared_of(&from, &own, p));
+    VR_TRY(vr_prepared_of(&from, &own, p->m, p->w, p->arena));
     note(f, p->m, from);
     if (f->has_kv)
         VR_TRY(check_limits(p));
@@ -486,6 +489,7 @@ static vram_status plan(vr_plan *out, const vram_model *m, const vram_workload *
                   .m = m,
                   .w = w,
                   .device = device != NULL ? device : &none,
+                  .placement = device != NULL ? device->placement : NULL,
                   .rules = vr_rules_of(w),
                   .torch = vr_torch_rules_of(w),
                   .width = vr_dtype_bits(w->dtype) / 8 };
@@ -503,4 +507,5 @@ const vr_engine vr_engine_transformers = {
     .plan = plan,
     .defaults = defaults,
     .prepare = prepare,
+    .place = vr_transformers_place,
 };
