@@ -2,6 +2,7 @@
  * The parameters and buffers that a class declares, by its configuration
  * (tests/oracle/facts/order-*.tsv). The order of names in a checkpoint's header plays no part. */
 #include "model/special.h"
+#include "model/tower.h"
 
 #include <string.h>
 
@@ -305,6 +306,8 @@ vram_status vr_declare_all(vram_model *m)
     vr_declaring d = { .m = m, .path = "", .layer = VR_NO_LAYER };
     const vr_special *s = vr_special_of(m->family);
     m->declared_parameters = 0;
+    if (m->tower != NULL)
+        vr_declare_tower(&d);
     if (s != NULL && s->declare_before != NULL)
         s->declare_before(&d);
     d.part = VR_PART_DECODER;

@@ -2,6 +2,7 @@
  * From a checkpoint to a model: what it is, its settings, and the shapes that bear them out. A model that is
  * not understood is no error: its weights are still counted, and the reason is kept. */
 #include "model/special.h"
+#include "model/tower.h"
 
 /* Under a quarter of a GiB nobody minds. */
 static bool is_fp32(const vram_checkpoint *ck)
@@ -77,7 +78,8 @@ static vram_status read_config(vr_reading *r)
     vram_model *m = r->m;
     vr_json q;
     static vram_status (*const steps[])(vr_reading *) = { vr_read_identity, vr_read_counts, vr_check_shapes,
-                                                          vr_read_rotary,   vr_read_layers, vr_read_special };
+                                                          vr_read_rotary,   vr_read_layers, vr_read_special,
+                                                          vr_read_tower };
     if (r->ck->adapter_only)
         return vr_read_adapter(r);
     if (r->ck->pipeline != NULL) {

@@ -177,6 +177,20 @@ typedef struct vr_layer {
     uint64_t state_bytes; /* GGUF, recurrent: kept of a sequence, however long it is */
 } vr_layer;
 
+/* What sees pictures beside a decoder. What a kind has not is 0. */
+typedef struct vr_tower {
+    const struct vr_tower_kind *kind; /* private to the room: tower.h */
+    uint64_t layers, hidden, heads, ffn;
+    uint64_t channels, patch, temporal_patch; /* of a patch: pixels of a side, pictures */
+    uint64_t image;                           /* pixels of a side, where it is fixed */
+    uint64_t positions;                       /* rows of learned positions */
+    uint64_t merge;                           /* merge x merge patches become one token */
+    uint64_t out;                             /* width of these tokens */
+    uint64_t n_deepstack;                     /* further mergers (Qwen3-VL) */
+    uint64_t window;                          /* pixels of a side of windowed attention (Qwen2.5-VL) */
+    bool has_head, projector_bias;
+} vr_tower;
+
 /* What a declared tensor is to those who load, quantise and count it. */
 typedef enum vr_param_kind {
     VR_PARAM_WEIGHT,     /* vectors, embeddings, heads */
@@ -282,8 +296,9 @@ struct vram_model {
     uint64_t attention_softcap, final_softcap; /* 1: there is one, 0: none */
     uint8_t activation;                        /* vr_activation, of the dense MLP */
     vr_layer *layers;
-    uint8_t structure; /* vr_structure */
-    vr_layer *encoder; /* of VR_ENCODER_DECODER */
+    uint8_t structure;     /* vr_structure */
+    const vr_tower *tower; /* NULL: there is none, or none that is understood (uncounted_part) */
+    vr_layer *encoder;     /* of VR_ENCODER_DECODER */
     uint64_t n_encoder;
     uint64_t token_types;  /* rows of BERT's table */
     uint64_t bias_buckets; /* rows of T5's table of relative positions */
