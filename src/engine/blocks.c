@@ -120,5 +120,12 @@ static vr_block mlp_fused(vr_pass *p)
 
 vr_block vr_mlp(vr_pass *p)
 {
-    return vr_layer_of(p)->mlp == VR_MLP_GATED_FUSED ? mlp_fused(p) : mlp_gated(p);
+    switch (vr_layer_of(p)->mlp) {
+    case VR_MLP_EXPERTS:
+        return vr_experts(p);
+    case VR_MLP_GATED_FUSED:
+        return mlp_fused(p);
+    default:
+        return mlp_gated(p);
+    }
 }

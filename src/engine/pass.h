@@ -33,6 +33,9 @@ typedef struct vr_rules {
                       accelerate */
     bool balance_by_all;     /* the largest layer counts for the balance of GPUs; false: the first */
     bool balance_by_largest; /* the largest leaf counts for the balance of GPUs; false: the mean of all */
+    bool fused_experts;      /* experts are one tensor, and run by torch's grouped product */
+    bool masks_experts; /* what no expert of this process takes is masked in copies, be there any or not */
+    bool masks_rarely;  /* ... only where experts are spread over processes; the loop counts one more */
 } vr_rules;
 
 /* From this version of PyTorch on, until the next row (ATen/cuda/CublasHandlePool.cpp). */
@@ -81,6 +84,14 @@ typedef uint32_t vr_block;
     X(GATE_UP, "mlp.gate_up_proj output")                                                                    \
     X(PRODUCT, "mlp.down_proj input")                                                                        \
     X(DOWN, "mlp.down_proj output")                                                                          \
+    X(ROUTER, "mlp router")                                                                                  \
+    X(ROUTED, "mlp tokens of each expert")                                                                   \
+    X(EXPERT_IN, "mlp.experts input")                                                                        \
+    X(EXPERT_GATE, "mlp.experts gate and up")                                                                \
+    X(EXPERT_ACT, "mlp.experts activation")                                                                  \
+    X(EXPERT_DOWN, "mlp.experts down")                                                                       \
+    X(EXPERTS, "mlp.experts output")                                                                         \
+    X(SHARED, "mlp shared experts")                                                                          \
     X(OUTPUT, "output")
 
 typedef enum vr_step {
@@ -185,6 +196,29 @@ vr_block vr_norm(vr_pass *p, uint64_t rows, uint64_t size, vr_step step);
 vr_block vr_norm_at(vr_pass *p, uint64_t rows, uint64_t size, vr_place place);
 vr_block vr_mlp(vr_pass *p); /* over p->rows */
 
+/* ---- experts.c: a block of experts, of any layer that has one ---- */
+
+/* Over p->rows; what the block reads belongs to the caller. */
+vr_block vr_experts(vr_pass *p);
+
+/* What the router leaves: a token's weights and the numbers of its experts. */
+typedef struct vr_routed {
+    vr_block logits, weights, indices;
+    uint64_t slots;        /* tokens x experts of each */
+    unsigned weight_width; /* bytes of a weight */
+} vr_routed;
+
+bool vr_experts_fused(const vr_pass *p); /* the class has all experts in one tensor */
+uint64_t vr_expert_tokens(const vr_pass *p, uint64_t expert);
+/* act_fn(gate) * up of `rows` rows; `both` holds them beside each other, and goes. */
+vr_block vr_expert_gate(vr_pass *p, uint64_t rows, vr_block both);
+
+/* ---- experts_loop.c, experts_grouped.c: the experts themselves; the result ---- */
+
+vr_block vr_experts_loop(vr_pass *p, const vr_routed *r);
+vr_block vr_experts_grouped(vr_pass *p, const vr_routed *r);
+vr_block vr_experts_batched(vr_pass *p, const vr_routed *r);
+
 /* ---- attention.c ---- */
 
 /* The projections, the cache and the kernel; *probabilities stay until the layer returns. Drops `normed`. */
@@ -222,7 +256,7 @@ vr_encoded vr_encode(vr_pass *p, uint64_t sequences, uint64_t tokens);
 /* ---- tapes.c ---- */
 
 /* Why nothing is known of what this model computes; NULL: it is. */
-const char *vr_no_tape(const vram_model *m);
+const char *vr_no_tape(const vram_model *m, const vram_workload *w);
 
 /* ---- parameters.c ---- */
 

@@ -40,7 +40,7 @@ static vr_str whole_name(vr_declaring *d, const char *name)
 
 bool vr_param_is_stored(uint8_t kind)
 {
-    return kind < VR_PARAM_BUFFER;
+    return kind < VR_PARAM_BUFFER || kind == VR_PARAM_STATE_F32;
 }
 
 static const vr_tensor *find_stored(vr_declaring *d, vr_str name)

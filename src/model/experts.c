@@ -9,11 +9,12 @@
 static const vr_moe rows[] = {
     { .model_type = "mixtral", .router = VR_ROUTER_SOFTMAX, .block = "block_sparse_moe.", .block_5 = "mlp.",
       .router_name = "gate", .gate = "w1", .up = "w3", .down = "w2", .down_second = true,
+      .wide_weights_5 = true,
       .experts = 8, .used = 2, .normalised = true, .source = "mixtral" },
     { .model_type = "qwen2_moe", .router = VR_ROUTER_SOFTMAX, .where = VR_MOE_STEP, .block = "mlp.",
       .router_name = "gate", .gate = "gate_proj", .up = "up_proj", .down = "down_proj",
       .shared = "shared_expert", .shared_key = "shared_expert_intermediate_size",
-      .shared_gate = "shared_expert_gate", .ffn_key = "moe_intermediate_size",
+      .shared_gate = "shared_expert_gate", .shared_first_5 = true, .ffn_key = "moe_intermediate_size",
       .experts = 60, .used = 4, .ffn = 1408, .shared_default = 5632, .step = 1, .source = "qwen2_moe" },
     { .model_type = "qwen3_moe", .router = VR_ROUTER_SOFTMAX, .where = VR_MOE_STEP, .block = "mlp.",
       .router_name = "gate", .gate = "gate_proj", .up = "up_proj", .down = "down_proj", .router_last_5 = true,

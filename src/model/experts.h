@@ -66,7 +66,11 @@ typedef struct vr_moe {
     const char *dense_ffn_key; /* of layers without experts; NULL: intermediate_size */
     /* Defaults of the configuration class; 0: there is none. */
     uint32_t experts, used, ffn, shared_default, first_dense, step;
-    bool normalised; /* norm_topk_prob when the config is silent, or always where the class reads none */
+    /* What of a token's weights stays in fp32: its router does not narrow them again. */
+    bool wide_weights;   /* up to transformers 4 */
+    bool wide_weights_5; /* from 5 on */
+    bool shared_first_5; /* the shared experts run before the router, from 5 on */
+    bool normalised;     /* norm_topk_prob when the config is silent, or always where the class reads none */
     const char *source;
 } vr_moe;
 
