@@ -31,6 +31,8 @@ typedef struct vr_rules {
     bool gemma2_eager;    /* gemma2 refuses sdpa, for it cannot cap scores */
     bool own_maps; /* device maps are made by transformers itself, which asks quantisers for sizes; false: by
                       accelerate */
+    bool latent_cache;       /* latent attention is cached as its short vectors; false: keys and values of all
+                                heads */
     bool balance_by_all;     /* the largest layer counts for the balance of GPUs; false: the first */
     bool balance_by_largest; /* the largest leaf counts for the balance of GPUs; false: the mean of all */
     bool fused_experts;      /* experts are one tensor, and run by torch's grouped product */
@@ -70,6 +72,7 @@ typedef uint32_t vr_block;
     X(ROPE, "self_attn rotary embedding")                                                                    \
     X(KEYS, "key cache")                                                                                     \
     X(VALUES, "value cache")                                                                                 \
+    X(INDEX_KEYS, "index key cache")                                                                         \
     X(REPEATED, "self_attn repeated keys and values")                                                        \
     X(SCORES, "self_attn scores")                                                                            \
     X(ATTENTION, "self_attn attention output")                                                               \
@@ -223,6 +226,15 @@ vr_block vr_experts_batched(vr_pass *p, const vr_routed *r);
 
 /* The projections, the cache and the kernel; *probabilities stay until the layer returns. Drops `normed`. */
 vr_block vr_attention(vr_pass *p, vr_block normed, vr_block *probabilities);
+
+/* ---- latent.c ---- */
+
+/* What this version's cache keeps of a token in this layer: elements over all heads. */
+typedef struct vr_kept {
+    uint64_t keys, values, index;
+} vr_kept;
+
+vr_kept vr_kept_of(const vr_layer *l, const vr_rules *rules);
 
 /* ---- kernels.c ---- */
 

@@ -12,7 +12,8 @@
 #define V5_2 V5_0, .warmup_of_total = true
 #define V5_5 V5_2, .positions_added = true, .gemma2_scales = true
 #define V5_14 V5_5, .balance_by_all = true
-#define V5_17 V5_14, .masks_experts = true
+#define V5_15 V5_14, .latent_cache = true
+#define V5_17 V5_15, .masks_experts = true
 #define V5_18 V5_17, .balance_by_largest = true, .masks_rarely = true
 #define V5_19 V5_18, .rotary_product = true
 #define V5_21 V5_19, .gemma2_eager = true
@@ -30,6 +31,7 @@ static const vr_rules rules[] = {
     { .major = 5, .minor = 2, V5_2 },
     { .major = 5, .minor = 5, V5_5 },
     { .major = 5, .minor = 14, V5_14 },
+    { .major = 5, .minor = 15, V5_15 },
     { .major = 5, .minor = 17, V5_17 },
     { .major = 5, .minor = 18, V5_18 },
     { .major = 5, .minor = 19, V5_19 },

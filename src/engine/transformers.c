@@ -320,8 +320,11 @@ static vram_status keep_kv(vr_pass *p)
     uint64_t columns = p->w->sequences * vr_add_sat(p->w->context, p->w->decode) * p->width;
     for (p->layer = 0; p->layer < p->m->n_layers; p->layer++) {
         vr_pass_on(p, p->placement != NULL ? p->placement->layers[p->layer] : 0);
-        vr_take(p, columns * vr_layer_of(p)->key_elements, VR_ITEM_KV, VR_STEP_KEYS);
-        vr_take(p, columns * vr_layer_of(p)->value_elements, VR_ITEM_KV, VR_STEP_VALUES);
+        vr_kept kept = vr_kept_of(vr_layer_of(p), p->rules);
+        vr_take(p, columns * kept.keys, VR_ITEM_KV, VR_STEP_KEYS);
+        vr_take(p, columns * kept.values, VR_ITEM_KV, VR_STEP_VALUES);
+        if (kept.index != 0)
+            vr_take(p, columns * kept.index, VR_ITEM_KV, VR_STEP_INDEX_KEYS);
     }
     return VRAM_OK;
 }

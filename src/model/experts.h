@@ -32,6 +32,7 @@ typedef enum vr_moe_where {
     VR_MOE_ALL,
     VR_MOE_STEP,        /* decoder_sparse_step, mlp_only_layers */
     VR_MOE_FIRST_DENSE, /* first_k_dense_replace; of these moe_layer_freq, a number or a list */
+    VR_MOE_TYPES,       /* mlp_layer_types; without it as FIRST_DENSE */
     VR_MOE_INTERLEAVED, /* moe_layers, interleave_moe_layer_step */
     VR_MOE_RANGE        /* moe_layer_start_index, moe_layer_end_index, moe_layer_interval */
 } vr_moe_where;
