@@ -150,8 +150,9 @@ typedef struct vr_pass {
     const vr_device_facts *device;
     const vr_rules *rules;
     const vr_torch_rules *torch;
-    unsigned width;   /* bytes of an activation */
-    uint32_t *labels; /* [layer * VR_STEP_COUNT + step]; 0: not made yet */
+    unsigned width;    /* bytes of an activation */
+    uint32_t *labels;  /* [layer * VR_STEP_COUNT + step]; 0: not made yet */
+    uint32_t *brought; /* the same, of weights that are brought to the card */
     uint32_t places[VR_PLACE_COUNT];
     vr_block workspace, lt_workspace;
     bool has_kernels;
@@ -181,8 +182,10 @@ void vr_drop(vr_pass *p, vr_block block); /* VR_NONE, VR_ELSEWHERE: nothing */
 /* What follows happens on this device: a GPU, or what brings weights to the first one. */
 void vr_pass_on(vr_pass *p, uint16_t device);
 uint16_t vr_pass_gpu(const vr_pass *p, uint16_t device); /* the GPU that computes what lies there */
-/* A module's own weights, brought to the card until it has run; VR_NONE where they lie there. */
-vr_block vr_bring(vr_pass *p, uint64_t bytes, uint32_t label);
+/* A module's own weights, brought to the card until it has run; VR_NONE where they lie there. step: what it
+ * makes, in the layer that p->layer names. */
+vr_block vr_bring(vr_pass *p, uint64_t bytes, vr_step step);
+vr_block vr_bring_at(vr_pass *p, uint64_t bytes, vr_place place);
 /* What a matrix product takes beside its result, before and after the kernel; `biased` ones run in cublasLt.
  */
 void vr_gemm(vr_pass *p, bool biased);
