@@ -94,13 +94,14 @@ const cli_command cli_fit_command = {
         "Plays the engine's own allocations on an exact model of its allocator, from the "
         "checkpoint's headers alone. "
         "MODEL is a directory or a file of weights, a model of the Hugging Face hub (ORG/NAME), of "
-        "ModelScope or Ollama, an address, or a built-in example: see vram help model. Without "
+        "ModelScope or Ollama, an address, a config.json, or a built-in model: see vram help model. Without "
         "--gpu it says on which cards the model fits. Of a model whose run is not known the weights "
         "are counted, and the verdict is unknown.",
     .examples = "vram fit Qwen/Qwen2.5-7B-Instruct --gpu rtx-3060-12gb\n"
                 "vram fit ./Qwen2.5-7B-Instruct --gpu 24GiB --context 16K --sequences 4\n"
                 "vram fit bartowski/Qwen2.5-14B-Instruct-GGUF:Q4_K_M --gpu 4090\n"
                 "vram fit ollama:qwen2.5:14b --gpu 24GiB\n"
+                "vram fit qwen3-32b --gpu 80GiB\n"
                 "vram fit example:qwen2.5-7b --gpu \"4090\" --free 21.5GiB --json",
     .least = 1,
     .most = 1,
