@@ -181,14 +181,16 @@ typedef struct vr_layer {
 typedef struct vr_tower {
     const struct vr_tower_kind *kind; /* private to the room: tower.h */
     uint64_t layers, hidden, heads, ffn;
-    uint64_t channels, patch, temporal_patch; /* of a patch: pixels of a side, pictures */
-    uint64_t image;                           /* pixels of a side, where it is fixed */
-    uint64_t positions;                       /* rows of learned positions */
-    uint64_t merge;                           /* merge x merge patches become one token */
-    uint64_t out;                             /* width of these tokens */
-    uint64_t n_deepstack;                     /* further mergers (Qwen3-VL) */
-    uint64_t window;                          /* pixels of a side of windowed attention (Qwen2.5-VL) */
-    bool has_head, projector_bias;
+    uint64_t channels, patch, temporal_patch;     /* of a patch: pixels of a side, pictures */
+    uint64_t image;                               /* pixels of a side, where it is fixed */
+    uint64_t positions;                           /* rows of learned positions */
+    uint64_t merge;                               /* merge x merge patches become one token */
+    uint64_t out;                                 /* width of these tokens */
+    uint64_t n_deepstack;                         /* further mergers (Qwen3-VL) */
+    uint64_t window;                              /* pixels of a side of windowed attention (Qwen2.5-VL) */
+    uint64_t kv_heads, head_dim;                  /* where they are settings of their own (Gemma 4) */
+    uint64_t vision_out, adapter_in, adapter_out; /* of what hands on to the decoder (Llama 4) */
+    bool has_head, projector_bias, standardised;
 } vr_tower;
 
 /* What a declared tensor is to those who load, quantise and count it. */
