@@ -23,6 +23,9 @@ typedef enum difference {
     CPU_LOGSUMEXP,
     CPU_LAYOUT,
     CPU_INDEX,
+    CPU_PROMOTED,
+    CPU_STATISTICS,
+    CUDA_STATISTICS,
     CUDA_WORKSPACE,
     CUDA_RANDOM,
     CUDA_WINDOW,
@@ -50,6 +53,10 @@ static const struct {
     [CPU_LAYOUT] = { "copy of the attention output",
                      "with a mask: CUDA's kernel writes it token by token at once" },
     [CPU_INDEX] = { "contiguous token ids", "a column of ids; CUDA's index_select reads it with its stride" },
+    [CPU_PROMOTED] = { "operand in another dtype",
+                       "the CPU widens it in a storage of its own; CUDA's kernels widen as they read" },
+    [CPU_STATISTICS] = { "mean and deviation of layer_norm", "in the input's dtype; see the next" },
+    [CUDA_STATISTICS] = { "mean and deviation of layer_norm", "CUDA keeps them in 32 bits" },
     [CUDA_WORKSPACE] = { "cuBLAS and cublasLt workspaces", "there is no cuBLAS on the CPU" },
     [CUDA_RANDOM] = { "random state of the attention kernel", "CUDA kernels return it, dropout or not" },
     [CUDA_WINDOW] = { "window of the cache", "its copy on the card; on the CPU there is nothing to move" },
@@ -74,6 +81,14 @@ static bool is_host_cast(const char *op, uint64_t bytes)
             return true;
     }
     return false;
+}
+
+/* Tensors of 16 and of 32 bits in one binary operator. */
+static bool is_promoted(const char *op)
+{
+    static const char *const ends_with[] = { "mul/to/_to_copy/empty_strided",
+                                             "add/to/_to_copy/empty_strided" };
+    return ends(op, ends_with[0]) || ends(op, ends_with[1]);
 }
 
 static const char *op_of(const facts *f, size_t i)
@@ -122,6 +137,13 @@ static bool follows_flash(const facts *f, size_t i)
     return i > 0 && ends(op_of(f, i - 1), "_for_cpu/empty");
 }
 
+/* The result comes first, and the other two at once behind it. */
+static bool is_statistics(const facts *f, size_t i)
+{
+    static const char native[] = "layer_norm/native_layer_norm/empty";
+    return i > 0 && ends(op_of(f, i), native) && ends(op_of(f, i - 1), native);
+}
+
 static difference name_of_fact(const facts *f, size_t i)
 {
     const char *op = op_of(f, i);
@@ -133,6 +155,10 @@ static difference name_of_fact(const facts *f, size_t i)
         return HOST_MEAN;
     if (is_host_cast(op, bytes))
         return HOST_CAST;
+    if (is_promoted(op))
+        return CPU_PROMOTED;
+    if (is_statistics(f, i))
+        return CPU_STATISTICS;
     if (strcmp(op, "empty") == 0 && bytes == 8)
         return HOST_WINDOW;
     if (strcmp(op, "empty") == 0 && strcmp(next_op(f, i), "mul") == 0)
@@ -157,6 +183,8 @@ static difference name_of_event(const vr_tape *t, const vr_event *e)
         return CUDA_RANDOM;
     if (vr_str_is(label, "sliding window of the cache") && e->bytes == 8)
         return CUDA_WINDOW;
+    if (vr_str_is(label, "statistics of a normalisation"))
+        return CUDA_STATISTICS;
     return vr_str_is(label, "sums of the attention kernel") && e->bytes > 16 ? CUDA_SUMS : SAME;
 }
 
