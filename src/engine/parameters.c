@@ -96,9 +96,12 @@ vram_status vr_params_of(vr_params *out, const vram_model *m, const vr_rules *ru
     out->list = VR_ARRAY(a, vr_param, m->n_declared + n_rotary * MOST_ROTARY);
     if (out->list == NULL)
         return VRAM_ENOMEM;
-    for (size_t i = 0; i < m->n_declared; i++) {
+    for (size_t i = 0, n = 0; i < m->n_declared; i += n != 0 ? n : 1) {
         const vr_declared *d = &m->declared[i];
-        if (d->kind == VR_PARAM_ROTARY && d->part != VR_PART_DECODER)
+        n = rules->fused_experts ? vr_merge_length(m, d) : 0;
+        if (n != 0)
+            VR_TRY(vr_merge_experts(out, m, d, n, a));
+        else if (d->kind == VR_PARAM_ROTARY && d->part != VR_PART_DECODER)
             VR_TRY(add_own_rotary(out, d, rules, a));
         else if (d->kind == VR_PARAM_ROTARY)
             VR_TRY(add_rotary(out, d, m, rules, a));

@@ -282,6 +282,10 @@ typedef struct vr_param {
     uint64_t elements;
     uint8_t n_dims, kind;    /* vr_param_kind */
     const vr_tensor *tensor; /* in the checkpoint; NULL: not there, or a buffer */
+    /* Of a layer's experts that are merged while loading (`tensor` is the first): what they are merged of,
+     * all that the layer's experts and router declare. */
+    const vr_declared *parts;
+    size_t n_parts;
 } vr_param;
 
 typedef struct vr_params {
@@ -307,6 +311,13 @@ struct vr_prepared {
 /* Rotary tables: bit 0 for full attention (or all), bit 1 for sliding layers. */
 unsigned vr_rotary_tables(const vram_model *m, const vr_rules *rules);
 vram_status vr_params_of(vr_params *out, const vram_model *m, const vr_rules *rules, vr_arena *a);
+
+/* ---- merged.c ---- */
+
+/* How many entries from this one on are a layer's experts and router; 0: it is none of them. */
+size_t vr_merge_length(const vram_model *m, const vr_declared *d);
+vram_status vr_merge_experts(vr_params *out, const vram_model *m, const vr_declared *d, size_t n,
+                             vr_arena *a);
 
 /* ---- stored.c ---- */
 

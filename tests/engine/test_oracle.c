@@ -23,6 +23,12 @@ typedef enum difference {
     CPU_LOGSUMEXP,
     CPU_LAYOUT,
     CPU_INDEX,
+    CPU_RANGE,
+    CPU_SORT,
+    CPU_HISTOGRAM,
+    CPU_COUNTS,
+    CPU_ADDED,
+    CPU_WIDENED,
     CUDA_WORKSPACE,
     CUDA_RANDOM,
     CUDA_WINDOW,
@@ -50,6 +56,14 @@ static const struct {
     [CPU_LAYOUT] = { "copy of the attention output",
                      "with a mask: CUDA's kernel writes it token by token at once" },
     [CPU_INDEX] = { "contiguous token ids", "a column of ids; CUDA's index_select reads it with its stride" },
+    [CPU_RANGE] = { "range of the experts' numbers",
+                    "one_hot looks for numbers out of range; CUDA leaves that to the kernel" },
+    [CPU_SORT] = { "numbers to be sorted along", "CUDA sorts them in place" },
+    [CPU_HISTOGRAM] = { "edges and counts of each thread", "CUDA counts in shared memory" },
+    [CPU_COUNTS] = { "counts as whole numbers",
+                     "the CPU's histogram is one of floats; CUDA's counts whole numbers" },
+    [CPU_ADDED] = { "list of rows to be added", "the CPU sorts them; CUDA adds atomically" },
+    [CPU_WIDENED] = { "operand in 32 bits", "CPU kernels want one dtype; CUDA kernels convert as they read" },
     [CUDA_WORKSPACE] = { "cuBLAS and cublasLt workspaces", "there is no cuBLAS on the CPU" },
     [CUDA_RANDOM] = { "random state of the attention kernel", "CUDA kernels return it, dropout or not" },
     [CUDA_WINDOW] = { "window of the cache", "its copy on the card; on the CPU there is nothing to move" },
@@ -122,6 +136,33 @@ static bool follows_flash(const facts *f, size_t i)
     return i > 0 && ends(op_of(f, i - 1), "_for_cpu/empty");
 }
 
+/* A number beside a tensor in a comparison: the first of two storages that the comparison takes. */
+static bool is_compared_number(const facts *f, size_t i)
+{
+    const char *op = op_of(f, i);
+    bool compares = strcmp(op, "greater/gt") == 0 || strcmp(op, "eq") == 0 || strcmp(op, "ge") == 0;
+    return compares && f->events[i].bytes == 8 && strcmp(next_op(f, i), op) == 0;
+}
+
+/* What routing tokens to experts takes on a CPU alone. */
+static difference in_routing(const facts *f, size_t i)
+{
+    const char *op = op_of(f, i);
+    if (strcmp(op, "one_hot/aminmax") == 0)
+        return CPU_RANGE;
+    if (strcmp(op, "sort/arange/resize_") == 0)
+        return CPU_SORT;
+    if (strcmp(op, "histc/zeros/empty") == 0 || (strcmp(op, "histc") == 0 && strcmp(next_op(f, i), op) == 0))
+        return CPU_HISTOGRAM;
+    if (strcmp(op, "cumsum/to/_to_copy/empty_strided") == 0)
+        return CPU_COUNTS;
+    if (strcmp(op, "index_add_/scatter_add_/zeros/empty") == 0)
+        return CPU_ADDED;
+    if (strcmp(op, "mul/to/_to_copy/empty_strided") == 0 && f->events[i].bytes > 8)
+        return CPU_WIDENED;
+    return is_compared_number(f, i) ? HOST_SCALAR : SAME;
+}
+
 static difference name_of_fact(const facts *f, size_t i)
 {
     const char *op = op_of(f, i);
@@ -145,7 +186,7 @@ static difference name_of_fact(const facts *f, size_t i)
         return CPU_GEMM_PACKING;
     if ((ends(op, "/mm") || ends(op, "/bmm") || ends(op, "/addmm")) && freed_at_once(f, i))
         return CPU_GEMM_SCRATCH;
-    return ends(op, "_for_cpu/empty") ? in_flash(f, i) : SAME;
+    return ends(op, "_for_cpu/empty") ? in_flash(f, i) : in_routing(f, i);
 }
 
 static difference name_of_event(const vr_tape *t, const vr_event *e)
