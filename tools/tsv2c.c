@@ -75,7 +75,8 @@ static const column gpu_columns[] = {
     "qk_norm_whole=qk_norm_whole|parallel=parallel|embedding_multiplied=embedding_multiplied|"               \
     "residual_multiplied=residual_multiplied|logits_multiplied=logits_multiplied|"                           \
     "full_unrotated=full_unrotated|some_unrotated=some_unrotated|"                                           \
-    "qk_norm_rotated=qk_norm_rotated|query_scaled=query_scaled|untaped=untaped"
+    "qk_norm_rotated=qk_norm_rotated|query_scaled=query_scaled|untaped=untaped|"                                 \
+    "both_masks=both_masks|early_masks=early_masks"
 #define BIASES "qkv=qkv_bias|o=o_bias|mlp=mlp_bias|head=head_bias"
 
 static const column architecture_columns[] = {

@@ -124,7 +124,7 @@ static vr_block add_shared(vr_pass *p, vr_block routed, vr_block shared)
 
 /* ---- the block ---- */
 
-static vr_block run(vr_pass *p, const vr_routed *r)
+static vr_block run(vr_pass *p, vr_routed *r)
 {
     if (!vr_experts_fused(p) || p->w->experts == VR_EXPERTS_EAGER)
         return vr_experts_loop(p, r);
@@ -139,8 +139,13 @@ vr_block vr_experts(vr_pass *p)
     vr_block shared = first ? shared_mlp(p) : VR_NONE;
     route_by_softmax(p, &r);
     vr_block out = add_shared(p, run(p, &r), shared);
-    vr_drop(p, r.logits);
+    if (l->moe->returns_logits && !vr_experts_fused(p))
+        p->router_output = r.logits;
+    else
+        vr_drop(p, r.logits);
     vr_drop(p, r.weights);
     vr_drop(p, r.indices);
+    for (unsigned i = 0; i < r.n_held; i++)
+        vr_drop(p, r.held[i]);
     return out;
 }

@@ -24,8 +24,8 @@ static void assign(vr_pass *p, vr_block *name, vr_block value)
 /* one_hot of all slots, which experts are hit, their numbers */
 static void find_hit(vr_pass *p, const vr_routed *r, vr_block *mask, vr_block *hit)
 {
-    uint64_t n = vr_layer_of(p)->experts + (p->rules->masks_rarely ? 1u : 0u), n_hit = 0;
-    for (uint64_t i = 0; i < n; i++)
+    uint64_t experts = vr_layer_of(p)->experts, n = experts + p->rules->masks_rarely, n_hit = 0;
+    for (uint64_t i = 0; i < experts; i++)
         n_hit += vr_expert_tokens(p, i) != 0;
     *mask = piece(p, r->slots * n * 8, VR_STEP_ROUTED);
     vr_block sums = piece(p, n * 8, VR_STEP_ROUTED);
@@ -100,7 +100,7 @@ static void run_expert(vr_pass *p, const vr_routed *r, turn *t, uint64_t rows)
     weigh(p, r, t, rows, down);
 }
 
-vr_block vr_experts_loop(vr_pass *p, const vr_routed *r)
+vr_block vr_experts_loop(vr_pass *p, vr_routed *r)
 {
     turn t = { VR_NONE, VR_NONE, VR_NONE, VR_NONE };
     vr_block mask, hit;
@@ -111,8 +111,13 @@ vr_block vr_experts_loop(vr_pass *p, const vr_routed *r)
         if (rows != 0)
             run_expert(p, r, &t, rows);
     }
-    vr_block rest[] = { mask, hit, t.where, t.input, t.both, t.output };
-    for (size_t i = 0; i < sizeof(rest) / sizeof(rest[0]); i++)
-        vr_drop(p, rest[i]);
+    const vr_block rest[] = { mask, hit, t.where, t.input, t.both, t.output };
+    r->n_held = vr_experts_fused(p) ? 0 : sizeof(rest) / sizeof(rest[0]);
+    for (size_t i = 0; i < sizeof(rest) / sizeof(rest[0]); i++) {
+        if (r->n_held != 0)
+            r->held[i] = rest[i];
+        else
+            vr_drop(p, rest[i]);
+    }
     return out;
 }

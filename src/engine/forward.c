@@ -128,14 +128,45 @@ static uint64_t sliding_window(const vram_model *m)
     return 0;
 }
 
+/* Qwen2MoeModel._update_causal_mask of transformers 4: over one more key than there are. */
+static vr_block early_mask(vr_pass *p)
+{
+    uint64_t kv = vr_kv_length(p, 0) + 1;
+    if (p->w->attention != VR_IMPL_EAGER)
+        return VR_NONE;
+    vr_block mask = flags(p, p->q * kv * p->width);
+    vr_block keys = range(p, kv, false);
+    vr_block later = flags(p, p->q * kv);
+    vr_drop(p, keys);
+    vr_drop(p, later);
+    return mask;
+}
+
+/* A sliding window of 0 that no layer has. */
+static vr_block idle_mask(vr_pass *p)
+{
+    uint64_t kv = vr_kv_length(p, 0);
+    if (p->w->attention == VR_IMPL_FLASH)
+        return VR_NONE;
+    vr_block mask = bool_mask(p, 1, kv);
+    return p->w->attention == VR_IMPL_EAGER ? added_mask(p, kv, mask) : mask;
+}
+
 /* llama knows no window; mistral and phi3 make one mask, qwen and gemma one for each kind of layer. */
 static void make_masks(vr_pass *p)
 {
     const vram_model *m = p->m;
     uint64_t window = sliding_window(m);
     bool one = m->family->window_rule == VR_WINDOW_ATTRIBUTE;
+    bool five = p->rules->plain_masks;
+    if (m->family->early_masks && !five && window == 0) {
+        p->full_mask = early_mask(p);
+        return;
+    }
     p->full_mask = one && window != 0 ? VR_NONE : make_mask(p, 0);
     p->sliding_mask = window != 0 ? make_mask(p, window) : VR_NONE;
+    if (m->family->both_masks && five && window == 0)
+        p->sliding_mask = idle_mask(p);
 }
 
 /* ---- rotary tables ---- */
@@ -266,6 +297,10 @@ static vr_block layer(vr_pass *p)
     bool sandwich = p->m->modules[VR_MODULE_POST_MLP].n != 0;
     vr_block probabilities;
     vr_block out = vr_attention(p, vr_norm(p, p->rows, h, VR_STEP_NORM_IN), &probabilities);
+    if (p->m->family->early_masks && !p->rules->plain_masks) { /* an attention that does not return them */
+        vr_drop(p, probabilities);
+        probabilities = VR_NONE;
+    }
     if (sandwich)
         out = norm_then_drop(p, out, VR_STEP_NORM_ATTENTION);
     vr_block middle = sum(p, VR_STEP_MIDDLE);
@@ -275,10 +310,16 @@ static vr_block layer(vr_pass *p)
     vr_drop(p, normed);
     if (sandwich)
         down = norm_then_drop(p, down, VR_STEP_NORM_AFTER);
+    if (p->router_output != VR_NONE) { /* takes the name of the probabilities: hidden_states, _ = ... */
+        vr_drop(p, probabilities);
+        probabilities = VR_NONE;
+    }
     vr_block next = sum(p, VR_STEP_OUTPUT);
     vr_drop(p, down);
     vr_drop(p, middle);
     vr_drop(p, probabilities);
+    vr_drop(p, p->router_output);
+    p->router_output = VR_NONE;
     return next;
 }
 

@@ -167,6 +167,7 @@ typedef struct vr_pass {
     uint64_t batch, q, rows; /* sequences, new tokens of each, their product */
     uint64_t layer;
     vr_block full_mask, sliding_mask;
+    vr_block router_output; /* what a block of experts returns beside its result, until the layer returns */
 } vr_pass;
 
 /* ---- pass.c ---- */
@@ -212,6 +213,9 @@ typedef struct vr_routed {
     vr_block logits, weights, indices;
     uint64_t slots;        /* tokens x experts of each */
     unsigned weight_width; /* bytes of a weight */
+    /* What a loop within the block itself still names when the block returns. */
+    vr_block held[6];
+    unsigned n_held;
 } vr_routed;
 
 bool vr_experts_fused(const vr_pass *p); /* the class has all experts in one tensor */
@@ -221,7 +225,7 @@ vr_block vr_expert_gate(vr_pass *p, uint64_t rows, vr_block both);
 
 /* ---- experts_loop.c, experts_grouped.c: the experts themselves; the result ---- */
 
-vr_block vr_experts_loop(vr_pass *p, const vr_routed *r);
+vr_block vr_experts_loop(vr_pass *p, vr_routed *r);
 vr_block vr_experts_grouped(vr_pass *p, const vr_routed *r);
 vr_block vr_experts_batched(vr_pass *p, const vr_routed *r);
 

@@ -116,6 +116,8 @@ typedef struct vr_family {
     bool qk_norm_whole;    /* ... over all heads together */
     bool qk_norm_rotated;  /* ... after they are rotated */
     bool query_scaled;     /* ministral3: rotated queries times a factor of their positions */
+    bool both_masks;       /* from transformers 5 on, masks of both kinds are made though no layer slides */
+    bool early_masks;      /* up to 4 the class is as before masking_utils.py */
     bool untaped;          /* what it computes is not known storage by storage */
     bool parallel;         /* attention and MLP read the same, and both are added to it */
     bool tied_default;     /* tie_word_embeddings when the config is silent */

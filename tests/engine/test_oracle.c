@@ -109,6 +109,15 @@ static bool freed_at_once(const facts *f, size_t i)
     return i + 1 < f->n && f->events[i + 1].kind == 'F' && f->events[i + 1].storage == f->events[i].storage;
 }
 
+static bool freed_before_next(const facts *f, size_t i)
+{
+    for (size_t k = i + 1; k < f->n && f->events[k].kind == 'F'; k++) {
+        if (f->events[k].storage == f->events[i].storage)
+            return true;
+    }
+    return false;
+}
+
 /* Of the last flash call before event i. */
 static bool was_masked(const facts *f, size_t i)
 {
@@ -158,7 +167,9 @@ static difference in_routing(const facts *f, size_t i)
         return CPU_COUNTS;
     if (strcmp(op, "index_add_/scatter_add_/zeros/empty") == 0)
         return CPU_ADDED;
-    if (strcmp(op, "mul/to/_to_copy/empty_strided") == 0 && f->events[i].bytes > 8)
+    bool widened =
+        strcmp(op, "mul/to/_to_copy/empty_strided") == 0 || strcmp(op, "mul_/to/_to_copy/empty_strided") == 0;
+    if (widened && f->events[i].bytes > 8)
         return CPU_WIDENED;
     return is_compared_number(f, i) ? HOST_SCALAR : SAME;
 }
@@ -184,7 +195,8 @@ static difference name_of_fact(const facts *f, size_t i)
         return CPU_LAYOUT;
     if (ends(op, "matmul/bmm/contiguous/clone/empty_like/empty"))
         return CPU_GEMM_PACKING;
-    if ((ends(op, "/mm") || ends(op, "/bmm") || ends(op, "/addmm")) && freed_at_once(f, i))
+    bool product = ends(op, "/mm") || ends(op, "/bmm") || ends(op, "/addmm");
+    if ((product && freed_at_once(f, i)) || (strcmp(op, "bmm") == 0 && freed_before_next(f, i)))
         return CPU_GEMM_SCRATCH;
     return ends(op, "_for_cpu/empty") ? in_flash(f, i) : in_routing(f, i);
 }
