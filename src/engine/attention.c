@@ -13,6 +13,20 @@ static uint64_t head_bytes(const vr_pass *p, uint64_t heads)
     return p->rows * heads * vr_layer_of(p)->key_dim * p->width;
 }
 
+/* The part that is not rotated behind the one that is, in a copy. */
+static vr_block complete(vr_pass *p, uint64_t heads, vr_block rotated, vr_item item)
+{
+    vr_block whole = vr_take(p, head_bytes(p, heads), item, VR_STEP_ROPE);
+    vr_drop(p, rotated);
+    return whole;
+}
+
+/* glm4_moe puts the parts together after both are rotated. */
+static bool completes_late(const vr_pass *p)
+{
+    return p->m->modules[VR_MODULE_QKV].n == 0 && p->m->family->rotary_percent != 0;
+}
+
 /* (x * cos) + (rotate_half(x) * sin); phi3 puts the part that is not rotated behind it, empty or not. */
 static vr_block rotate(vr_pass *p, uint64_t heads, vr_item item)
 {
@@ -26,11 +40,7 @@ static vr_block rotate(vr_pass *p, uint64_t heads, vr_item item)
     vr_block sum = vr_take(p, rotated, item, VR_STEP_ROPE);
     vr_drop(p, a);
     vr_drop(p, b);
-    if (p->m->modules[VR_MODULE_QKV].n == 0)
-        return sum;
-    vr_block whole = vr_take(p, head_bytes(p, heads), item, VR_STEP_ROPE);
-    vr_drop(p, sum);
-    return whole;
+    return p->m->modules[VR_MODULE_QKV].n == 0 ? sum : complete(p, heads, sum, item);
 }
 
 /* Early versions keep the first keys and values themselves: what becomes the cache belongs to it from the
@@ -134,7 +144,7 @@ static vr_block run_kernel(vr_pass *p, vr_block *probabilities)
                    .groups = l->heads / l->kv_heads,
                    .size = l->key_dim,
                    .kv_tokens = vr_kv_length(p, window),
-                   .packed = p->m->modules[VR_MODULE_QKV].n != 0,
+                   .packed = p->m->modules[VR_MODULE_QKV].n != 0 || completes_late(p),
                    .mask = window != 0 ? p->sliding_mask : p->full_mask };
     switch (p->w->attention) {
     case VR_IMPL_EAGER:
@@ -153,6 +163,10 @@ vr_block vr_attention(vr_pass *p, vr_block normed, vr_block *probabilities)
     *probabilities = VR_NONE;
     project(p, &s);
     vr_block q = rotate(p, l->heads, VR_ITEM_HIDDEN), k = rotate(p, l->kv_heads, kv_item(p));
+    if (completes_late(p)) {
+        q = complete(p, l->heads, q, VR_ITEM_HIDDEN);
+        k = complete(p, l->kv_heads, k, kv_item(p));
+    }
     vr_drop(p, s.q);
     vr_drop(p, s.k);
     update(p, &s, k);

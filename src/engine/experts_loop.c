@@ -121,3 +121,29 @@ vr_block vr_experts_loop(vr_pass *p, vr_routed *r)
     }
     return out;
 }
+
+/* DeepseekV3MoE.moe of transformers 4 and those like it: over all experts, whether they are hit or not, and
+ * added up in the weights' dtype. */
+vr_block vr_experts_loop_all(vr_pass *p, const vr_routed *r)
+{
+    turn t = { VR_NONE, VR_NONE, VR_NONE, VR_NONE };
+    vr_block weights = VR_NONE, down = VR_NONE;
+    uint64_t h = p->m->hidden, experts = vr_layer_of(p)->experts;
+    vr_block sum = piece(p, p->rows * h * r->weight_width, VR_STEP_EXPERTS);
+    vr_block mask = piece(p, r->slots * experts * 8, VR_STEP_ROUTED);
+    for (uint64_t i = 0; i < experts; i++) {
+        uint64_t rows = vr_expert_tokens(p, i);
+        assign(p, &t.where, rows != 0 ? piece(p, rows * 2 * 8, VR_STEP_ROUTED) : VR_NONE);
+        if (rows == 0)
+            continue;
+        assign(p, &weights, piece(p, rows * r->weight_width, VR_STEP_ROUTED));
+        assign(p, &t.input, piece(p, rows * h * p->width, VR_STEP_EXPERT_IN));
+        assign(p, &down, listed_mlp(p, rows));
+        assign(p, &t.output, piece(p, rows * h * 4, VR_STEP_EXPERTS));
+    }
+    vr_block out = p->width != 4 ? piece(p, p->rows * h * p->width, VR_STEP_EXPERTS) : sum;
+    vr_block rest[] = { out != sum ? sum : VR_NONE, mask, t.where, weights, t.input, down, t.output };
+    for (size_t i = 0; i < sizeof(rest) / sizeof(rest[0]); i++)
+        vr_drop(p, rest[i]);
+    return out;
+}

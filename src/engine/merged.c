@@ -11,6 +11,7 @@ typedef struct block {
     const vr_declared *of; /* entries of one layer's router and experts, one after the other */
     size_t n;
     const vr_moe *moe;
+    bool wide_router;
 } block;
 
 static const vr_moe *moe_of(const vram_model *m, const vr_declared *d)
@@ -64,6 +65,7 @@ static vram_status add_router(vr_params *out, const block *b, vr_arena *a)
         *p = (vr_param){
             .name = name, .elements = d->elements, .n_dims = d->n_dims, .kind = d->kind, .tensor = d->tensor
         };
+        p->wide = b->wide_router && d->kind == VR_PARAM_LINEAR;
         memcpy(p->dims, d->dims, sizeof(p->dims));
     }
     return VRAM_OK;
@@ -116,9 +118,10 @@ static vram_status add_merged(vr_params *out, const block *b, bool down, vr_aren
     return VRAM_OK;
 }
 
-vram_status vr_merge_experts(vr_params *out, const vram_model *m, const vr_declared *d, size_t n, vr_arena *a)
+vram_status vr_merge_experts(vr_params *out, const vram_model *m, const vr_rules *rules, const vr_declared *d,
+                             size_t n, vr_arena *a)
 {
-    const block b = { d, n, moe_of(m, d) };
+    const block b = { d, n, moe_of(m, d), vr_router_wide(rules, &m->layers[d->layer]) };
     if (!b.moe->router_last_5)
         VR_TRY(add_router(out, &b, a));
     VR_TRY(add_merged(out, &b, false, a));

@@ -117,7 +117,7 @@ vram_status vr_params_of(vr_params *out, const vram_model *m, const vr_rules *ru
         const vr_declared *d = &m->declared[i];
         n = rules->fused_experts ? vr_merge_length(m, d) : 0;
         if (n != 0)
-            VR_TRY(vr_merge_experts(out, m, d, n, a));
+            VR_TRY(vr_merge_experts(out, m, rules, d, n, a));
         else if (d->kind == VR_PARAM_ROTARY && d->part != VR_PART_DECODER)
             VR_TRY(add_own_rotary(out, d, rules, a));
         else if (d->kind == VR_PARAM_ROTARY)

@@ -37,6 +37,7 @@ typedef struct vr_rules {
     bool balance_by_largest; /* the largest leaf counts for the balance of GPUs; false: the mean of all */
     bool fused_experts;      /* experts are one tensor, and run by torch's grouped product */
     bool masks_experts; /* what no expert of this process takes is masked in copies, be there any or not */
+    bool wide_routers;  /* weights of routers with a correction are kept in 32 bits */
     bool masks_rarely;  /* ... only where experts are spread over processes; the loop counts one more */
 } vr_rules;
 
@@ -218,6 +219,8 @@ typedef struct vr_routed {
     unsigned n_held;
 } vr_routed;
 
+/* Its weight is kept in 32 bits, and so are its inputs. */
+bool vr_router_wide(const vr_rules *rules, const vr_layer *l);
 bool vr_experts_fused(const vr_pass *p); /* the class has all experts in one tensor */
 uint64_t vr_expert_tokens(const vr_pass *p, uint64_t expert);
 /* act_fn(gate) * up of `rows` rows; `both` holds them beside each other, and goes. */
@@ -226,6 +229,7 @@ vr_block vr_expert_gate(vr_pass *p, uint64_t rows, vr_block both);
 /* ---- experts_loop.c, experts_grouped.c: the experts themselves; the result ---- */
 
 vr_block vr_experts_loop(vr_pass *p, vr_routed *r);
+vr_block vr_experts_loop_all(vr_pass *p, const vr_routed *r);
 vr_block vr_experts_grouped(vr_pass *p, const vr_routed *r);
 vr_block vr_experts_batched(vr_pass *p, const vr_routed *r);
 
@@ -285,6 +289,7 @@ typedef struct vr_param {
     uint64_t dims[VR_DECLARED_DIMS];
     uint64_t elements;
     uint8_t n_dims, kind;    /* vr_param_kind */
+    bool wide;               /* a parameter that is kept in 32 bits whatever the dtype */
     const vr_tensor *tensor; /* in the checkpoint; NULL: not there, or a buffer */
     /* Of a layer's experts that are merged while loading (`tensor` is the first): what they are merged of,
      * all that the layer's experts and router declare. */
@@ -320,8 +325,8 @@ vram_status vr_params_of(vr_params *out, const vram_model *m, const vr_rules *ru
 
 /* How many entries from this one on are a layer's experts and router; 0: it is none of them. */
 size_t vr_merge_length(const vram_model *m, const vr_declared *d);
-vram_status vr_merge_experts(vr_params *out, const vram_model *m, const vr_declared *d, size_t n,
-                             vr_arena *a);
+vram_status vr_merge_experts(vr_params *out, const vram_model *m, const vr_rules *rules, const vr_declared *d,
+                             size_t n, vr_arena *a);
 
 /* ---- stored.c ---- */
 

@@ -17,8 +17,10 @@ static bool is_in(uint8_t kind, const uint8_t *list, size_t n)
 
 static const char *no_tape_of_experts(const vr_layer *l, const vram_workload *w)
 {
-    bool plain = l->moe != NULL && l->moe->form == VR_EXPERTS_LIST && l->moe->router == VR_ROUTER_SOFTMAX;
-    if (!plain)
+    bool routed = l->moe != NULL &&
+                  (l->moe->router == VR_ROUTER_SOFTMAX ||
+                   (l->moe->router == VR_ROUTER_SIGMOID && l->moe->correction == VR_CORRECTION_OF_ROUTER));
+    if (!routed || l->moe->form != VR_EXPERTS_LIST)
         return "what its experts compute is not known storage by storage";
     return w->weight_quant != VR_QUANT_NONE ? "what quantised experts compute is not known storage by storage"
                                             : NULL;
