@@ -97,6 +97,11 @@ static vr_block eager_scores(vr_pass *p, const vr_heads *h)
 static vr_block eager_softmax(vr_pass *p, const vr_heads *h, vr_block scores)
 {
     uint64_t n = n_scores(p, h);
+    if (p->m->family->narrow_softmax) {
+        vr_block same = score(p, n * p->width);
+        vr_drop(p, scores);
+        return same;
+    }
     vr_block wide = p->w->dtype == VR_BF16 ? score(p, n * 4) : VR_NONE;
     vr_block out = score(p, n * 4);
     vr_drop(p, wide);

@@ -10,6 +10,8 @@
 unsigned vr_rotary_tables(const vram_model *m, const vr_rules *rules)
 {
     unsigned kinds = 0;
+    if (m->family->rope == VR_ROPE_NONE)
+        return 0;
     if (!m->family->local_rope)
         return 1;
     for (uint64_t i = 0; i < m->n_layers; i++)

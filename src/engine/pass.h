@@ -118,6 +118,7 @@ typedef enum vr_step {
     X(WORKSPACE, "cuBLAS workspace")                                                                         \
     X(LT_WORKSPACE, "cublasLt workspace")                                                                    \
     X(RANDOM, "random state of the attention kernel")                                                        \
+    X(STATISTICS, "statistics of a normalisation")                                                           \
     X(KERNEL, "sums of the attention kernel")                                                                \
     X(MOVED, "hidden states from another device")                                                            \
     X(DEQUANTISED, "weight in 16 bits")
@@ -169,6 +170,7 @@ typedef struct vr_pass {
     uint64_t layer;
     vr_block full_mask, sliding_mask;
     vr_block router_output; /* what a block of experts returns beside its result, until the layer returns */
+    vr_block mlp_input; /* normalised, the MLP's to drop early; VR_NONE: it is the layer's own input */
 } vr_pass;
 
 /* ---- pass.c ---- */
@@ -197,11 +199,26 @@ const vr_layer *vr_layer_of(const vr_pass *p);            /* p->layer */
 uint64_t vr_window(const vr_pass *p);                     /* tokens, of p->layer; 0: full attention */
 uint64_t vr_kv_length(const vr_pass *p, uint64_t window); /* keys that this pass attends to */
 
-/* ---- blocks.c ---- */
+/* ---- norms.c ---- */
 
 /* Over `rows` rows of `size`; the input stays. */
 vr_block vr_norm(vr_pass *p, uint64_t rows, uint64_t size, vr_step step);
 vr_block vr_norm_at(vr_pass *p, uint64_t rows, uint64_t size, vr_place place);
+
+/* ---- rotary.c ---- */
+
+typedef struct vr_rotated {
+    vr_block q, k;
+    vr_block kept[2]; /* until the attention returns */
+} vr_rotated;
+
+/* Of the layer's queries and keys, which stay; keys become `item`. */
+vr_rotated vr_rotate(vr_pass *p, vr_item item);
+bool vr_rotary_packs(uint8_t rope);   /* the results lie head by head, not token by token */
+bool vr_rotary_is_wide(uint8_t rope); /* cos and sin are not narrowed */
+
+/* ---- blocks.c ---- */
+
 vr_block vr_mlp(vr_pass *p); /* over p->rows */
 
 /* ---- experts.c: a block of experts, of any layer that has one ---- */
@@ -235,7 +252,8 @@ vr_block vr_experts_batched(vr_pass *p, const vr_routed *r);
 
 /* ---- attention.c ---- */
 
-/* The projections, the cache and the kernel; *probabilities stay until the layer returns. Drops `normed`. */
+/* The projections, the cache and the kernel; *probabilities stay until the layer returns. Drops `normed`,
+ * which may be VR_NONE. */
 vr_block vr_attention(vr_pass *p, vr_block normed, vr_block *probabilities);
 
 /* ---- latent.c ---- */

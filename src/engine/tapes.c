@@ -42,7 +42,5 @@ const char *vr_no_tape(const vram_model *m, const vram_workload *w)
         if (why != NULL)
             return why;
     }
-    if (m->family->qk_norm_whole)
-        return "what norms over all heads compute is not known storage by storage";
     return m->activation == VR_ACT_UNKNOWN ? "its activation function is not known storage by storage" : NULL;
 }

@@ -28,7 +28,9 @@ typedef enum difference {
     CPU_HISTOGRAM,
     CPU_COUNTS,
     CPU_ADDED,
-    CPU_WIDENED,
+    CPU_PROMOTED,
+    CPU_STATISTICS,
+    CUDA_STATISTICS,
     CUDA_WORKSPACE,
     CUDA_RANDOM,
     CUDA_WINDOW,
@@ -63,7 +65,10 @@ static const struct {
     [CPU_COUNTS] = { "counts as whole numbers",
                      "the CPU's histogram is one of floats; CUDA's counts whole numbers" },
     [CPU_ADDED] = { "list of rows to be added", "the CPU sorts them; CUDA adds atomically" },
-    [CPU_WIDENED] = { "operand in 32 bits", "CPU kernels want one dtype; CUDA kernels convert as they read" },
+    [CPU_PROMOTED] = { "operand in another dtype",
+                       "the CPU widens it in a storage of its own; CUDA's kernels widen as they read" },
+    [CPU_STATISTICS] = { "mean and deviation of layer_norm", "in the input's dtype; see the next" },
+    [CUDA_STATISTICS] = { "mean and deviation of layer_norm", "CUDA keeps them in 32 bits" },
     [CUDA_WORKSPACE] = { "cuBLAS and cublasLt workspaces", "there is no cuBLAS on the CPU" },
     [CUDA_RANDOM] = { "random state of the attention kernel", "CUDA kernels return it, dropout or not" },
     [CUDA_WINDOW] = { "window of the cache", "its copy on the card; on the CPU there is nothing to move" },
@@ -88,6 +93,15 @@ static bool is_host_cast(const char *op, uint64_t bytes)
             return true;
     }
     return false;
+}
+
+/* Tensors of 16 and of 32 bits in one binary operator. */
+static bool is_promoted(const char *op)
+{
+    static const char *const ends_with[] = { "mul/to/_to_copy/empty_strided",
+                                             "add/to/_to_copy/empty_strided",
+                                             "mul_/to/_to_copy/empty_strided" };
+    return ends(op, ends_with[0]) || ends(op, ends_with[1]) || ends(op, ends_with[2]);
 }
 
 static const char *op_of(const facts *f, size_t i)
@@ -167,11 +181,14 @@ static difference in_routing(const facts *f, size_t i)
         return CPU_COUNTS;
     if (strcmp(op, "index_add_/scatter_add_/zeros/empty") == 0)
         return CPU_ADDED;
-    bool widened =
-        strcmp(op, "mul/to/_to_copy/empty_strided") == 0 || strcmp(op, "mul_/to/_to_copy/empty_strided") == 0;
-    if (widened && f->events[i].bytes > 8)
-        return CPU_WIDENED;
     return is_compared_number(f, i) ? HOST_SCALAR : SAME;
+}
+
+/* The result comes first, and the other two at once behind it. */
+static bool is_statistics(const facts *f, size_t i)
+{
+    static const char native[] = "layer_norm/native_layer_norm/empty";
+    return i > 0 && ends(op_of(f, i), native) && ends(op_of(f, i - 1), native);
 }
 
 static difference name_of_fact(const facts *f, size_t i)
@@ -185,6 +202,10 @@ static difference name_of_fact(const facts *f, size_t i)
         return HOST_MEAN;
     if (is_host_cast(op, bytes))
         return HOST_CAST;
+    if (is_promoted(op))
+        return CPU_PROMOTED;
+    if (is_statistics(f, i))
+        return CPU_STATISTICS;
     if (strcmp(op, "empty") == 0 && bytes == 8)
         return HOST_WINDOW;
     if (strcmp(op, "empty") == 0 && strcmp(next_op(f, i), "mul") == 0)
@@ -210,6 +231,8 @@ static difference name_of_event(const vr_tape *t, const vr_event *e)
         return CUDA_RANDOM;
     if (vr_str_is(label, "sliding window of the cache") && e->bytes == 8)
         return CUDA_WINDOW;
+    if (vr_str_is(label, "statistics of a normalisation"))
+        return CUDA_STATISTICS;
     return vr_str_is(label, "sums of the attention kernel") && e->bytes > 16 ? CUDA_SUMS : SAME;
 }
 
