@@ -96,7 +96,7 @@ static const column architecture_columns[] = {
       "gelu_new=VR_ACT_GELU_NEW|bloom=VR_ACT_BLOOM",
       false },
     { "rope", CHOICE, "rope",
-      "half=VR_ROPE_HALF|half_each=VR_ROPE_HALF_EACH|half_then=VR_ROPE_HALF_THEN|"
+      "half=VR_ROPE_HALF|chunks=VR_ROPE_CHUNKS|half_each=VR_ROPE_HALF_EACH|half_then=VR_ROPE_HALF_THEN|"
       "half_kept=VR_ROPE_HALF_KEPT|half_returned=VR_ROPE_HALF_RETURNED|half_wide=VR_ROPE_HALF_WIDE|"
       "pairs=VR_ROPE_PAIRS|pairs_all=VR_ROPE_PAIRS_ALL|pairs_float=VR_ROPE_PAIRS_FLOAT|"
       "pairs_wide=VR_ROPE_PAIRS_WIDE",

@@ -41,6 +41,24 @@ vr_block vr_expert_gate(vr_pass *p, uint64_t rows, vr_block both)
     return product;
 }
 
+vr_block vr_expert_gate_clamped(vr_pass *p, uint64_t rows)
+{
+    uint64_t bytes = rows * vr_layer_of(p)->expert_ffn * p->width;
+    vr_block gate = piece(p, bytes, VR_STEP_EXPERT_ACT), up = piece(p, bytes, VR_STEP_EXPERT_ACT);
+    vr_block scaled = piece(p, bytes, VR_STEP_EXPERT_ACT);
+    vr_block sigmoid = piece(p, bytes, VR_STEP_EXPERT_ACT);
+    vr_drop(p, scaled);
+    vr_block glu = piece(p, bytes, VR_STEP_EXPERT_ACT);
+    vr_drop(p, sigmoid);
+    vr_block more = piece(p, bytes, VR_STEP_EXPERT_ACT);
+    vr_block product = piece(p, bytes, VR_STEP_EXPERT_ACT);
+    vr_drop(p, more);
+    vr_drop(p, gate);
+    vr_drop(p, up);
+    vr_drop(p, glu);
+    return product;
+}
+
 /* ---- routers ---- */
 
 /* softmax(dtype=float): of fp16 CUDA's kernel widens by itself, unless the class does it before (aten
@@ -167,12 +185,39 @@ static void route_by_sigmoid(vr_pass *p, vr_routed *r)
     r->logits = early ? VR_NONE : r->logits;
 }
 
+/* GptOssTopKRouter: softmax of the best in the model's dtype; up to transformers 4 spread over all experts.
+ */
+static void route_by_best(vr_pass *p, vr_routed *r)
+{
+    const vr_layer *l = vr_layer_of(p);
+    bool early = !vr_experts_fused(p);
+    r->logits = vr_linear(p, p->m->hidden, l->experts, l->moe->biased, VR_ITEM_HIDDEN, VR_STEP_ROUTER);
+    vr_block best = piece(p, r->slots * p->width, VR_STEP_ROUTER);
+    r->indices = piece(p, r->slots * 8, VR_STEP_ROUTER);
+    r->weights = piece(p, r->slots * p->width, VR_STEP_ROUTER);
+    r->weight_width = p->width;
+    vr_drop(p, best);
+    if (!early)
+        return;
+    vr_block all = piece(p, p->rows * l->experts * p->width, VR_STEP_ROUTER);
+    vr_drop(p, r->weights);
+    vr_drop(p, r->logits);
+    r->weights = all;
+    r->logits = VR_NONE;
+}
+
 static void route(vr_pass *p, vr_routed *r)
 {
-    if (vr_layer_of(p)->moe->router == VR_ROUTER_SIGMOID)
+    switch (vr_layer_of(p)->moe->router) {
+    case VR_ROUTER_SIGMOID:
         route_by_sigmoid(p, r);
-    else
+        return;
+    case VR_ROUTER_TOP_SOFTMAX:
+        route_by_best(p, r);
+        return;
+    default:
         route_by_softmax(p, r);
+    }
 }
 
 /* ---- shared experts ---- */
@@ -224,6 +269,8 @@ static vr_block add_shared(vr_pass *p, vr_block routed, vr_block shared)
 
 static vr_block run(vr_pass *p, vr_routed *r)
 {
+    if (!vr_experts_fused(p) && vr_layer_of(p)->moe->form != VR_EXPERTS_LIST)
+        return vr_experts_at_once(p, r);
     if (!vr_experts_fused(p) && vr_layer_of(p)->moe->router == VR_ROUTER_SIGMOID)
         return vr_experts_loop_all(p, r);
     if (!vr_experts_fused(p) || p->w->experts == VR_EXPERTS_EAGER)
@@ -239,11 +286,11 @@ vr_block vr_experts(vr_pass *p)
     vr_block shared = first ? shared_mlp(p) : VR_NONE;
     route(p, &r);
     vr_block out = add_shared(p, run(p, &r), shared);
-    if (l->moe->returns_logits && !vr_experts_fused(p))
-        p->router_output = r.logits;
-    else
-        vr_drop(p, r.logits);
-    vr_drop(p, r.weights);
+    bool best = l->moe->router == VR_ROUTER_TOP_SOFTMAX;
+    bool logits = !best && l->moe->returns_logits && !vr_experts_fused(p);
+    p->router_output = best ? r.weights : logits ? r.logits : VR_NONE;
+    vr_drop(p, logits ? VR_NONE : r.logits);
+    vr_drop(p, best ? VR_NONE : r.weights);
     vr_drop(p, r.indices);
     for (unsigned i = 0; i < r.n_held; i++)
         vr_drop(p, r.held[i]);

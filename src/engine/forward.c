@@ -212,25 +212,26 @@ static vr_block rotary(vr_pass *p, uint64_t columns, unsigned width)
 }
 
 /* cos or sin, times attention_scaling */
-static vr_block scaled_wave(vr_pass *p)
+static vr_block scaled_wave(vr_pass *p, uint64_t columns)
 {
-    vr_block wave = rotary(p, p->m->rotary_dim, 4);
-    vr_block scaled = rotary(p, p->m->rotary_dim, 4);
+    vr_block wave = rotary(p, columns, 4);
+    vr_block scaled = rotary(p, columns, 4);
     vr_drop(p, wave);
     return scaled;
 }
 
 static void rotary_table(vr_pass *p, vr_block *cos, vr_block *sin)
 {
-    uint64_t d = p->m->rotary_dim;
+    bool chunks = p->m->family->rope == VR_ROPE_CHUNKS; /* each angle once */
+    uint64_t all = p->m->rotary_dim, d = chunks ? all / 2 : all;
     vr_block positions = rotary(p, 1, 4);
-    vr_block angles = rotary(p, d / 2, 4);
+    vr_block angles = rotary(p, all / 2, 4);
     if (p->rules->rotary_product)
         vr_drop(p, positions);
     else
         vr_gemm(p, false);
-    vr_block both = rotary(p, d, 4);
-    vr_block wide_cos = scaled_wave(p), wide_sin = scaled_wave(p);
+    vr_block both = chunks ? VR_NONE : rotary(p, d, 4);
+    vr_block wide_cos = scaled_wave(p, d), wide_sin = scaled_wave(p, d);
     bool narrows = p->width != 4 && !vr_rotary_is_wide(p->m->family->rope);
     *cos = narrows ? rotary(p, d, p->width) : wide_cos;
     *sin = narrows ? rotary(p, d, p->width) : wide_sin;
@@ -393,7 +394,8 @@ static vr_block layer(vr_pass *p)
     if (p->m->family->parallel)
         return parallel_layer(p);
     vr_block mixed = attend(p, norm_if(p, VR_MODULE_PRE_ATTENTION, VR_STEP_NORM_IN), &probabilities);
-    bool early = p->m->family->early_masks && !p->rules->plain_masks; /* attention that does not return them */
+    bool early =
+        p->m->family->early_masks && !p->rules->plain_masks; /* attention that does not return them */
     forget_if(p, early, &probabilities);
     vr_block middle = add_to_residual(p, mixed, VR_STEP_MIDDLE);
     vr_block out = feed_forward(p);

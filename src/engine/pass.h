@@ -170,7 +170,7 @@ typedef struct vr_pass {
     uint64_t layer;
     vr_block full_mask, sliding_mask;
     vr_block router_output; /* what a block of experts returns beside its result, until the layer returns */
-    vr_block mlp_input; /* normalised, the MLP's to drop early; VR_NONE: it is the layer's own input */
+    vr_block mlp_input;     /* normalised, the MLP's to drop early; VR_NONE: it is the layer's own input */
 } vr_pass;
 
 /* ---- pass.c ---- */
@@ -242,11 +242,14 @@ bool vr_experts_fused(const vr_pass *p); /* the class has all experts in one ten
 uint64_t vr_expert_tokens(const vr_pass *p, uint64_t expert);
 /* act_fn(gate) * up of `rows` rows; `both` holds them beside each other, and goes. */
 vr_block vr_expert_gate(vr_pass *p, uint64_t rows, vr_block both);
+/* GptOssExperts._apply_gate, clamped on both sides; `both` stays. */
+vr_block vr_expert_gate_clamped(vr_pass *p, uint64_t rows);
 
 /* ---- experts_loop.c, experts_grouped.c: the experts themselves; the result ---- */
 
 vr_block vr_experts_loop(vr_pass *p, vr_routed *r);
 vr_block vr_experts_loop_all(vr_pass *p, const vr_routed *r);
+vr_block vr_experts_at_once(vr_pass *p, const vr_routed *r);
 vr_block vr_experts_grouped(vr_pass *p, const vr_routed *r);
 vr_block vr_experts_batched(vr_pass *p, const vr_routed *r);
 
@@ -272,6 +275,7 @@ typedef struct vr_heads {
     uint64_t size, kv_tokens;
     bool packed; /* queries lie head by head, not token by token */
     vr_block mask;
+    bool sinks; /* a logit more for each query, which no value answers */
 } vr_heads;
 
 vr_block vr_kernel_eager(vr_pass *p, const vr_heads *h, vr_block *probabilities);

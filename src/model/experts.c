@@ -73,7 +73,7 @@ static const vr_moe rows[] = {
       .experts = 256, .used = 8, .normalised = true, .source = "minimax_m2" },
     { .model_type = "gpt_oss", .router = VR_ROUTER_TOP_SOFTMAX, .form = VR_EXPERTS_TRANSPOSED,
       .block = "mlp.",
-      .router_name = "router", .gate = "gate_up_proj", .down = "down_proj", .biased = true,
+      .router_name = "router", .gate = "gate_up_proj", .down = "down_proj", .biased = true, .clamped = true,
       .experts = 128, .used = 4, .normalised = true, .source = "gpt_oss" },
     { .model_type = "llama4_text", .router = VR_ROUTER_TOP_SIGMOID, .form = VR_EXPERTS_TRANSPOSED,
       .where = VR_MOE_INTERLEAVED, .block = "feed_forward.", .router_name = "router",

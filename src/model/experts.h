@@ -55,6 +55,7 @@ typedef struct vr_moe {
     const char *router_name_5; /* NULL: the same */
     const char *gate, *up, *down;
     bool down_second;   /* assigned gate, down, up */
+    bool clamped;       /* gates and ups (GptOssExperts) */
     bool biased;        /* router and experts */
     bool router_last;   /* assigned behind the experts; _5: from transformers 5 on */
     bool router_last_5; /* ... */

@@ -43,6 +43,7 @@ typedef enum vr_activation {
 typedef enum vr_rope_kind {
     VR_ROPE_NONE,
     VR_ROPE_HALF,          /* the second half of a head beside the first, all of it (llama) */
+    VR_ROPE_CHUNKS,        /* each half by itself, then both put together (gpt_oss) */
     VR_ROPE_HALF_EACH,     /* put together with the rest at once (phi3) */
     VR_ROPE_HALF_THEN,     /* ... after both are turned (gpt_neox) */
     VR_ROPE_HALF_KEPT,     /* ... and the parts are kept (phi) */

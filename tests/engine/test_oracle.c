@@ -98,8 +98,7 @@ static bool is_host_cast(const char *op, uint64_t bytes)
 /* Tensors of 16 and of 32 bits in one binary operator. */
 static bool is_promoted(const char *op)
 {
-    static const char *const ends_with[] = { "mul/to/_to_copy/empty_strided",
-                                             "add/to/_to_copy/empty_strided",
+    static const char *const ends_with[] = { "mul/to/_to_copy/empty_strided", "add/to/_to_copy/empty_strided",
                                              "mul_/to/_to_copy/empty_strided" };
     return ends(op, ends_with[0]) || ends(op, ends_with[1]) || ends(op, ends_with[2]);
 }
