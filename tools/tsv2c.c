@@ -77,7 +77,7 @@ static const column gpu_columns[] = {
     "full_unrotated=full_unrotated|some_unrotated=some_unrotated|qk_norm_rotated=qk_norm_rotated|"           \
     "query_scaled=query_scaled|untaped=untaped|query_multiplied=query_multiplied|"                           \
     "qk_norm_after=qk_norm_after|narrow_softmax=narrow_softmax|inline_mlp=inline_mlp|"                       \
-    "keeps_outputs=keeps_outputs"
+    "keeps_outputs=keeps_outputs|both_masks=both_masks|early_masks=early_masks"
 #define BIASES "qkv=qkv_bias|o=o_bias|mlp=mlp_bias|head=head_bias"
 
 static const column architecture_columns[] = {
@@ -96,7 +96,7 @@ static const column architecture_columns[] = {
       "gelu_new=VR_ACT_GELU_NEW|bloom=VR_ACT_BLOOM",
       false },
     { "rope", CHOICE, "rope",
-      "half=VR_ROPE_HALF|half_each=VR_ROPE_HALF_EACH|half_then=VR_ROPE_HALF_THEN|"
+      "half=VR_ROPE_HALF|chunks=VR_ROPE_CHUNKS|half_each=VR_ROPE_HALF_EACH|half_then=VR_ROPE_HALF_THEN|"
       "half_kept=VR_ROPE_HALF_KEPT|half_returned=VR_ROPE_HALF_RETURNED|half_wide=VR_ROPE_HALF_WIDE|"
       "pairs=VR_ROPE_PAIRS|pairs_all=VR_ROPE_PAIRS_ALL|pairs_float=VR_ROPE_PAIRS_FLOAT|"
       "pairs_wide=VR_ROPE_PAIRS_WIDE",

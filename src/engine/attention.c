@@ -173,6 +173,7 @@ static vr_block run_kernel(vr_pass *p, vr_block *probabilities)
                    .kv_tokens = vr_kv_length(p, window),
                    .packed = l->rotary_dim != 0 && vr_rotary_packs(p->m->family->rope),
                    .inside = p->m->modules[VR_MODULE_QKV].n != 0,
+                   .sinks = l->sinks,
                    .mask = window != 0 ? p->sliding_mask : p->full_mask };
     switch (p->w->attention) {
     case VR_IMPL_EAGER:

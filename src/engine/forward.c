@@ -129,14 +129,45 @@ static uint64_t sliding_window(const vram_model *m)
     return 0;
 }
 
+/* Qwen2MoeModel._update_causal_mask of transformers 4: over one more key than there are. */
+static vr_block early_mask(vr_pass *p)
+{
+    uint64_t kv = vr_kv_length(p, 0) + 1;
+    if (p->w->attention != VR_IMPL_EAGER)
+        return VR_NONE;
+    vr_block mask = flags(p, p->q * kv * p->width);
+    vr_block keys = range(p, kv, false);
+    vr_block later = flags(p, p->q * kv);
+    vr_drop(p, keys);
+    vr_drop(p, later);
+    return mask;
+}
+
+/* A sliding window of 0 that no layer has. */
+static vr_block idle_mask(vr_pass *p)
+{
+    uint64_t kv = vr_kv_length(p, 0);
+    if (p->w->attention == VR_IMPL_FLASH)
+        return VR_NONE;
+    vr_block mask = bool_mask(p, 1, kv);
+    return p->w->attention == VR_IMPL_EAGER ? added_mask(p, kv, mask) : mask;
+}
+
 /* llama knows no window; mistral and phi3 make one mask, qwen and gemma one for each kind of layer. */
 static void make_masks(vr_pass *p)
 {
     const vram_model *m = p->m;
     uint64_t window = sliding_window(m);
     bool one = m->family->window_rule == VR_WINDOW_ATTRIBUTE;
+    bool five = p->rules->plain_masks;
+    if (m->family->early_masks && !five && window == 0) {
+        p->full_mask = early_mask(p);
+        return;
+    }
     p->full_mask = one && window != 0 ? VR_NONE : make_mask(p, 0);
     p->sliding_mask = window != 0 ? make_mask(p, window) : VR_NONE;
+    if (m->family->both_masks && five && window == 0)
+        p->sliding_mask = idle_mask(p);
 }
 
 /* ---- rotary tables ---- */
@@ -147,25 +178,26 @@ static vr_block rotary(vr_pass *p, uint64_t columns, unsigned width)
 }
 
 /* cos or sin, times attention_scaling */
-static vr_block scaled_wave(vr_pass *p)
+static vr_block scaled_wave(vr_pass *p, uint64_t columns)
 {
-    vr_block wave = rotary(p, p->m->rotary_dim, 4);
-    vr_block scaled = rotary(p, p->m->rotary_dim, 4);
+    vr_block wave = rotary(p, columns, 4);
+    vr_block scaled = rotary(p, columns, 4);
     vr_drop(p, wave);
     return scaled;
 }
 
 static void rotary_table(vr_pass *p, vr_block *cos, vr_block *sin)
 {
-    uint64_t d = p->m->rotary_dim;
+    bool chunks = p->m->family->rope == VR_ROPE_CHUNKS; /* each angle once */
+    uint64_t all = p->m->rotary_dim, d = chunks ? all / 2 : all;
     vr_block positions = rotary(p, 1, 4);
-    vr_block angles = rotary(p, d / 2, 4);
+    vr_block angles = rotary(p, all / 2, 4);
     if (p->rules->rotary_product)
         vr_drop(p, positions);
     else
         vr_gemm(p, false);
-    vr_block both = rotary(p, d, 4);
-    vr_block wide_cos = scaled_wave(p), wide_sin = scaled_wave(p);
+    vr_block both = chunks ? VR_NONE : rotary(p, d, 4);
+    vr_block wide_cos = scaled_wave(p, d), wide_sin = scaled_wave(p, d);
     bool narrows = p->width != 4 && !vr_rotary_is_wide(p->m->family->rope);
     *cos = narrows ? rotary(p, d, p->width) : wide_cos;
     *sin = narrows ? rotary(p, d, p->width) : wide_sin;
@@ -329,6 +361,14 @@ static vr_block keeping_layer(vr_pass *p)
     return next;
 }
 
+static void forget_if(vr_pass *p, bool condition, vr_block *block)
+{
+    if (!condition)
+        return;
+    vr_drop(p, *block);
+    *block = VR_NONE;
+}
+
 /* A decoder layer; its input belongs to the caller until it returns. */
 static vr_block layer(vr_pass *p)
 {
@@ -338,10 +378,18 @@ static vr_block layer(vr_pass *p)
     if (p->m->family->keeps_outputs)
         return keeping_layer(p);
     vr_block mixed = attend(p, norm_if(p, VR_MODULE_PRE_ATTENTION, VR_STEP_NORM_IN), &probabilities);
+    bool early =
+        p->m->family->early_masks && !p->rules->plain_masks; /* attention that does not return them */
+    forget_if(p, early, &probabilities);
     vr_block middle = add_to_residual(p, mixed, VR_STEP_MIDDLE);
-    vr_block next = add_to_residual(p, feed_forward(p), VR_STEP_OUTPUT);
+    vr_block out = feed_forward(p);
+    /* hidden_states, _ = ...: what the router gives takes the name of the probabilities */
+    forget_if(p, p->router_output != VR_NONE, &probabilities);
+    vr_block next = add_to_residual(p, out, VR_STEP_OUTPUT);
     vr_drop(p, middle);
     vr_drop(p, probabilities);
+    vr_drop(p, p->router_output);
+    p->router_output = VR_NONE;
     return next;
 }
 

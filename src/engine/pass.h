@@ -38,6 +38,7 @@ typedef struct vr_rules {
     bool balance_by_largest; /* the largest leaf counts for the balance of GPUs; false: the mean of all */
     bool fused_experts;      /* experts are one tensor, and run by torch's grouped product */
     bool masks_experts; /* what no expert of this process takes is masked in copies, be there any or not */
+    bool wide_routers;  /* weights of routers with a correction are kept in 32 bits */
     bool masks_rarely;  /* ... only where experts are spread over processes; the loop counts one more */
 } vr_rules;
 
@@ -169,7 +170,8 @@ typedef struct vr_pass {
     uint64_t batch, q, rows; /* sequences, new tokens of each, their product */
     uint64_t layer;
     vr_block full_mask, sliding_mask;
-    vr_block mlp_input; /* normalised, the MLP's to drop early; VR_NONE: it is the layer's own input */
+    vr_block router_output; /* what a block of experts returns beside its result, until the layer returns */
+    vr_block mlp_input;     /* normalised, the MLP's to drop early; VR_NONE: it is the layer's own input */
 } vr_pass;
 
 /* ---- pass.c ---- */
@@ -243,16 +245,25 @@ typedef struct vr_routed {
     vr_block logits, weights, indices;
     uint64_t slots;        /* tokens x experts of each */
     unsigned weight_width; /* bytes of a weight */
+    /* What a loop within the block itself still names when the block returns. */
+    vr_block held[6];
+    unsigned n_held;
 } vr_routed;
 
+/* Its weight is kept in 32 bits, and so are its inputs. */
+bool vr_router_wide(const vr_rules *rules, const vr_layer *l);
 bool vr_experts_fused(const vr_pass *p); /* the class has all experts in one tensor */
 uint64_t vr_expert_tokens(const vr_pass *p, uint64_t expert);
 /* act_fn(gate) * up of `rows` rows; `both` holds them beside each other, and goes. */
 vr_block vr_expert_gate(vr_pass *p, uint64_t rows, vr_block both);
+/* GptOssExperts._apply_gate, clamped on both sides; `both` stays. */
+vr_block vr_expert_gate_clamped(vr_pass *p, uint64_t rows);
 
 /* ---- experts_loop.c, experts_grouped.c: the experts themselves; the result ---- */
 
-vr_block vr_experts_loop(vr_pass *p, const vr_routed *r);
+vr_block vr_experts_loop(vr_pass *p, vr_routed *r);
+vr_block vr_experts_loop_all(vr_pass *p, const vr_routed *r);
+vr_block vr_experts_at_once(vr_pass *p, const vr_routed *r);
 vr_block vr_experts_grouped(vr_pass *p, const vr_routed *r);
 vr_block vr_experts_batched(vr_pass *p, const vr_routed *r);
 
@@ -279,6 +290,7 @@ typedef struct vr_heads {
     bool packed; /* queries lie head by head, not token by token */
     bool inside; /* ... or within a wider storage, so that not even those of single tokens are one batch */
     vr_block mask;
+    bool sinks; /* a logit more for each query, which no value answers */
 } vr_heads;
 
 vr_block vr_kernel_eager(vr_pass *p, const vr_heads *h, vr_block *probabilities);
@@ -314,7 +326,12 @@ typedef struct vr_param {
     uint64_t dims[VR_DECLARED_DIMS];
     uint64_t elements;
     uint8_t n_dims, kind;    /* vr_param_kind */
+    bool wide;               /* a parameter that is kept in 32 bits whatever the dtype */
     const vr_tensor *tensor; /* in the checkpoint; NULL: not there, or a buffer */
+    /* Of a layer's experts that are merged while loading (`tensor` is the first): what they are merged of,
+     * all that the layer's experts and router declare. */
+    const vr_declared *parts;
+    size_t n_parts;
 } vr_param;
 
 typedef struct vr_params {
@@ -340,6 +357,13 @@ struct vr_prepared {
 /* Rotary tables: bit 0 for full attention (or all), bit 1 for sliding layers. */
 unsigned vr_rotary_tables(const vram_model *m, const vr_rules *rules);
 vram_status vr_params_of(vr_params *out, const vram_model *m, const vr_rules *rules, vr_arena *a);
+
+/* ---- merged.c ---- */
+
+/* How many entries from this one on are a layer's experts and router; 0: it is none of them. */
+size_t vr_merge_length(const vram_model *m, const vr_declared *d);
+vram_status vr_merge_experts(vr_params *out, const vram_model *m, const vr_rules *rules, const vr_declared *d,
+                             size_t n, vr_arena *a);
 
 /* ---- stored.c ---- */
 

@@ -85,6 +85,23 @@ static vr_rotated each_whole(const turn *t)
     return r;
 }
 
+/* first * cos - second * sin, second * cos + first * sin, both put together (gpt_oss) */
+static vr_block in_chunks(const turn *t, uint64_t heads, vr_item item)
+{
+    uint64_t n = elements(t, heads, t->l->rotary_dim) / 2 * t->out;
+    vr_block parts[2];
+    for (int i = 0; i < 2; i++) {
+        vr_block a = take(t, n, VR_ITEM_HIDDEN), b = take(t, n, VR_ITEM_HIDDEN);
+        parts[i] = take(t, n, VR_ITEM_HIDDEN);
+        vr_drop(t->p, a);
+        vr_drop(t->p, b);
+    }
+    vr_block all = take(t, 2 * n, item);
+    vr_drop(t->p, parts[0]);
+    vr_drop(t->p, parts[1]);
+    return all;
+}
+
 /* Both are turned, then both put together. phi keeps the turned parts in variables until it returns;
  * gpt_neox assigns them anew; nemotron returns them as they come. */
 static vr_rotated both_whole(const turn *t, uint8_t kind)
@@ -154,6 +171,10 @@ vr_rotated vr_rotate(vr_pass *p, vr_item item)
     uint8_t kind = p->m->family->rope;
     const turn t = { p, vr_layer_of(p), item, p->width, p->width };
     switch (kind) {
+    case VR_ROPE_CHUNKS:
+        return (vr_rotated){ in_chunks(&t, t.l->heads, VR_ITEM_HIDDEN),
+                             in_chunks(&t, t.l->kv_heads, item),
+                             { VR_NONE, VR_NONE } };
     case VR_ROPE_HALF_EACH:
         return each_whole(&t);
     case VR_ROPE_HALF_THEN:
@@ -175,8 +196,8 @@ vr_rotated vr_rotate(vr_pass *p, vr_item item)
 
 bool vr_rotary_packs(uint8_t kind)
 {
-    return kind == VR_ROPE_HALF_EACH || kind == VR_ROPE_HALF_THEN || kind == VR_ROPE_HALF_KEPT ||
-           kind == VR_ROPE_HALF_RETURNED || kind == VR_ROPE_PAIRS;
+    return kind == VR_ROPE_CHUNKS || kind == VR_ROPE_HALF_EACH || kind == VR_ROPE_HALF_THEN ||
+           kind == VR_ROPE_HALF_KEPT || kind == VR_ROPE_HALF_RETURNED || kind == VR_ROPE_PAIRS;
 }
 
 bool vr_rotary_is_wide(uint8_t kind)

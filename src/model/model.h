@@ -43,6 +43,7 @@ typedef enum vr_activation {
 typedef enum vr_rope_kind {
     VR_ROPE_NONE,
     VR_ROPE_HALF,          /* the second half of a head beside the first, all of it (llama) */
+    VR_ROPE_CHUNKS,        /* each half by itself, then both put together (gpt_oss) */
     VR_ROPE_HALF_EACH,     /* put together with the rest at once (phi3) */
     VR_ROPE_HALF_THEN,     /* ... after both are turned (gpt_neox) */
     VR_ROPE_HALF_KEPT,     /* ... and the parts are kept (phi) */
@@ -124,6 +125,8 @@ typedef struct vr_family {
     bool qk_norm_whole;    /* ... over all heads together */
     bool qk_norm_rotated;  /* ... after they are rotated */
     bool query_scaled;     /* ministral3: rotated queries times a factor of their positions */
+    bool both_masks;       /* from transformers 5 on, masks of both kinds are made though no layer slides */
+    bool early_masks;      /* up to 4 the class is as before masking_utils.py */
     bool query_multiplied; /* opt: queries times their scale, before they are used */
     bool qk_norm_after;    /* queries and keys are normalised after all is projected, not each at once */
     bool narrow_softmax;   /* gpt2: in the model's width */

@@ -23,6 +23,11 @@ typedef enum difference {
     CPU_LOGSUMEXP,
     CPU_LAYOUT,
     CPU_INDEX,
+    CPU_RANGE,
+    CPU_SORT,
+    CPU_HISTOGRAM,
+    CPU_COUNTS,
+    CPU_ADDED,
     CPU_PROMOTED,
     CPU_STATISTICS,
     CUDA_STATISTICS,
@@ -53,6 +58,13 @@ static const struct {
     [CPU_LAYOUT] = { "copy of the attention output",
                      "with a mask: CUDA's kernel writes it token by token at once" },
     [CPU_INDEX] = { "contiguous token ids", "a column of ids; CUDA's index_select reads it with its stride" },
+    [CPU_RANGE] = { "range of the experts' numbers",
+                    "one_hot looks for numbers out of range; CUDA leaves that to the kernel" },
+    [CPU_SORT] = { "numbers to be sorted along", "CUDA sorts them in place" },
+    [CPU_HISTOGRAM] = { "edges and counts of each thread", "CUDA counts in shared memory" },
+    [CPU_COUNTS] = { "counts as whole numbers",
+                     "the CPU's histogram is one of floats; CUDA's counts whole numbers" },
+    [CPU_ADDED] = { "list of rows to be added", "the CPU sorts them; CUDA adds atomically" },
     [CPU_PROMOTED] = { "operand in another dtype",
                        "the CPU widens it in a storage of its own; CUDA's kernels widen as they read" },
     [CPU_STATISTICS] = { "mean and deviation of layer_norm", "in the input's dtype; see the next" },
@@ -115,6 +127,15 @@ static bool freed_at_once(const facts *f, size_t i)
     return i + 1 < f->n && f->events[i + 1].kind == 'F' && f->events[i + 1].storage == f->events[i].storage;
 }
 
+static bool freed_before_next(const facts *f, size_t i)
+{
+    for (size_t k = i + 1; k < f->n && f->events[k].kind == 'F'; k++) {
+        if (f->events[k].storage == f->events[i].storage)
+            return true;
+    }
+    return false;
+}
+
 /* Of the last flash call before event i. */
 static bool was_masked(const facts *f, size_t i)
 {
@@ -140,6 +161,31 @@ static bool follows_flash(const facts *f, size_t i)
     while (i > 0 && f->events[i - 1].kind == 'F')
         i--;
     return i > 0 && ends(op_of(f, i - 1), "_for_cpu/empty");
+}
+
+/* A number beside a tensor in a comparison: the first of two storages that the comparison takes. */
+static bool is_compared_number(const facts *f, size_t i)
+{
+    const char *op = op_of(f, i);
+    bool compares = strcmp(op, "greater/gt") == 0 || strcmp(op, "eq") == 0 || strcmp(op, "ge") == 0;
+    return compares && f->events[i].bytes == 8 && strcmp(next_op(f, i), op) == 0;
+}
+
+/* What routing tokens to experts takes on a CPU alone. */
+static difference in_routing(const facts *f, size_t i)
+{
+    const char *op = op_of(f, i);
+    if (strcmp(op, "one_hot/aminmax") == 0)
+        return CPU_RANGE;
+    if (strcmp(op, "sort/arange/resize_") == 0)
+        return CPU_SORT;
+    if (strcmp(op, "histc/zeros/empty") == 0 || (strcmp(op, "histc") == 0 && strcmp(next_op(f, i), op) == 0))
+        return CPU_HISTOGRAM;
+    if (strcmp(op, "cumsum/to/_to_copy/empty_strided") == 0)
+        return CPU_COUNTS;
+    if (strcmp(op, "index_add_/scatter_add_/zeros/empty") == 0)
+        return CPU_ADDED;
+    return is_compared_number(f, i) ? HOST_SCALAR : SAME;
 }
 
 /* The result comes first, and the other two at once behind it. */
@@ -174,9 +220,10 @@ static difference name_of_fact(const facts *f, size_t i)
         return CPU_LAYOUT;
     if (ends(op, "matmul/bmm/contiguous/clone/empty_like/empty"))
         return CPU_GEMM_PACKING;
-    if ((ends(op, "/mm") || ends(op, "/bmm") || ends(op, "addmm")) && freed_at_once(f, i))
+    bool product = ends(op, "/mm") || ends(op, "/bmm") || ends(op, "addmm");
+    if ((product && freed_at_once(f, i)) || (strcmp(op, "bmm") == 0 && freed_before_next(f, i)))
         return CPU_GEMM_SCRATCH;
-    return ends(op, "_for_cpu/empty") ? in_flash(f, i) : SAME;
+    return ends(op, "_for_cpu/empty") ? in_flash(f, i) : in_routing(f, i);
 }
 
 static difference name_of_event(const vr_tape *t, const vr_event *e)
