@@ -185,6 +185,26 @@ static void route_by_sigmoid(vr_pass *p, vr_routed *r)
     r->logits = early ? VR_NONE : r->logits;
 }
 
+/* MiniMaxM2TopKRouter: logits in the model's dtype, no groups; `_, index = topk(...)` */
+static void route_without_groups(vr_pass *p, vr_routed *r)
+{
+    const vr_layer *l = vr_layer_of(p);
+    uint64_t all = p->rows * l->experts * 4;
+    r->logits = vr_linear(p, p->m->hidden, l->experts, false, VR_ITEM_HIDDEN, VR_STEP_ROUTER);
+    vr_block wide = p->width != 4 ? piece(p, all, VR_STEP_ROUTER) : VR_NONE;
+    vr_block scores = piece(p, all, VR_STEP_ROUTER);
+    vr_drop(p, wide);
+    vr_block corrected = piece(p, all, VR_STEP_ROUTER);
+    vr_block best = piece(p, r->slots * 4, VR_STEP_ROUTER);
+    r->indices = piece(p, r->slots * 8, VR_STEP_ROUTER);
+    r->weights = piece(p, r->slots * 4, VR_STEP_ROUTER);
+    r->weight_width = 4;
+    vr_drop(p, piece(p, p->rows * 4, VR_STEP_ROUTER));
+    vr_drop(p, scores);
+    vr_drop(p, corrected);
+    vr_drop(p, best);
+}
+
 /* GptOssTopKRouter: softmax of the best in the model's dtype; up to transformers 4 spread over all experts.
  */
 static void route_by_best(vr_pass *p, vr_routed *r)
@@ -210,7 +230,10 @@ static void route(vr_pass *p, vr_routed *r)
 {
     switch (vr_layer_of(p)->moe->router) {
     case VR_ROUTER_SIGMOID:
-        route_by_sigmoid(p, r);
+        if (vr_layer_of(p)->moe->correction == VR_CORRECTION_OF_ROUTER)
+            route_by_sigmoid(p, r);
+        else
+            route_without_groups(p, r);
         return;
     case VR_ROUTER_TOP_SOFTMAX:
         route_by_best(p, r);
