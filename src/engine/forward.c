@@ -220,23 +220,42 @@ static vr_block scaled_wave(vr_pass *p, uint64_t columns)
     return scaled;
 }
 
+/* deepseek_v2: torch.polar(ones, angles) * attention_scaling, complex numbers of two floats */
+static vr_block complex_wave(vr_pass *p)
+{
+    uint64_t d = p->m->rotary_dim;
+    vr_block ones = rotary(p, d / 2, 4), wave = rotary(p, d, 4);
+    vr_drop(p, ones);
+    vr_block scaled = rotary(p, d, 4);
+    vr_drop(p, wave);
+    return scaled;
+}
+
 static void rotary_table(vr_pass *p, vr_block *cos, vr_block *sin)
 {
     bool chunks = p->m->family->rope == VR_ROPE_CHUNKS; /* each angle once */
     uint64_t all = p->m->rotary_dim, d = chunks ? all / 2 : all;
     vr_block positions = rotary(p, 1, 4);
     vr_block angles = rotary(p, all / 2, 4);
-    if (p->rules->rotary_product)
-        vr_drop(p, positions);
-    else
+    if (!p->rules->rotary_product) {
         vr_gemm(p, false);
+    } else {
+        vr_drop(p, positions);
+        positions = VR_NONE;
+    }
+    if (vr_rotates_complex(p->m)) {
+        *cos = complex_wave(p);
+        *sin = VR_NONE;
+        vr_drop(p, positions);
+        vr_drop(p, angles);
+        return;
+    }
     vr_block both = chunks ? VR_NONE : rotary(p, d, 4);
     vr_block wide_cos = scaled_wave(p, d), wide_sin = scaled_wave(p, d);
     bool narrows = p->width != 4 && !vr_rotary_is_wide(p->m->family->rope);
     *cos = narrows ? rotary(p, d, p->width) : wide_cos;
     *sin = narrows ? rotary(p, d, p->width) : wide_sin;
-    if (!p->rules->rotary_product)
-        vr_drop(p, positions);
+    vr_drop(p, positions);
     vr_drop(p, angles);
     vr_drop(p, both);
     if (narrows) {
@@ -350,7 +369,9 @@ static vr_block add_to_residual(vr_pass *p, vr_block x, vr_step step)
 /* What attention makes of the input, normalised before or after. */
 static vr_block attend(vr_pass *p, vr_block normed, vr_block *probabilities)
 {
-    vr_block out = vr_attention(p, normed, probabilities);
+    bool latent = vr_layer_of(p)->attention == VR_ATTENTION_LATENT;
+    vr_block out =
+        latent ? vr_attention_latent(p, normed, probabilities) : vr_attention(p, normed, probabilities);
     return has(p, VR_MODULE_POST_ATTENTION) ? norm_then_drop(p, out, VR_STEP_NORM_ATTENTION) : out;
 }
 

@@ -66,6 +66,11 @@ typedef uint32_t vr_block;
 #define VR_STEPS(X)                                                                                          \
     X(NORM_IN, "input_layernorm output")                                                                     \
     X(Q, "self_attn.q_proj output")                                                                          \
+    X(Q_SMALL, "self_attn.q_a_proj output")                                                                  \
+    X(KV_SMALL, "self_attn.kv_a_proj_with_mqa output")                                                       \
+    X(KV, "self_attn.kv_b_proj output")                                                                      \
+    X(QUERY, "self_attn queries")                                                                            \
+    X(KEY, "self_attn keys")                                                                                 \
     X(K, "self_attn.k_proj output")                                                                          \
     X(V, "self_attn.v_proj output")                                                                          \
     X(QKV, "self_attn.qkv_proj output")                                                                      \
@@ -267,13 +272,18 @@ typedef struct vr_kept {
 } vr_kept;
 
 vr_kept vr_kept_of(const vr_layer *l, const vr_rules *rules);
+/* deepseek_v2 rotates by complex numbers: its table is one of these. */
+bool vr_rotates_complex(const vram_model *m);
+/* As vr_attention, of a layer of latent attention. */
+vr_block vr_attention_latent(vr_pass *p, vr_block normed, vr_block *probabilities);
 
 /* ---- kernels.c ---- */
 
 typedef struct vr_heads {
     uint64_t q, kv, groups; /* numbers of heads; query heads that share one key head */
-    uint64_t size, kv_tokens;
-    bool packed; /* queries lie head by head, not token by token */
+    uint64_t size, value, kv_tokens; /* size of queries and keys, of values */
+    bool packed;                     /* queries lie head by head, not token by token */
+    bool scattered; /* values are a part of something wider: no batch of matrices over several sequences */
     vr_block mask;
     bool sinks; /* a logit more for each query, which no value answers */
 } vr_heads;

@@ -4,7 +4,7 @@
 #include "engine/pass.h"
 #include "model/experts.h"
 
-static const uint8_t attentions[] = { VR_ATTENTION_FULL, VR_ATTENTION_SLIDING };
+static const uint8_t attentions[] = { VR_ATTENTION_FULL, VR_ATTENTION_SLIDING, VR_ATTENTION_LATENT };
 static const uint8_t mlps[] = { VR_MLP_GATED, VR_MLP_GATED_FUSED, VR_MLP_PLAIN, VR_MLP_EXPERTS };
 
 static bool is_in(uint8_t kind, const uint8_t *list, size_t n)
@@ -36,7 +36,8 @@ const char *vr_no_tape(const vram_model *m, const vram_workload *w)
     for (uint64_t i = 0; i < m->n_layers; i++) {
         const vr_layer *l = &m->layers[i];
         if (!is_in(l->attention, attentions, sizeof attentions) || l->kv_from != 0 ||
-            (l->sinks && w->attention != VR_IMPL_EAGER))
+            (l->sinks && w->attention != VR_IMPL_EAGER) ||
+            l->index_topk != 0)
             return "what its kind of attention computes is not known storage by storage";
         if (!is_in(l->mlp, mlps, sizeof mlps))
             return "what its experts compute is not known storage by storage";
