@@ -151,6 +151,8 @@ static vr_block make_mask(vr_pass *p, uint64_t window)
         return VR_NONE;
     if (p->w->attention == VR_IMPL_EAGER)
         return added_mask(p, kv, bool_mask(p, window, kv));
+    if (p->m->layers[0].index_topk != 0) /* allow_is_causal_skip=False */
+        return bool_mask(p, window, kv);
     return window != 0 && kv >= window ? bool_mask(p, window, kv) : VR_NONE;
 }
 
@@ -476,7 +478,7 @@ static vr_block first_hidden(vr_pass *p, vr_block embeddings)
 static void start_cache(vr_pass *p)
 {
     for (uint64_t i = 0; i < p->m->n_layers && !p->group->started; i++)
-        p->group->layers[i] = (vr_kv){ VR_NONE, VR_NONE, VR_NONE };
+        p->group->layers[i] = (vr_kv){ VR_NONE, VR_NONE, VR_NONE, VR_NONE };
     p->group->started = true;
 }
 
@@ -492,6 +494,9 @@ static vr_block run_layers(vr_pass *p, const given *g, vr_block first, vr_block 
         keep(&c, sent(p, x, *lies, bytes, VR_ITEM_HIDDEN, VR_PLACE_MOVED));
         carry(p, g, &c);
         vr_block next = layer(p);
+        if (p->chosen != p->chosen_now)
+            vr_drop(p, p->chosen);
+        p->chosen = p->chosen_now;
         drop_copies(p, &c);
         if (x != embeddings)
             vr_drop(p, x);
@@ -563,7 +568,8 @@ static vr_block run_model(vr_pass *p)
         vr_drop(p, rest[i]);
     for (size_t i = 0; i < l.n; i++)
         vr_drop(p, l.list[i]);
-    p->full_mask = p->sliding_mask = VR_NONE;
+    vr_drop(p, p->chosen);
+    p->full_mask = p->sliding_mask = p->chosen = p->chosen_now = VR_NONE;
     return normed;
 }
 

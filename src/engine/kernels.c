@@ -189,7 +189,7 @@ static vr_block aligned_mask(vr_pass *p, const vr_heads *h, vr_block mask)
     if (mask == VR_NONE || h->kv_tokens % 8 == 0)
         return mask;
     uint64_t row = vr_round_up(h->kv_tokens, 8) * p->width;
-    vr_block padded = vr_take_at(p, p->batch * p->q * row, VR_ITEM_SCORES, VR_PLACE_MASK);
+    vr_block padded = vr_take_at(p, p->batch * p->q * row, VR_ITEM_SCORES, VR_PLACE_PADDED_MASK);
     vr_drop(p, mask);
     return padded;
 }
@@ -393,7 +393,7 @@ bool vr_sdpa_traced(const vram_workload *w, const vram_model *m, const vr_device
     for (uint64_t i = 0; i < m->n_layers; i++)
         window = window || (m->layers[i].attention == VR_ATTENTION_SLIDING &&
                             vr_add_sat(w->context, w->decode) >= m->layers[i].window);
-    for (uint64_t i = 0; i < m->n_layers; i++) /* the memory-efficient kernel */
-        window = window || m->layers[i].key_dim != m->layers[i].value_dim;
+    for (uint64_t i = 0; i < m->n_layers; i++) /* the memory-efficient kernel, or an index */
+        window = window || m->layers[i].key_dim != m->layers[i].value_dim || m->layers[i].index_topk != 0;
     return d->cc_major == 8 && w->dtype == VR_BF16 && !window;
 }

@@ -5,13 +5,24 @@
  *
  * Up to 5.14 keys and values of all heads are cached; from 5.15 on the short vector and the shared rotated
  * key, of which keys and values of all tokens are made anew in every call. */
-#include "engine/pass.h"
+#include "engine/latent.h"
+
+/* Sparse attention cached keys and values of all heads for longer. */
+static bool is_small(const vr_layer *l, const vr_rules *rules)
+{
+    return l->index_topk != 0 ? rules->sparse_latent_cache : rules->latent_cache;
+}
 
 vr_kept vr_kept_of(const vr_layer *l, const vr_rules *rules)
 {
-    if (l->attention == VR_ATTENTION_LATENT && rules->latent_cache)
+    if (l->attention == VR_ATTENTION_LATENT && is_small(l, rules))
         return (vr_kept){ l->latent, l->rotary_dim, l->index_dim };
     return (vr_kept){ l->key_elements, l->value_elements, l->index_dim };
+}
+
+bool vr_chooses_for_others(const vram_model *m)
+{
+    return vr_str_is(vr_str_of(m->family->model_type), "glm_moe_dsa");
 }
 
 bool vr_rotates_complex(const vram_model *m)
@@ -21,6 +32,7 @@ bool vr_rotates_complex(const vram_model *m)
 
 /* What the module's variables hold until it returns. */
 typedef struct states {
+    vr_block small_q;              /* normalised, of sparse attention: the index reads it too */
     vr_block q, rotated_q;         /* of q only the rotated part is new */
     vr_block compressed;           /* short vector and shared key, before either is changed */
     vr_block latent, rotated_k;    /* these after it */
@@ -42,7 +54,7 @@ static vr_block normalised(vr_pass *p, vr_block *x, uint64_t size)
 
 /* ---- projections ---- */
 
-static vr_block queries(vr_pass *p)
+static vr_block queries(vr_pass *p, vr_block *kept)
 {
     const vram_model *m = p->m;
     const vr_layer *l = vr_layer_of(p);
@@ -52,7 +64,10 @@ static vr_block queries(vr_pass *p)
     vr_block small = vr_linear(p, m->hidden, l->query_latent, m->qkv_bias, VR_ITEM_HIDDEN, VR_STEP_Q_SMALL);
     small = normalised(p, &small, l->query_latent);
     vr_block q = vr_linear(p, l->query_latent, width, false, VR_ITEM_HIDDEN, VR_STEP_Q);
-    vr_drop(p, small);
+    if (l->index_topk != 0)
+        *kept = small;
+    else
+        vr_drop(p, small);
     return q;
 }
 
@@ -75,7 +90,7 @@ static uint64_t rotated_elements(const vr_pass *p, uint64_t heads)
 }
 
 /* (x * cos) + (rotate_half(x) * sin) */
-static vr_block rotate_halves(vr_pass *p, uint64_t heads)
+vr_block vr_rotate_halves(vr_pass *p, uint64_t heads)
 {
     uint64_t n = rotated_elements(p, heads);
     vr_block a = state(p, n, VR_STEP_ROPE);
@@ -98,7 +113,7 @@ static vr_block turned(vr_pass *p, uint64_t n)
     return out;
 }
 
-static vr_block rotate_pairs(vr_pass *p, uint64_t heads)
+vr_block vr_rotate_pairs(vr_pass *p, uint64_t heads)
 {
     uint64_t n = rotated_elements(p, heads);
     vr_block first = turned(p, n / 2), second = turned(p, n / 2);
@@ -133,8 +148,8 @@ static void rotate(vr_pass *p, states *s)
         k = vr_take(p, rotated_elements(p, 1) * width, VR_ITEM_HIDDEN, VR_STEP_ROPE);
     }
     vr_block (*turn)(vr_pass *, uint64_t) = complex                           ? rotate_complex
-                                            : pairs && p->rules->latent_cache ? rotate_pairs
-                                                                              : rotate_halves;
+                                            : pairs && p->rules->latent_cache ? vr_rotate_pairs
+                                                                              : vr_rotate_halves;
     s->rotated_q = turn(p, l->heads);
     s->rotated_k = turn(p, 1);
     vr_drop(p, q);
@@ -208,9 +223,22 @@ static void expand_and_keep(vr_pass *p, states *s)
     vr_drop(p, key);
 }
 
+/* Sparse attention before it cached the short vectors: keys and values of the new tokens are cached. */
+static void project_and_keep_all(vr_pass *p, states *s)
+{
+    const vr_layer *l = vr_layer_of(p);
+    s->latent = normalised(p, NULL, l->latent);
+    rotate(p, s);
+    s->query = joined_query(p);
+    s->expanded = expand(p, p->q);
+    vr_block key = state(p, p->rows * l->heads * l->key_dim, VR_STEP_KEY);
+    concatenate(p);
+    vr_drop(p, key);
+}
+
 /* ---- the module ---- */
 
-static vr_block run_kernel(vr_pass *p, vr_block *probabilities)
+static vr_block run_kernel(vr_pass *p, vr_block mask, vr_block *probabilities)
 {
     const vr_layer *l = vr_layer_of(p);
     vr_heads h = { .q = l->heads,
@@ -220,34 +248,50 @@ static vr_block run_kernel(vr_pass *p, vr_block *probabilities)
                    .value = l->value_dim,
                    .kv_tokens = p->group->past + p->q,
                    .packed = true,
-                   .scattered = p->rules->latent_cache,
-                   .mask = p->full_mask };
+                   .scattered = is_small(l, p->rules),
+                   .mask = mask };
     if (p->w->attention == VR_IMPL_EAGER)
         return vr_kernel_eager(p, &h, probabilities);
     return p->w->attention == VR_IMPL_FLASH ? vr_kernel_flash(p, &h) : vr_kernel_sdpa(p, &h);
+}
+
+static void make_states(vr_pass *p, states *s)
+{
+    const vr_layer *l = vr_layer_of(p);
+    *s = (states){
+        .small_q = VR_NONE, .latent = VR_NONE, .rotated_k = VR_NONE, .expanded = VR_NONE, .key = VR_NONE
+    };
+    s->q = queries(p, &s->small_q);
+    s->compressed = vr_linear(p, p->m->hidden, (uint64_t)l->latent + l->rotary_dim, p->m->qkv_bias,
+                              VR_ITEM_HIDDEN, VR_STEP_KV_SMALL);
+    if (is_small(l, p->rules))
+        project_and_keep(p, s);
+    else if (p->rules->latent_cache)
+        project_and_keep_all(p, s);
+    else
+        expand_and_keep(p, s);
 }
 
 vr_block vr_attention_latent(vr_pass *p, vr_block normed, vr_block *probabilities)
 {
     const vram_model *m = p->m;
     const vr_layer *l = vr_layer_of(p);
-    states s = {
-        .q = queries(p), .latent = VR_NONE, .rotated_k = VR_NONE, .expanded = VR_NONE, .key = VR_NONE
-    };
+    states s;
+    vr_chosen chosen = { VR_NONE, VR_NONE };
     *probabilities = VR_NONE;
-    s.compressed =
-        vr_linear(p, m->hidden, l->latent + l->rotary_dim, m->qkv_bias, VR_ITEM_HIDDEN, VR_STEP_KV_SMALL);
-    if (p->rules->latent_cache)
-        project_and_keep(p, &s);
-    else
-        expand_and_keep(p, &s);
-    vr_block mixed = run_kernel(p, probabilities);
+    make_states(p, &s);
+    if (l->index_topk != 0)
+        chosen = vr_choose_tokens(p);
+    vr_block mixed = run_kernel(p, chosen.mask != VR_NONE ? chosen.mask : p->full_mask, probabilities);
     vr_block out =
         vr_linear(p, (uint64_t)l->heads * l->value_dim, m->hidden, m->o_bias, VR_ITEM_HIDDEN, VR_STEP_O);
-    vr_block held[] = {
-        mixed, s.q, s.rotated_q, s.compressed, s.rotated_k, s.expanded, s.query, s.key, normed
-    };
+    const vr_block held[] = { mixed,      s.small_q, s.q,   s.rotated_q,  s.compressed, s.latent, s.rotated_k,
+                              s.expanded, s.query,   s.key, chosen.flags, chosen.mask,  normed };
     for (size_t i = 0; i < sizeof held / sizeof *held; i++)
         vr_drop(p, held[i]);
+    if (!vr_chooses_for_others(m)) {
+        vr_drop(p, p->chosen_now);
+        p->chosen_now = VR_NONE;
+    }
     return out;
 }

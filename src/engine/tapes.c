@@ -29,6 +29,8 @@ static const char *no_tape_of_experts(const vr_layer *l, const vram_workload *w)
 
 const char *vr_no_tape(const vram_model *m, const vram_workload *w)
 {
+    if (m->n_layers != 0 && m->layers[0].index_topk != 0 && !vr_rules_of(w)->latent_cache)
+        return "sparse attention before transformers 5.15 is not known storage by storage";
     if (m->structure == VR_ENCODER_DECODER)
         return "an encoder and a decoder are not rehearsed yet";
     if (m->family->untaped)
@@ -36,8 +38,7 @@ const char *vr_no_tape(const vram_model *m, const vram_workload *w)
     for (uint64_t i = 0; i < m->n_layers; i++) {
         const vr_layer *l = &m->layers[i];
         if (!is_in(l->attention, attentions, sizeof attentions) || l->kv_from != 0 ||
-            (l->sinks && w->attention != VR_IMPL_EAGER) ||
-            l->index_topk != 0)
+            (l->sinks && w->attention != VR_IMPL_EAGER))
             return "what its kind of attention computes is not known storage by storage";
         if (!is_in(l->mlp, mlps, sizeof mlps))
             return "what its experts compute is not known storage by storage";

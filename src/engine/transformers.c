@@ -275,6 +275,7 @@ static void release_all(vr_pass *p, groups *g)
             vr_drop(p, group->layers[l].window);
             vr_drop(p, group->layers[l].k);
             vr_drop(p, group->layers[l].v);
+            vr_drop(p, group->layers[l].index);
         }
     }
     vr_drop(p, g->ids);
