@@ -238,6 +238,22 @@ static void project_and_keep_all(vr_pass *p, states *s)
 
 /* ---- the module ---- */
 
+/* The flash_attn package knows one width: values are padded to that of the keys, and what comes out is cut
+ * (integrations/flash_attention.py; before, in the module). */
+static vr_block padded_flash(vr_pass *p, vr_heads h)
+{
+    uint64_t value = h.value;
+    if (value == h.size)
+        return vr_kernel_flash(p, &h);
+    vr_block padded = state(p, p->batch * h.q * h.kv_tokens * h.size, VR_STEP_REPEATED);
+    h.value = h.size;
+    vr_block wide = vr_kernel_flash(p, &h);
+    vr_drop(p, padded);
+    vr_block out = state(p, p->rows * h.q * value, VR_STEP_ATTENTION);
+    vr_drop(p, wide);
+    return out;
+}
+
 static vr_block run_kernel(vr_pass *p, vr_block mask, vr_block *probabilities)
 {
     const vr_layer *l = vr_layer_of(p);
@@ -252,7 +268,7 @@ static vr_block run_kernel(vr_pass *p, vr_block mask, vr_block *probabilities)
                    .mask = mask };
     if (p->w->attention == VR_IMPL_EAGER)
         return vr_kernel_eager(p, &h, probabilities);
-    return p->w->attention == VR_IMPL_FLASH ? vr_kernel_flash(p, &h) : vr_kernel_sdpa(p, &h);
+    return p->w->attention == VR_IMPL_FLASH ? padded_flash(p, h) : vr_kernel_sdpa(p, &h);
 }
 
 static void make_states(vr_pass *p, states *s)

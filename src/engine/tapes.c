@@ -29,8 +29,6 @@ static const char *no_tape_of_experts(const vr_layer *l, const vram_workload *w)
 
 const char *vr_no_tape(const vram_model *m, const vram_workload *w)
 {
-    if (m->n_layers != 0 && m->layers[0].index_topk != 0 && !vr_rules_of(w)->latent_cache)
-        return "sparse attention before transformers 5.15 is not known storage by storage";
     if (m->structure == VR_ENCODER_DECODER)
         return "an encoder and a decoder are not rehearsed yet";
     if (m->family->untaped)
@@ -42,6 +40,10 @@ const char *vr_no_tape(const vram_model *m, const vram_workload *w)
             return "what its kind of attention computes is not known storage by storage";
         if (!is_in(l->mlp, mlps, sizeof mlps))
             return "what its experts compute is not known storage by storage";
+        if (l->index_topk != 0 && !vr_rules_of(w)->latent_cache)
+            return "sparse attention before transformers 5.15 is not known storage by storage";
+        if (l->index_topk != 0 && w->attention == VR_IMPL_FLASH)
+            return "its class refuses flash attention";
         const char *why = l->mlp == VR_MLP_EXPERTS ? no_tape_of_experts(l, w) : NULL;
         if (why != NULL)
             return why;
