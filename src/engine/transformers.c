@@ -403,7 +403,9 @@ static bool is_verified(const vr_pass *p, const vr_facts *f)
 
 static const char *why_no_cache(const vr_pass *p, const vr_facts *f)
 {
-    return f->refused != NULL ? f->refused : p->m->not_understood;
+    return f->refused != NULL            ? f->refused
+           : p->m->cache_unknown != NULL ? p->m->cache_unknown
+                                         : p->m->not_understood;
 }
 
 static const char *why_no_activations(const vr_pass *p)
@@ -508,7 +510,7 @@ static void note(vr_facts *f, const vr_pass *p, const struct vr_prepared *from)
     f->refused = from->params.refused;
     f->n_anew = from->params.n_anew;
     f->as_stored = from->as_stored;
-    f->has_kv = known;
+    f->has_kv = known && m->cache_unknown == NULL;
     f->has_activations = known && !m->quantised && m->uncounted_part == NULL && vr_no_tape(m, p->w) == NULL;
 }
 

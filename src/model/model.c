@@ -62,7 +62,9 @@ uint64_t vr_layer_state_elements(const vr_layer *l)
  * hd]). */
 static void keep_kv(vram_model *m)
 {
-    m->kv_known = true;
+    m->kv_known = m->cache_unknown == NULL;
+    if (!m->kv_known)
+        return;
     for (uint64_t i = 0; i < m->n_layers; i++) {
         vr_layer *l = &m->layers[i];
         m->kv_bytes_per_token_16bit += m->structure != VR_ENCODER ? 2 * vr_layer_kv_elements(l) : 0;
@@ -104,7 +106,7 @@ static void forget(vram_model *m)
 {
     m->family = NULL;
     m->n_layers = m->hidden = m->heads = m->kv_heads = m->head_dim = m->ffn = m->vocab = m->max_context = 0;
-    m->contradicted = NULL;
+    m->contradicted = m->cache_unknown = NULL;
     m->n_predict_layers = 0;
     m->rotary_dim = m->attention_softcap = m->final_softcap = 0;
     m->tied = m->qkv_bias = m->o_bias = m->mlp_bias = m->has_head = false;
