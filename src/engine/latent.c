@@ -230,10 +230,11 @@ static void project_and_keep_all(vr_pass *p, states *s)
     s->latent = normalised(p, NULL, l->latent);
     rotate(p, s);
     s->query = joined_query(p);
-    s->expanded = expand(p, p->q);
+    vr_block expanded = expand(p, p->q);
     vr_block key = state(p, p->rows * l->heads * l->key_dim, VR_STEP_KEY);
     concatenate(p);
     vr_drop(p, key);
+    vr_drop(p, expanded);
 }
 
 /* ---- the module ---- */

@@ -15,10 +15,16 @@ static bool is_in(uint8_t kind, const uint8_t *list, size_t n)
     return i < n;
 }
 
+/* DeepSeek-V2 sorted its tokens by experts up to transformers 4. */
+static bool runs_scaled(const vr_layer *l, const vram_workload *w)
+{
+    return l->moe->router == VR_ROUTER_SCALED && l->expert_groups <= 1 && vr_rules_of(w)->fused_experts;
+}
+
 static const char *no_tape_of_experts(const vr_layer *l, const vram_workload *w)
 {
     bool routed = l->moe != NULL &&
-                  (l->moe->router == VR_ROUTER_SOFTMAX ||
+                  (l->moe->router == VR_ROUTER_SOFTMAX || runs_scaled(l, w) ||
                    (l->moe->router == VR_ROUTER_SIGMOID && l->moe->correction == VR_CORRECTION_OF_ROUTER));
     bool best = l->moe != NULL && l->moe->router == VR_ROUTER_TOP_SOFTMAX && l->moe->clamped;
     if (!best && (!routed || l->moe->form != VR_EXPERTS_LIST))

@@ -46,7 +46,7 @@ static const vr_moe rows[] = {
       .first_dense = 1, .normalised = true, .source = "glm4_moe" },
     LIKE_DEEPSEEK_V3("deepseek_v3", VR_MOE_FIRST_DENSE,
                      .experts = 256, .used = 8, .ffn = 2048, .first_dense = 3),
-    { .model_type = "deepseek_v2", .router = VR_ROUTER_OTHER, .where = VR_MOE_FIRST_DENSE, .block = "mlp.",
+    { .model_type = "deepseek_v2", .router = VR_ROUTER_SCALED, .where = VR_MOE_FIRST_DENSE, .block = "mlp.",
       .router_name = "gate", .gate = "gate_proj", .up = "up_proj", .down = "down_proj",
       .router_last = true, .router_last_5 = true,
       .shared = "shared_experts", .shared_key = "n_shared_experts", .shared_is_count = true,
