@@ -332,8 +332,9 @@ struct vram_model {
     /* What the class declares by the configuration; NULL when it is not understood. */
     const vr_declared *declared;
     size_t n_declared;
-    uint64_t declared_parameters;      /* each once; buffers are none */
-    uint64_t kv_bytes_per_token_16bit; /* all layers, one sequence, full length, 2 bytes an element */
+    uint64_t declared_parameters; /* each once; buffers are none */
+    /* All layers, one sequence, full length, 2 bytes an element; of latent attention the short vectors. */
+    uint64_t kv_bytes_per_token_16bit;
 };
 
 bool vr_param_is_stored(uint8_t kind); /* in checkpoints; buffers are made anew */
