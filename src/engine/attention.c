@@ -170,6 +170,7 @@ static vr_block run_kernel(vr_pass *p, vr_block *probabilities)
                    .kv = l->kv_heads,
                    .groups = l->heads / l->kv_heads,
                    .size = l->key_dim,
+                   .value = l->value_dim,
                    .kv_tokens = vr_kv_length(p, window),
                    .packed = l->rotary_dim != 0 && vr_rotary_packs(p->m->family->rope),
                    .inside = p->m->modules[VR_MODULE_QKV].n != 0,

@@ -117,6 +117,8 @@ static vr_block make_mask(vr_pass *p, uint64_t window)
         return VR_NONE;
     if (p->w->attention == VR_IMPL_EAGER)
         return added_mask(p, kv, bool_mask(p, window, kv));
+    if (p->m->layers[0].index_topk != 0) /* allow_is_causal_skip=False */
+        return bool_mask(p, window, kv);
     return window != 0 && kv >= window ? bool_mask(p, window, kv) : VR_NONE;
 }
 
@@ -186,23 +188,42 @@ static vr_block scaled_wave(vr_pass *p, uint64_t columns)
     return scaled;
 }
 
+/* deepseek_v2: torch.polar(ones, angles) * attention_scaling, complex numbers of two floats */
+static vr_block complex_wave(vr_pass *p)
+{
+    uint64_t d = p->m->rotary_dim;
+    vr_block ones = rotary(p, d / 2, 4), wave = rotary(p, d, 4);
+    vr_drop(p, ones);
+    vr_block scaled = rotary(p, d, 4);
+    vr_drop(p, wave);
+    return scaled;
+}
+
 static void rotary_table(vr_pass *p, vr_block *cos, vr_block *sin)
 {
     bool chunks = p->m->family->rope == VR_ROPE_CHUNKS; /* each angle once */
     uint64_t all = p->m->rotary_dim, d = chunks ? all / 2 : all;
     vr_block positions = rotary(p, 1, 4);
     vr_block angles = rotary(p, all / 2, 4);
-    if (p->rules->rotary_product)
-        vr_drop(p, positions);
-    else
+    if (!p->rules->rotary_product) {
         vr_gemm(p, false);
+    } else {
+        vr_drop(p, positions);
+        positions = VR_NONE;
+    }
+    if (vr_rotates_complex(p->m)) {
+        *cos = complex_wave(p);
+        *sin = VR_NONE;
+        vr_drop(p, positions);
+        vr_drop(p, angles);
+        return;
+    }
     vr_block both = chunks ? VR_NONE : rotary(p, d, 4);
     vr_block wide_cos = scaled_wave(p, d), wide_sin = scaled_wave(p, d);
     bool narrows = p->width != 4 && !vr_rotary_is_wide(p->m->family->rope);
     *cos = narrows ? rotary(p, d, p->width) : wide_cos;
     *sin = narrows ? rotary(p, d, p->width) : wide_sin;
-    if (!p->rules->rotary_product)
-        vr_drop(p, positions);
+    vr_drop(p, positions);
     vr_drop(p, angles);
     vr_drop(p, both);
     if (narrows) {
@@ -316,7 +337,9 @@ static vr_block add_to_residual(vr_pass *p, vr_block x, vr_step step)
 /* What attention makes of the input, normalised before or after. */
 static vr_block attend(vr_pass *p, vr_block normed, vr_block *probabilities)
 {
-    vr_block out = vr_attention(p, normed, probabilities);
+    bool latent = vr_layer_of(p)->attention == VR_ATTENTION_LATENT;
+    vr_block out =
+        latent ? vr_attention_latent(p, normed, probabilities) : vr_attention(p, normed, probabilities);
     return has(p, VR_MODULE_POST_ATTENTION) ? norm_then_drop(p, out, VR_STEP_NORM_ATTENTION) : out;
 }
 
@@ -439,7 +462,7 @@ static vr_block first_hidden(vr_pass *p, vr_block embeddings)
 static void start_cache(vr_pass *p)
 {
     for (uint64_t i = 0; i < p->m->n_layers && !p->group->started; i++)
-        p->group->layers[i] = (vr_kv){ VR_NONE, VR_NONE, VR_NONE };
+        p->group->layers[i] = (vr_kv){ VR_NONE, VR_NONE, VR_NONE, VR_NONE };
     p->group->started = true;
 }
 
@@ -455,6 +478,9 @@ static vr_block run_layers(vr_pass *p, const given *g, vr_block first, vr_block 
         keep(&c, sent(p, x, *lies, bytes, VR_ITEM_HIDDEN, VR_PLACE_MOVED));
         carry(p, g, &c);
         vr_block next = layer(p);
+        if (p->chosen != p->chosen_now)
+            vr_drop(p, p->chosen);
+        p->chosen = p->chosen_now;
         drop_copies(p, &c);
         if (x != embeddings)
             vr_drop(p, x);
@@ -536,7 +562,8 @@ static vr_block run_model(vr_pass *p)
         vr_drop(p, rest[i]);
     for (size_t i = 0; i < l.n; i++)
         vr_drop(p, l.list[i]);
-    p->full_mask = p->sliding_mask = VR_NONE;
+    vr_drop(p, p->chosen);
+    p->full_mask = p->sliding_mask = p->chosen = p->chosen_now = VR_NONE;
     return normed;
 }
 

@@ -32,11 +32,12 @@ typedef struct vr_rules {
     bool gemma2_eager;    /* gemma2 refuses sdpa, for it cannot cap scores */
     bool own_maps; /* device maps are made by transformers itself, which asks quantisers for sizes; false: by
                       accelerate */
-    bool latent_cache;       /* latent attention is cached as its short vectors; false: keys and values of all
-                                heads */
-    bool balance_by_all;     /* the largest layer counts for the balance of GPUs; false: the first */
-    bool balance_by_largest; /* the largest leaf counts for the balance of GPUs; false: the mean of all */
-    bool fused_experts;      /* experts are one tensor, and run by torch's grouped product */
+    bool latent_cache; /* latent attention is cached as its short vectors; false: keys and values of all
+                          heads */
+    bool sparse_latent_cache; /* ... of sparse attention too */
+    bool balance_by_all;      /* the largest layer counts for the balance of GPUs; false: the first */
+    bool balance_by_largest;  /* the largest leaf counts for the balance of GPUs; false: the mean of all */
+    bool fused_experts;       /* experts are one tensor, and run by torch's grouped product */
     bool masks_experts; /* what no expert of this process takes is masked in copies, be there any or not */
     bool wide_routers;  /* weights of routers with a correction are kept in 32 bits */
     bool masks_rarely;  /* ... only where experts are spread over processes; the loop counts one more */
@@ -67,6 +68,11 @@ typedef uint32_t vr_block;
 #define VR_STEPS(X)                                                                                          \
     X(NORM_IN, "input_layernorm output")                                                                     \
     X(Q, "self_attn.q_proj output")                                                                          \
+    X(Q_SMALL, "self_attn.q_a_proj output")                                                                  \
+    X(KV_SMALL, "self_attn.kv_a_proj_with_mqa output")                                                       \
+    X(KV, "self_attn.kv_b_proj output")                                                                      \
+    X(QUERY, "self_attn queries")                                                                            \
+    X(KEY, "self_attn keys")                                                                                 \
     X(K, "self_attn.k_proj output")                                                                          \
     X(V, "self_attn.v_proj output")                                                                          \
     X(QKV, "self_attn.qkv_proj output")                                                                      \
@@ -74,6 +80,7 @@ typedef uint32_t vr_block;
     X(ROPE, "self_attn rotary embedding")                                                                    \
     X(KEYS, "key cache")                                                                                     \
     X(VALUES, "value cache")                                                                                 \
+    X(INDEX, "self_attn.indexer")                                                                            \
     X(INDEX_KEYS, "index key cache")                                                                         \
     X(REPEATED, "self_attn repeated keys and values")                                                        \
     X(SCORES, "self_attn scores")                                                                            \
@@ -119,6 +126,7 @@ typedef enum vr_step {
     X(WORKSPACE, "cuBLAS workspace")                                                                         \
     X(LT_WORKSPACE, "cublasLt workspace")                                                                    \
     X(RANDOM, "random state of the attention kernel")                                                        \
+    X(PADDED_MASK, "attention mask in rows of 16 bytes")                                                     \
     X(STATISTICS, "statistics of a normalisation")                                                           \
     X(KERNEL, "sums of the attention kernel")                                                                \
     X(MOVED, "hidden states from another device")                                                            \
@@ -134,6 +142,7 @@ typedef enum vr_place {
 /* Keys and values of one layer of one group of sequences. */
 typedef struct vr_kv {
     vr_block k, v;
+    vr_block index;  /* keys of its index, or VR_NONE */
     vr_block window; /* the tensor that holds its length, or VR_NONE */
 } vr_kv;
 
@@ -171,7 +180,8 @@ typedef struct vr_pass {
     uint64_t layer;
     vr_block full_mask, sliding_mask;
     vr_block router_output; /* what a block of experts returns beside its result, until the layer returns */
-    vr_block mlp_input;     /* normalised, the MLP's to drop early; VR_NONE: it is the layer's own input */
+    vr_block mlp_input; /* normalised, the MLP's to drop early; VR_NONE: it is the layer's own input */
+    vr_block chosen, chosen_now; /* tokens that an index chose: the last layer's, this one's; or VR_NONE */
 } vr_pass;
 
 /* ---- pass.c ---- */
@@ -281,14 +291,19 @@ typedef struct vr_kept {
 } vr_kept;
 
 vr_kept vr_kept_of(const vr_layer *l, const vr_rules *rules);
+/* deepseek_v2 rotates by complex numbers: its table is one of these. */
+bool vr_rotates_complex(const vram_model *m);
+/* As vr_attention, of a layer of latent attention. */
+vr_block vr_attention_latent(vr_pass *p, vr_block normed, vr_block *probabilities);
 
 /* ---- kernels.c ---- */
 
 typedef struct vr_heads {
-    uint64_t q, kv, groups; /* numbers of heads; query heads that share one key head */
-    uint64_t size, kv_tokens;
-    bool packed; /* queries lie head by head, not token by token */
+    uint64_t q, kv, groups;          /* numbers of heads; query heads that share one key head */
+    uint64_t size, value, kv_tokens; /* size of queries and keys, of values */
+    bool packed;                     /* queries lie head by head, not token by token */
     bool inside; /* ... or within a wider storage, so that not even those of single tokens are one batch */
+    bool scattered; /* values are a part of something wider: no batch of matrices over several sequences */
     vr_block mask;
     bool sinks; /* a logit more for each query, which no value answers */
 } vr_heads;

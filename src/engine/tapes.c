@@ -4,7 +4,7 @@
 #include "engine/pass.h"
 #include "model/experts.h"
 
-static const uint8_t attentions[] = { VR_ATTENTION_FULL, VR_ATTENTION_SLIDING };
+static const uint8_t attentions[] = { VR_ATTENTION_FULL, VR_ATTENTION_SLIDING, VR_ATTENTION_LATENT };
 static const uint8_t mlps[] = { VR_MLP_GATED, VR_MLP_GATED_FUSED, VR_MLP_PLAIN, VR_MLP_EXPERTS };
 
 static bool is_in(uint8_t kind, const uint8_t *list, size_t n)
@@ -15,10 +15,16 @@ static bool is_in(uint8_t kind, const uint8_t *list, size_t n)
     return i < n;
 }
 
+/* DeepSeek-V2 sorted its tokens by experts up to transformers 4. */
+static bool runs_scaled(const vr_layer *l, const vram_workload *w)
+{
+    return l->moe->router == VR_ROUTER_SCALED && l->expert_groups <= 1 && vr_rules_of(w)->fused_experts;
+}
+
 static const char *no_tape_of_experts(const vr_layer *l, const vram_workload *w)
 {
     bool routed = l->moe != NULL &&
-                  (l->moe->router == VR_ROUTER_SOFTMAX ||
+                  (l->moe->router == VR_ROUTER_SOFTMAX || runs_scaled(l, w) ||
                    (l->moe->router == VR_ROUTER_SIGMOID && l->moe->correction == VR_CORRECTION_OF_ROUTER));
     bool best = l->moe != NULL && l->moe->router == VR_ROUTER_TOP_SOFTMAX && l->moe->clamped;
     if (!best && (!routed || l->moe->form != VR_EXPERTS_LIST))
@@ -40,6 +46,10 @@ const char *vr_no_tape(const vram_model *m, const vram_workload *w)
             return "what its kind of attention computes is not known storage by storage";
         if (!is_in(l->mlp, mlps, sizeof mlps))
             return "what its experts compute is not known storage by storage";
+        if (l->index_topk != 0 && !vr_rules_of(w)->latent_cache)
+            return "sparse attention before transformers 5.15 is not known storage by storage";
+        if (l->index_topk != 0 && w->attention == VR_IMPL_FLASH)
+            return "its class refuses flash attention";
         const char *why = l->mlp == VR_MLP_EXPERTS ? no_tape_of_experts(l, w) : NULL;
         if (why != NULL)
             return why;

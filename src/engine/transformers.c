@@ -143,6 +143,16 @@ static bool product(const uint64_t *factors, size_t n)
     return x <= MOST_BYTES;
 }
 
+/* Latent attention: what one head's keys and values are made from, and its index. */
+static uint64_t widest_latent(const vr_layer *l)
+{
+    uint64_t expanded = (uint64_t)l->heads * ((uint64_t)l->key_dim + l->value_dim);
+    uint64_t index = (uint64_t)l->index_heads * l->index_dim, small = (uint64_t)l->latent + l->rotary_dim;
+    uint64_t most = expanded > index ? expanded : index;
+    most = small > most ? small : most;
+    return l->query_latent > most ? l->query_latent : most;
+}
+
 static uint64_t widest(const vram_model *m)
 {
     const uint64_t widths[] = { m->hidden, vr_mul_sat(m->heads, m->head_dim),
@@ -151,7 +161,19 @@ static uint64_t widest(const vram_model *m)
     uint64_t most = 1;
     for (size_t i = 0; i < sizeof(widths) / sizeof(widths[0]); i++)
         most = widths[i] > most ? widths[i] : most;
+    if (m->n_layers != 0 && m->layers[0].latent != 0 && widest_latent(&m->layers[0]) > most)
+        most = widest_latent(&m->layers[0]);
     return vr_mul_sat(2, most);
+}
+
+static uint64_t index_heads(const vram_model *m)
+{
+    return m->n_layers != 0 ? m->layers[0].index_heads : 0;
+}
+
+static uint64_t index_width(const vram_model *m)
+{
+    return m->n_layers != 0 ? m->layers[0].index_dim : 0;
 }
 
 static uint64_t widest_expert(const vram_model *m)
@@ -177,6 +199,8 @@ static vram_status check_limits(const vr_pass *p)
         { { batch, w->context, vr_mul_sat(m->experts_used, m->experts + 1), 8, 1 }, "the experts' masks" },
         { { w->sequences, tokens, widest(m), m->n_layers + 1, 8 }, "the KV cache" },
         { { batch, m->heads, tokens, tokens, 8 }, "the attention scores" },
+        { { batch, index_heads(m), tokens, tokens, 8 }, "the scores of the index" },
+        { { batch, index_width(m), tokens, tokens, 8 }, "the keys of the index" },
     };
     if (m->n_layers > MOST_LAYERS)
         return vr_fail(m->ctx, VRAM_ELIMIT, GROUPED(m->n_layers), T(" layers are over the limit of "),
@@ -278,6 +302,7 @@ static void release_all(vr_pass *p, groups *g)
             vr_drop(p, group->layers[l].window);
             vr_drop(p, group->layers[l].k);
             vr_drop(p, group->layers[l].v);
+            vr_drop(p, group->layers[l].index);
         }
     }
     vr_drop(p, g->ids);
@@ -381,7 +406,9 @@ static bool is_verified(const vr_pass *p, const vr_facts *f)
 
 static const char *why_no_cache(const vr_pass *p, const vr_facts *f)
 {
-    return f->refused != NULL ? f->refused : p->m->not_understood;
+    return f->refused != NULL            ? f->refused
+           : p->m->cache_unknown != NULL ? p->m->cache_unknown
+                                         : p->m->not_understood;
 }
 
 static const char *why_no_activations(const vr_pass *p)
@@ -486,7 +513,7 @@ static void note(vr_facts *f, const vr_pass *p, const struct vr_prepared *from)
     f->refused = from->params.refused;
     f->n_anew = from->params.n_anew;
     f->as_stored = from->as_stored;
-    f->has_kv = known;
+    f->has_kv = known && m->cache_unknown == NULL;
     f->has_activations = known && !m->quantised && m->uncounted_part == NULL && vr_no_tape(m, p->w) == NULL;
 }
 

@@ -74,12 +74,56 @@ static const char *weights(const vr_pass *p, const vr_facts *f)
     return text;
 }
 
+/* "61 layers x (512 + 64)", of all heads "61 layers x 128 heads x (192 + 128)" */
+static const char *latent_elements(const vr_pass *p)
+{
+    const vr_layer *l = &p->m->layers[0];
+    if (p->rules->latent_cache)
+        return vr_text(p->arena, T("("), U(l->latent), T(" + "), U(l->rotary_dim), T(")"));
+    return vr_text(p->arena, GROUPED(l->heads), T(l->heads == 1 ? " head x (" : " heads x ("), U(l->key_dim),
+                   T(" + "), U(l->value_dim), T(")"));
+}
+
+/* Behind it " + 21 index keys x 128"; all layers are alike but for these. */
+static const char *latent_kv(const vr_pass *p)
+{
+    const vram_model *m = p->m;
+    uint64_t n_index = 0, index = 0, tokens = vr_add_sat(p->w->context, p->w->decode);
+    for (uint64_t i = 0; i < m->n_layers; i++) {
+        n_index += m->layers[i].index_dim != 0;
+        index += m->layers[i].index_dim;
+    }
+    const char *text = latent_elements(p);
+    if (text != NULL)
+        text = vr_text(p->arena, T(n_index != 0 ? "(" : ""), GROUPED(m->n_layers),
+                       T(m->n_layers == 1 ? " layer x " : " layers x "), T(text));
+    if (text != NULL && n_index != 0)
+        text = vr_text(p->arena, T(text), T(" + "), GROUPED(n_index), T(" index keys x "), U(index / n_index),
+                       T(")"));
+    if (text != NULL)
+        text = vr_text(p->arena, T(text), T(" x "), U(p->width), T(" B x "), GROUPED(tokens),
+                       T(tokens == 1 ? " token" : " tokens"));
+    return text != NULL && p->w->sequences > 1
+               ? vr_text(p->arena, T(text), T(" x "), GROUPED(p->w->sequences), T(" sequences"))
+               : text;
+}
+
+static bool is_latent(const vram_model *m)
+{
+    uint64_t n = 0;
+    while (n < m->n_layers && m->layers[n].attention == VR_ATTENTION_LATENT)
+        n++;
+    return n == m->n_layers;
+}
+
 /* "28 layers x 2 (K,V) x 4 heads x 128 x 2 B x 4,096 tokens x 2 sequences" */
 static const char *kv(const vr_pass *p)
 {
     const vram_model *m = p->m;
     const vram_workload *w = p->w;
     uint64_t tokens = vr_add_sat(w->context, w->decode), n_sliding = 0, window = 0;
+    if (is_latent(m))
+        return latent_kv(p);
     for (uint64_t i = 0; i < m->n_layers; i++) {
         if (m->layers[i].attention == VR_ATTENTION_SLIDING) {
             n_sliding++;

@@ -58,14 +58,23 @@ uint64_t vr_layer_state_elements(const vr_layer *l)
     return vr_mul_sat((uint64_t)l->state_heads * l->state_rows, l->state_columns);
 }
 
+/* As short vectors, where there are any. */
+static uint64_t kept_elements(const vr_layer *l)
+{
+    bool small = l->attention == VR_ATTENTION_LATENT;
+    return small ? vr_layer_latent_elements(l) + vr_layer_index_elements(l) : vr_layer_kv_elements(l);
+}
+
 /* Keys and values of all layers at full length, 2 bytes an element (cache_utils.py, DynamicLayer: [B, nkv, S,
  * hd]). */
 static void keep_kv(vram_model *m)
 {
-    m->kv_known = true;
+    m->kv_known = m->cache_unknown == NULL;
+    if (!m->kv_known)
+        return;
     for (uint64_t i = 0; i < m->n_layers; i++) {
         vr_layer *l = &m->layers[i];
-        m->kv_bytes_per_token_16bit += m->structure != VR_ENCODER ? 2 * vr_layer_kv_elements(l) : 0;
+        m->kv_bytes_per_token_16bit += m->structure != VR_ENCODER ? 2 * kept_elements(l) : 0;
         if (l->kv_from != 0 || m->structure == VR_ENCODER)
             continue;
         l->key_elements = (uint64_t)l->kv_heads * l->key_dim;
@@ -104,7 +113,7 @@ static void forget(vram_model *m)
 {
     m->family = NULL;
     m->n_layers = m->hidden = m->heads = m->kv_heads = m->head_dim = m->ffn = m->vocab = m->max_context = 0;
-    m->contradicted = NULL;
+    m->contradicted = m->cache_unknown = NULL;
     m->n_predict_layers = 0;
     m->rotary_dim = m->attention_softcap = m->final_softcap = 0;
     m->tied = m->qkv_bias = m->o_bias = m->mlp_bias = m->has_head = false;

@@ -180,6 +180,10 @@ typedef struct vr_layer {
     /* LATENT, sparse: an index chooses index_topk tokens, and keeps index_dim elements of each. index_heads
      * and index_dim 0: this layer takes what the last one before it chose. */
     uint32_t index_heads, index_dim, index_topk;
+    /* Beside the window one entry of key_dim elements, and one of index_dim, for so many tokens; 0: none. */
+    uint32_t compress_rate;
+    uint32_t out_groups, out_latent;   /* the output goes through a short vector for each group of heads */
+    uint32_t streams;                  /* copies of the hidden states that are mixed around each block */
     uint32_t conv_channels, conv_taps; /* RECURRENT: the convolution's state is channels x taps */
     uint32_t state_heads, state_rows, state_columns; /* and the recurrent one heads x rows x columns */
     uint32_t ffn;                                    /* of the dense MLP */
@@ -287,6 +291,7 @@ struct vram_model {
     /* The first setting that a tensor overruled: a class built from config.json would not load it. Sentence,
      * or NULL. */
     const char *contradicted;
+    const char *cache_unknown;  /* why nothing is said of what it keeps of a token, or NULL */
     const char *uncounted_part; /* what stands beside the decoder, is there and not counted, or NULL */
     /* With family NULL, of a GGUF file: the sizes below and the layers are known all the same; each is 0 when
      * it is not stated or differs from layer to layer. */
@@ -329,8 +334,9 @@ struct vram_model {
     /* What the class declares by the configuration; NULL when it is not understood. */
     const vr_declared *declared;
     size_t n_declared;
-    uint64_t declared_parameters;      /* each once; buffers are none */
-    uint64_t kv_bytes_per_token_16bit; /* all layers, one sequence, full length, 2 bytes an element */
+    uint64_t declared_parameters; /* each once; buffers are none */
+    /* All layers, one sequence, full length, 2 bytes an element; of latent attention the short vectors. */
+    uint64_t kv_bytes_per_token_16bit;
 };
 
 bool vr_param_is_stored(uint8_t kind); /* in checkpoints; buffers are made anew */

@@ -25,7 +25,8 @@ typedef struct vr_special {
     void (*declare_model)(vr_declaring *d);
 } vr_special;
 
-extern const vr_special vr_special_latent, vr_special_encoder, vr_special_t5, vr_special_moe;
+extern const vr_special vr_special_latent, vr_special_encoder, vr_special_t5, vr_special_moe,
+    vr_special_compressed;
 
 const vr_special *vr_special_of(const vr_family *f); /* NULL: a plain decoder */
 

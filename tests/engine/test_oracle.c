@@ -35,6 +35,7 @@ typedef enum difference {
     CUDA_RANDOM,
     CUDA_WINDOW,
     CUDA_SUMS,
+    CUDA_ALIGNED,
     N_DIFFERENCES
 } difference;
 
@@ -72,6 +73,8 @@ static const struct {
     [CUDA_WORKSPACE] = { "cuBLAS and cublasLt workspaces", "there is no cuBLAS on the CPU" },
     [CUDA_RANDOM] = { "random state of the attention kernel", "CUDA kernels return it, dropout or not" },
     [CUDA_WINDOW] = { "window of the cache", "its copy on the card; on the CPU there is nothing to move" },
+    [CUDA_ALIGNED] = { "padded mask",
+                       "memory-efficient kernel: rows of a mask begin at multiples of 16 bytes" },
     [CUDA_SUMS] = { "sums of the attention kernel",
                     "memory-efficient kernel, more than 128 a head: not in registers" },
 };
@@ -237,6 +240,8 @@ static difference name_of_event(const vr_tape *t, const vr_event *e)
         return CUDA_WINDOW;
     if (vr_str_is(label, "statistics of a normalisation"))
         return CUDA_STATISTICS;
+    if (vr_str_is(label, "attention mask in rows of 16 bytes"))
+        return CUDA_ALIGNED;
     return vr_str_is(label, "sums of the attention kernel") && e->bytes > 16 ? CUDA_SUMS : SAME;
 }
 
@@ -298,6 +303,14 @@ static size_t after_loading(const vr_tape *t)
     return i;
 }
 
+/* The block takes the place of the last storage, of which it is a copy. */
+static void stand_in(int *number, size_t n_blocks, uint32_t block, int last)
+{
+    for (size_t i = 0; i < n_blocks; i++)
+        number[i] = number[i] == last ? -1 : number[i];
+    number[block] = last;
+}
+
 static void our_run(run *r, const vr_tape *t)
 {
     int *number = calloc(t->n_blocks, sizeof(*number));
@@ -316,6 +329,8 @@ static void our_run(run *r, const vr_tape *t)
         difference d = name_of_event(t, e);
         seen[d]++;
         number[e->block] = -1;
+        if (d == CUDA_ALIGNED)
+            stand_in(number, t->n_blocks, e->block, (int)r->n - 1);
         if (d != SAME || vr_str_is(label, "input ids")) /* the ids are there before the recording begins */
             continue;
         number[e->block] = (int)r->n;
