@@ -45,7 +45,9 @@ static bool is_stored(uint8_t kind)
 
 void vr_declare(vr_declaring *d, const char *name, vr_param_kind kind, const uint64_t *dims, uint8_t n_dims)
 {
-    vr_declared p = { .elements = 1, .layer = d->layer, .n_dims = n_dims, .kind = kind, .part = d->part };
+    vr_declared p = {
+        .elements = 1, .layer = d->layer, .n_dims = n_dims, .kind = kind, .part = d->part, .role = d->role
+    };
     if (d->status != VRAM_OK || !grow(d))
         return;
     p.name = whole_name(d, name);
@@ -60,7 +62,8 @@ void vr_declare(vr_declaring *d, const char *name, vr_param_kind kind, const uin
     if (is_stored(p.kind)) {
         vr_str stored = { p.name.s + d->skip, p.name.n - d->skip };
         p.tensor = vr_checkpoint_find(d->m->checkpoint, stored);
-        d->m->declared_parameters = vr_add_sat(d->m->declared_parameters, p.elements);
+        if (kind != VR_PARAM_STATE_F32)
+            d->m->declared_parameters = vr_add_sat(d->m->declared_parameters, p.elements);
     }
     p.skip = (uint8_t)d->skip;
     d->list[d->n++] = p;

@@ -17,6 +17,7 @@ typedef struct vr_declaring {
     size_t skip;      /* bytes at the front of names that the checkpoint's lack */
     uint32_t layer;   /* of what comes next, or VR_NO_LAYER */
     uint8_t part;     /* vr_model_part */
+    uint8_t role;     /* vr_expert_role */
     vram_status status;
 } vr_declaring;
 

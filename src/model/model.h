@@ -127,6 +127,9 @@ typedef struct vr_family {
     const char *source;
 } vr_family;
 
+/* How a layer's experts are built, chosen and named: rows of experts.c. */
+struct vr_moe;
+
 /* Everything that an engine must know of a layer to say what it keeps and computes. What a kind has not is 0.
  */
 typedef struct vr_layer {
@@ -136,9 +139,10 @@ typedef struct vr_layer {
     uint32_t heads, kv_heads;
     uint32_t key_dim, value_dim; /* of a head; LATENT: as computed, so key_dim = nope + rope */
     uint32_t rotary_dim;         /* of key_dim, rotated */
+    bool sinks;                  /* a logit of each head that stands for no token (gpt-oss) */
     uint32_t kv_from;            /* uses the cache of layer kv_from - 1 and has none of its own; 0: it has */
     /* LATENT: kept of a token are latent + rotary_dim elements, where the engine does not expand them. */
-    uint32_t latent, query_latent;     /* query_latent 0: queries are projected at once */
+    uint32_t latent, query_latent; /* query_latent 0: queries are projected at once */
     /* LATENT, sparse: an index chooses index_topk tokens, and keeps index_dim elements of each. index_heads
      * and index_dim 0: this layer takes what the last one before it chose. */
     uint32_t index_heads, index_dim, index_topk;
@@ -146,7 +150,10 @@ typedef struct vr_layer {
     uint32_t state_heads, state_rows, state_columns; /* and the recurrent one heads x rows x columns */
     uint32_t ffn;                                    /* of the dense MLP */
     uint32_t experts, experts_used, expert_ffn;
-    uint32_t shared_ffn; /* of all shared experts together */
+    uint32_t shared_ffn;                 /* of all shared experts together */
+    uint32_t expert_groups, groups_used; /* the router picks groups of experts first; 1: all are one */
+    bool weights_normalised;             /* the router's weights of a token are made to add up to 1 */
+    const struct vr_moe *moe;            /* of EXPERTS; NULL: of a GGUF file */
     /* Of a GGUF file, as llama.cpp keeps them: of each token over all heads; of keys alone where one vector
      * serves for both (MLA). Of config.json: what the heads have (key_dim, value_dim). */
     uint64_t key_elements, value_elements;
@@ -161,9 +168,19 @@ typedef enum vr_param_kind {
     VR_PARAM_CONV,       /* of a convolution */
     VR_PARAM_BUFFER,     /* no parameter; in the model's dtype */
     VR_PARAM_BUFFER_F32, /* no parameter; always 32 bits */
+    VR_PARAM_STATE_F32,  /* the same, and checkpoints hold it */
     VR_PARAM_ROTARY,     /* a rotary module's buffers stand here: how many depends on the engine's version */
     VR_PARAM_SCALE       /* the embedding's scale stands here, where the engine's version has one */
 } vr_param_kind;
+
+/* What a declared tensor is among a layer's experts, which newer classes have in one tensor each. */
+typedef enum vr_expert_role {
+    VR_EXPERT_NONE,
+    VR_EXPERT_GATE,
+    VR_EXPERT_UP,
+    VR_EXPERT_DOWN,
+    VR_EXPERT_ROUTER /* and what belongs to it */
+} vr_expert_role;
 
 /* Which part of the model it belongs to. */
 typedef enum vr_model_part {
@@ -185,10 +202,10 @@ typedef struct vr_declared {
     const vr_tensor *tensor; /* in the checkpoint; NULL: not there */
     uint64_t dims[VR_DECLARED_DIMS];
     uint64_t elements;
-    uint32_t layer; /* or VR_NO_LAYER */
-    uint8_t n_dims; /* 0: one number */
-    uint8_t skip;   /* bytes at the front of the name that the checkpoint's lacks */
-    uint8_t kind, part;
+    uint32_t layer;           /* or VR_NO_LAYER */
+    uint8_t n_dims;           /* 0: one number */
+    uint8_t skip;             /* bytes at the front of the name that the checkpoint's lacks */
+    uint8_t kind, part, role; /* vr_param_kind, vr_model_part, vr_expert_role */
 } vr_declared;
 
 /* What adapter_config.json says. */

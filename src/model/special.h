@@ -26,6 +26,7 @@ typedef struct vr_special {
 } vr_special;
 
 extern const vr_special vr_special_latent;
+extern const vr_special vr_special_moe;
 
 const vr_special *vr_special_of(const vr_family *f); /* NULL: a plain decoder */
 

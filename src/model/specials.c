@@ -5,6 +5,7 @@
 
 static const vr_special *const specials[] = {
     &vr_special_latent,
+    &vr_special_moe,
     NULL,
 };
 
