@@ -16,6 +16,15 @@ typedef enum vr_attention_kind {
     VR_ATTENTION_NONE       /* neither */
 } vr_attention_kind;
 
+/* How a recurrent layer mixes tokens. */
+typedef enum vr_recurrent_kind {
+    VR_RECURRENT_DELTA,       /* gated delta rule: one decay a head */
+    VR_RECURRENT_KEYED_DELTA, /* KDA: one decay for each key dimension */
+    VR_RECURRENT_MAMBA2,      /* one decay a head, B and C shared by groups of heads */
+    VR_RECURRENT_MAMBA,       /* one decay for each channel and state */
+    VR_RECURRENT_CONV         /* a short convolution alone */
+} vr_recurrent_kind;
+
 typedef enum vr_norm_kind {
     VR_NORM_RMS,          /* LlamaRMSNorm: fp32 inside, weight times the narrowed result */
     VR_NORM_RMS_GEMMA,    /* Gemma*RMSNorm: (1 + weight) in fp32, narrowed last */
@@ -146,8 +155,15 @@ typedef struct vr_layer {
     /* LATENT, sparse: an index chooses index_topk tokens, and keeps index_dim elements of each. index_heads
      * and index_dim 0: this layer takes what the last one before it chose. */
     uint32_t index_heads, index_dim, index_topk;
-    uint32_t conv_channels, conv_taps; /* RECURRENT: the convolution's state is channels x taps */
+    bool output_gate;  /* q_proj makes a gate of the output beside the queries */
+    uint8_t recurrent; /* vr_recurrent_kind of RECURRENT */
+    /* The convolution's state is channels x taps where it is kept with its newest column (transformers),
+     * channels x (taps - 1) where it is not (llama.cpp, vLLM). */
+    uint32_t conv_channels, conv_taps;
     uint32_t state_heads, state_rows, state_columns; /* and the recurrent one heads x rows x columns */
+    uint32_t state_groups; /* of heads, each with keys and queries (B and C of an SSM) of its own */
+    uint32_t chunk;        /* tokens that a scan takes at once */
+    bool conv_bias, mixer_bias;                      /* of the convolution; of the projections in and out */
     uint32_t ffn;                                    /* of the dense MLP */
     uint32_t experts, experts_used, expert_ffn;
     uint32_t shared_ffn;                 /* of all shared experts together */
@@ -157,7 +173,9 @@ typedef struct vr_layer {
     /* Of a GGUF file, as llama.cpp keeps them: of each token over all heads; of keys alone where one vector
      * serves for both (MLA). Of config.json: what the heads have (key_dim, value_dim). */
     uint64_t key_elements, value_elements;
-    uint64_t state_bytes; /* GGUF, recurrent: kept of a sequence, however long it is */
+    /* Recurrent: kept of a sequence, however long it is. GGUF: as llama.cpp keeps it; of config.json: the
+     * convolution's with its newest column in 16 bits, the state in 32. */
+    uint64_t state_bytes;
 } vr_layer;
 
 /* What a declared tensor is to those who load, quantise and count it. */
