@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: MIT
+ * Nemotron-H and Nemotron 3: each layer is one thing: a Mamba-2, full attention without positions, a plain
+ * MLP or experts (transformers 5.24, models/nemotron_h: configuration_*.py, modeling_*.py). The letters of
+ * hybrid_override_pattern say which: M, *, -, E; newer configurations list words. Experts may work on a
+ * narrower vector than the layers do (moe_latent_size). */
+#include "model/experts.h"
+#include "model/recurrent.h"
+
+typedef enum part { MIXER, ATTENTION, MLP, EXPERTS } part;
+
+static vram_status kinds_of_pattern(vr_reading *r, vr_json v, uint8_t *kinds)
+{
+    static const char letters[] = "M*-E";
+    vram_model *m = r->m;
+    vr_str s;
+    if (v.type != VR_JSON_STRING)
+        return vr_config_refuse(r, "hybrid_override_pattern", v, "a string of the letters M, *, - and E");
+    if (!vr_json_str(v, &m->arena, &s))
+        return VRAM_ENOMEM;
+    if (s.n != m->n_layers)
+        return vr_not_understood(r, T("hybrid_override_pattern has "), U(s.n), T(s.n == 1 ? " layer" : " layers"),
+                                 T(", num_hidden_layers is "), U(m->n_layers));
+    for (size_t i = 0; i < s.n; i++) {
+        const char *at = s.s[i] != '\0' ? strchr(letters, s.s[i]) : NULL;
+        if (at == NULL)
+            return vr_not_understood(r, T("hybrid_override_pattern has a letter that is not known, at layer "),
+                                     U(i));
+        kinds[i] = (uint8_t)(at - letters);
+    }
+    return VRAM_OK;
+}
+
+static vram_status read_kinds(vr_reading *r, uint8_t *kinds)
+{
+    static const char *const keys[] = { "layers_block_type", "layer_types", NULL };
+    static const vr_layer_word words[] = { { "mamba", MIXER },         { "linear_attention", MIXER },
+                                           { "attention", ATTENTION }, { "full_attention", ATTENTION },
+                                           { "mlp", MLP },             { "moe", EXPERTS },
+                                           { NULL, 0 } };
+    vr_json v;
+    bool given;
+    VR_TRY(vr_config_layer_kinds(r, keys, words, kinds, &given));
+    if (given)
+        return VRAM_OK;
+    if (vr_config_get(r, "hybrid_override_pattern", &v))
+        return kinds_of_pattern(r, v, kinds);
+    return vr_not_understood(r, T("neither layers_block_type nor hybrid_override_pattern says what the layers are"));
+}
+
+static vram_status read_mixer(vr_reading *r, vr_layer *mixer)
+{
+    static const vr_ssm_keys keys = { "mamba_num_heads", "mamba_head_dim", "n_groups", "ssm_state_size",
+                                      "conv_kernel", "chunk_size", 128, 64, 8, 128, 4, 128,
+                                      "use_conv_bias", "use_bias" };
+    return vr_read_ssm(r, &keys, mixer);
+}
+
+static void become(vram_model *m, uint64_t i, part what, const vr_layer *mixer)
+{
+    vr_layer *l = &m->layers[i];
+    if (what == MIXER)
+        vr_layer_becomes_recurrent(m, i, mixer);
+    else if (what != ATTENTION)
+        vr_layer_loses_attention(l);
+    if (what == MIXER || what == ATTENTION)
+        vr_layer_loses_mlp(l);
+}
+
+/* The experts' settings are there in every configuration, the experts only where a layer is theirs. */
+static vram_status read_experts(vr_reading *r, const uint8_t *kinds)
+{
+    vram_model *m = r->m;
+    vr_layer *plain = VR_ARRAY(&m->arena, vr_layer, (size_t)m->n_layers);
+    bool any = false;
+    if (plain == NULL)
+        return VRAM_ENOMEM;
+    for (uint64_t i = 0; i < m->n_layers; i++) {
+        m->layers[i].mlp = VR_MLP_PLAIN;
+        plain[i] = m->layers[i];
+        any = any || kinds[i] == EXPERTS;
+    }
+    if (!any)
+        return VRAM_OK;
+    VR_TRY(vr_read_experts(r, vr_moe_of("nemotron_h")));
+    for (uint64_t i = 0; i < m->n_layers && m->not_understood == NULL; i++)
+        if (kinds[i] != EXPERTS)
+            m->layers[i] = plain[i];
+    return VRAM_OK;
+}
+
+static vram_status read(vr_reading *r)
+{
+    vram_model *m = r->m;
+    uint8_t *kinds = VR_ARRAY(&m->arena, uint8_t, (size_t)m->n_layers);
+    vr_layer mixer;
+    if (kinds == NULL)
+        return VRAM_ENOMEM;
+    m->rotary_dim = 0;
+    for (uint64_t i = 0; i < m->n_layers; i++)
+        m->layers[i].rotary_dim = 0;
+    VR_TRY(read_kinds(r, kinds));
+    if (m->not_understood == NULL)
+        VR_TRY(read_mixer(r, &mixer));
+    if (m->not_understood == NULL)
+        VR_TRY(read_experts(r, kinds));
+    for (uint64_t i = 0; i < m->n_layers && m->not_understood == NULL; i++)
+        become(m, i, (part)kinds[i], &mixer);
+    return VRAM_OK;
+}
+
+/* NemotronHMoE: experts of two matrices on what fc1_latent_proj leaves, shared ones on the whole. */
+static void declare_experts(vr_declaring *d, const vr_layer *l)
+{
+    const char *path = d->path;
+    uint64_t h = d->m->hidden, in = l->expert_hidden != 0 ? l->expert_hidden : h, n = l->experts;
+    bool bias = d->m->mlp_bias;
+    for (uint64_t i = 0; i < n && d->status == VRAM_OK; i++) {
+        vr_declare_under(d, T(path), T("experts."), U(i), T("."));
+        d->role = VR_EXPERT_UP;
+        vr_declare_linear(d, "up_proj", in, l->expert_ffn, false);
+        d->role = VR_EXPERT_DOWN;
+        vr_declare_linear(d, "down_proj", l->expert_ffn, in, false);
+    }
+    d->role = VR_EXPERT_ROUTER;
+    d->path = path;
+    vr_declare_linear(d, "gate", h, n, false);
+    vr_declare(d, "gate.e_score_correction_bias", VR_PARAM_STATE_F32, &n, 1);
+    d->role = VR_EXPERT_NONE;
+    vr_declare_linear(d, "shared_experts.up_proj", h, l->shared_ffn, bias);
+    vr_declare_linear(d, "shared_experts.down_proj", l->shared_ffn, h, bias);
+    if (l->expert_hidden == 0)
+        return;
+    vr_declare_linear(d, "fc1_latent_proj", h, in, bias);
+    vr_declare_linear(d, "fc2_latent_proj", in, h, bias);
+}
+
+static void declare_attention(vr_declaring *d, const vr_layer *l)
+{
+    uint64_t h = d->m->hidden, q = (uint64_t)l->heads * l->key_dim, kv = (uint64_t)l->kv_heads * l->key_dim;
+    vr_declare_linear(d, "q_proj", h, q, false);
+    vr_declare_linear(d, "k_proj", h, kv, false);
+    vr_declare_linear(d, "v_proj", h, kv, false);
+    vr_declare_linear(d, "o_proj", q, h, false);
+}
+
+static void declare_layer(vr_declaring *d, const vr_layer *l)
+{
+    const char *path = d->path;
+    vr_declare_vector(d, "norm.weight", d->m->hidden);
+    vr_declare_under(d, T(path), T("mixer."));
+    if (l->attention == VR_ATTENTION_RECURRENT) {
+        vr_declare_ssm(d, "", l);
+    } else if (l->attention == VR_ATTENTION_FULL) {
+        declare_attention(d, l);
+    } else if (l->mlp == VR_MLP_EXPERTS) {
+        declare_experts(d, l);
+    } else {
+        vr_declare_linear(d, "up_proj", d->m->hidden, l->ffn, d->m->mlp_bias);
+        vr_declare_linear(d, "down_proj", l->ffn, d->m->hidden, d->m->mlp_bias);
+    }
+    d->path = path;
+}
+
+static void declare_model(vr_declaring *d)
+{
+    const vram_model *m = d->m;
+    const char *prefix = d->path;
+    vr_declare_matrix(d, "embeddings.weight", m->vocab, m->hidden);
+    for (uint64_t i = 0; i < m->n_layers && d->status == VRAM_OK; i++) {
+        d->layer = (uint32_t)i;
+        vr_declare_under(d, T(prefix), T("layers."), U(i), T("."));
+        declare_layer(d, &m->layers[i]);
+    }
+    d->layer = VR_NO_LAYER;
+    d->path = prefix;
+    vr_declare_vector(d, "norm_f.weight", m->hidden);
+    d->path = "";
+    if (!m->tied)
+        vr_declare_matrix(d, m->head_name, m->vocab, m->hidden);
+}
+
+const vr_special vr_special_nemotron_h = {
+    .name = "nemotron_h",
+    .prefix = "backbone.",
+    .head = "lm_head.weight",
+    .own_kinds = true,
+    .read = read,
+    .declare_model = declare_model,
+};
