@@ -5,6 +5,7 @@
  *
  * Full attention: q_proj makes a gate of the output beside the queries. Gated delta net: a convolution over
  * queries, keys and values together, then a state [value heads, key dimension, value dimension]. */
+#include "model/experts.h"
 #include "model/recurrent.h"
 
 static vram_status read_net(vr_reading *r, vr_layer *net)
@@ -57,7 +58,10 @@ static vram_status read(vr_reading *r)
     vr_layer net;
     if (kinds == NULL)
         return VRAM_ENOMEM;
-    VR_TRY(read_net(r, &net));
+    if (vr_moe_of(r->family->model_type) != NULL)
+        VR_TRY(vr_read_experts(r, vr_moe_of(r->family->model_type)));
+    if (m->not_understood == NULL)
+        VR_TRY(read_net(r, &net));
     if (m->not_understood == NULL)
         VR_TRY(read_kinds(r, kinds));
     for (uint64_t i = 0; i < m->n_layers && m->not_understood == NULL; i++) {
@@ -97,7 +101,10 @@ static void declare_layer(vr_declaring *d, const vr_layer *l)
         declare_net(d, l);
     else
         vr_declare_attention(d, l);
-    vr_declare_mlp(d, l);
+    if (l->mlp == VR_MLP_EXPERTS)
+        vr_declare_experts_block(d, l);
+    else
+        vr_declare_mlp(d, l);
     vr_declare_norms(d);
 }
 

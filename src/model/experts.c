@@ -15,6 +15,36 @@ static const vr_moe rows[] = {
       .shared = "shared_expert", .shared_key = "shared_expert_intermediate_size",
       .shared_gate = "shared_expert_gate", .ffn_key = "moe_intermediate_size",
       .experts = 60, .used = 4, .ffn = 1408, .shared_default = 5632, .step = 1, .source = "qwen2_moe" },
+    { .model_type = "qwen3_next", .router = VR_ROUTER_SOFTMAX, .where = VR_MOE_STEP, .block = "mlp.",
+      .router_name = "gate", .gate = "gate_proj", .up = "up_proj", .down = "down_proj",
+      .shared = "shared_expert", .shared_key = "shared_expert_intermediate_size",
+      .shared_gate = "shared_expert_gate", .ffn_key = "moe_intermediate_size",
+      .experts = 512, .used = 10, .ffn = 512, .shared_default = 512, .step = 1, .normalised = true,
+      .source = "qwen3_next" },
+    { .model_type = "qwen3_5_moe_text", .router = VR_ROUTER_SOFTMAX, .form = VR_EXPERTS_FUSED, .block = "mlp.",
+      .router_name = "gate", .gate = "gate_up_proj", .down = "down_proj",
+      .shared = "shared_expert", .shared_key = "shared_expert_intermediate_size",
+      .shared_gate = "shared_expert_gate", .ffn_key = "moe_intermediate_size",
+      .experts = 256, .used = 8, .ffn = 512, .shared_default = 512, .normalised = true,
+      .source = "qwen3_5_moe" },
+    { .model_type = "granitemoehybrid", .router = VR_ROUTER_TOP_SOFTMAX, .form = VR_EXPERTS_FUSED,
+      .block = "block_sparse_moe.", .router_name = "router.layer", .router_name_5 = "router",
+      .gate = "input_linear.weight", .down = "output_linear.weight",
+      .shared = "shared_mlp", .shared_key = "shared_intermediate_size",
+      .experts = 8, .used = 2, .shared_default = 1024, .normalised = true, .source = "granitemoehybrid" },
+    { .model_type = "nemotron_h", .router = VR_ROUTER_SIGMOID, .block = "mixer.",
+      .router_name = "gate", .up = "up_proj", .down = "down_proj", .router_last = true, .router_last_5 = true,
+      .correction = VR_CORRECTION_OF_ROUTER, .correction_name = "gate.e_score_correction_bias",
+      .shared = "shared_experts", .shared_key = "moe_shared_expert_intermediate_size",
+      .ffn_key = "moe_intermediate_size", .experts = 8, .used = 2, .ffn = 7688, .shared_default = 7688,
+      .normalised = true, .source = "nemotron_h" },
+    { .model_type = "kimi_linear", .router = VR_ROUTER_SIGMOID, .where = VR_MOE_FIRST_DENSE,
+      .block = "block_sparse_moe.", .block_5 = "mlp.", .router_name = "gate",
+      .gate = "w1", .up = "w3", .down = "w2", .router_last = true, .router_last_5 = true,
+      .correction = VR_CORRECTION_OF_ROUTER, .correction_name = "gate.e_score_correction_bias",
+      .shared = "shared_experts", .shared_key = "num_shared_experts", .shared_is_count = true,
+      .ffn_key = "moe_intermediate_size", .experts = 256, .used = 8, .ffn = 1024, .shared_default = 1,
+      .first_dense = 1, .normalised = true, .source = "kimi_linear" },
     { .model_type = "qwen3_moe", .router = VR_ROUTER_SOFTMAX, .where = VR_MOE_STEP, .block = "mlp.",
       .router_name = "gate", .gate = "gate_proj", .up = "up_proj", .down = "down_proj", .router_last_5 = true,
       .ffn_key = "moe_intermediate_size",
@@ -66,7 +96,7 @@ const vr_moe *vr_moe_of(const char *model_type)
 /* All spellings: attribute_map of the configuration classes makes one of the other. */
 static const char *const counts_of_experts[] = { "num_local_experts", "num_experts", "n_routed_experts",
                                                  "moe_num_experts", NULL };
-static const char *const counts_used[] = { "num_experts_per_tok", "moe_topk", "moe_k", NULL };
+static const char *const counts_used[] = { "num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_k", NULL };
 
 typedef struct settings {
     uint64_t experts, used, ffn, dense_ffn, shared, groups, groups_used;

@@ -59,6 +59,20 @@ static vram_status read_rotary(vr_reading *r)
     return VRAM_OK;
 }
 
+/* num_local_experts 0: only the dense MLP, which stands beside experts otherwise. */
+static vram_status read_mlp(vr_reading *r)
+{
+    vr_json v;
+    uint64_t n, shared;
+    if (!vr_config_get(r, "num_local_experts", &v) || !vr_json_u64(v, &n) || n != 0)
+        return vr_read_experts(r, vr_moe_of("granitemoehybrid"));
+    VR_TRY(vr_config_count(r, "shared_intermediate_size", VR_MAX_WIDTH, 1024, &shared));
+    for (uint64_t i = 0; i < r->m->n_layers; i++)
+        r->m->layers[i].ffn = (uint32_t)shared;
+    r->m->ffn = shared;
+    return VRAM_OK;
+}
+
 static vram_status read(vr_reading *r)
 {
     vram_model *m = r->m;
@@ -67,7 +81,7 @@ static vram_status read(vr_reading *r)
     if (kinds == NULL)
         return VRAM_ENOMEM;
     VR_TRY(read_rotary(r));
-    VR_TRY(vr_read_experts(r, vr_moe_of("granitemoehybrid")));
+    VR_TRY(read_mlp(r));
     if (m->not_understood == NULL)
         VR_TRY(read_mixer(r, &mixer));
     if (m->not_understood == NULL)
@@ -78,10 +92,28 @@ static vram_status read(vr_reading *r)
     return VRAM_OK;
 }
 
+static void declare_mlp(vr_declaring *d, const vr_layer *l)
+{
+    const char *path = d->path;
+    uint64_t h = d->m->hidden, n = l->experts, f = l->expert_ffn;
+    uint64_t shared = n != 0 ? l->shared_ffn : l->ffn;
+    if (n != 0) {
+        vr_declare_under(d, T(path), T("block_sparse_moe."));
+        d->role = VR_EXPERT_ROUTER;
+        vr_declare_linear(d, "router.layer", h, n, false);
+        d->role = VR_EXPERT_NONE;
+        vr_declare_experts(d, "input_linear.weight", n, 2 * f, h);
+        vr_declare_experts(d, "output_linear.weight", n, h, f);
+        d->path = path;
+    }
+    vr_declare_linear(d, "shared_mlp.input_linear", h, 2 * shared, false);
+    vr_declare_linear(d, "shared_mlp.output_linear", shared, h, false);
+}
+
 static void declare_layer(vr_declaring *d, const vr_layer *l)
 {
     vr_declare_norms(d);
-    vr_declare_experts_block(d, l);
+    declare_mlp(d, l);
     if (l->attention == VR_ATTENTION_RECURRENT)
         vr_declare_ssm(d, "mamba.", l);
     else

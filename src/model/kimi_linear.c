@@ -3,6 +3,7 @@
  * positions, experts from first_k_dense_replace on (transformers 5.24, models/kimi_linear:
  * configuration_kimi_linear.py, modeling_kimi_linear.py; names of checkpoints: conversion_mapping.py). */
 #include "model/experts.h"
+#include "model/latent.h"
 #include "model/recurrent.h"
 
 /* Of linear_attn_config, or the class's own key. */
@@ -75,33 +76,6 @@ static vram_status read_kinds(vr_reading *r, uint8_t *kinds)
     return VRAM_OK;
 }
 
-static vram_status read_latent(vr_reading *r, vr_layer *latent)
-{
-    uint64_t rank, query_rank, nope, rope, value;
-    VR_TRY(vr_config_count(r, "kv_lora_rank", VR_MAX_WIDTH, 512, &rank));
-    VR_TRY(vr_config_count(r, "q_lora_rank", VR_MAX_WIDTH, 0, &query_rank));
-    VR_TRY(vr_config_count(r, "qk_nope_head_dim", VR_MAX_HEAD_DIM, 128, &nope));
-    VR_TRY(vr_config_count(r, "qk_rope_head_dim", VR_MAX_HEAD_DIM, 64, &rope));
-    VR_TRY(vr_config_count(r, "v_head_dim", VR_MAX_HEAD_DIM, 128, &value));
-    *latent = (vr_layer){ .latent = (uint32_t)rank,
-                          .query_latent = (uint32_t)query_rank,
-                          .key_dim = (uint32_t)(nope + rope),
-                          .value_dim = (uint32_t)value,
-                          .rotary_dim = (uint32_t)rope };
-    return VRAM_OK;
-}
-
-static void becomes_latent(vr_layer *l, const vr_layer *latent)
-{
-    l->attention = VR_ATTENTION_LATENT;
-    l->kv_heads = l->heads;
-    l->key_dim = latent->key_dim;
-    l->value_dim = latent->value_dim;
-    l->rotary_dim = latent->rotary_dim;
-    l->latent = latent->latent;
-    l->query_latent = latent->query_latent;
-}
-
 /* What no class of transformers has, so that its parts cannot be known: Kimi-K3's. */
 static vram_status check_known(vr_reading *r)
 {
@@ -119,12 +93,13 @@ static vram_status read(vr_reading *r)
 {
     vram_model *m = r->m;
     uint8_t *kinds = VR_ARRAY(&m->arena, uint8_t, (size_t)m->n_layers);
-    vr_layer net, latent;
+    vr_latent latent = { .latent = 512, .plain = 128, .rotary = 64, .value = 128 };
+    vr_layer net;
     if (kinds == NULL)
         return VRAM_ENOMEM;
     m->rotary_dim = 0; /* nothing is rotated: no table */
     VR_TRY(check_known(r));
-    VR_TRY(read_latent(r, &latent));
+    VR_TRY(vr_read_latent(r, &latent));
     if (m->not_understood == NULL)
         VR_TRY(vr_read_experts(r, vr_moe_of("kimi_linear")));
     if (m->not_understood == NULL)
@@ -135,7 +110,7 @@ static vram_status read(vr_reading *r)
         if (kinds[i] == VR_ATTENTION_RECURRENT)
             vr_layer_becomes_recurrent(m, i, &net);
         else
-            becomes_latent(&m->layers[i], &latent);
+            vr_set_latent(&m->layers[i], &latent, m->heads);
     }
     return VRAM_OK;
 }
@@ -162,31 +137,12 @@ static void declare_net(vr_declaring *d, const vr_layer *l)
     vr_declare_linear(d, "self_attn.o_proj", inner, h, false);
 }
 
-/* q_a_layernorm and kv_a_layernorm; attention_bias concerns what leads to the latents and out. */
-static void declare_latent(vr_declaring *d, const vr_layer *l)
-{
-    uint64_t h = d->m->hidden, q = (uint64_t)l->heads * l->key_dim;
-    uint64_t kv = (uint64_t)l->heads * (l->key_dim - l->rotary_dim + l->value_dim);
-    bool bias = d->m->qkv_bias;
-    if (l->query_latent == 0) {
-        vr_declare_linear(d, "self_attn.q_proj", h, q, false);
-    } else {
-        vr_declare_linear(d, "self_attn.q_a_proj", h, l->query_latent, bias);
-        vr_declare_vector(d, "self_attn.q_a_layernorm.weight", l->query_latent);
-        vr_declare_linear(d, "self_attn.q_b_proj", l->query_latent, q, false);
-    }
-    vr_declare_linear(d, "self_attn.kv_a_proj_with_mqa", h, (uint64_t)l->latent + l->rotary_dim, bias);
-    vr_declare_vector(d, "self_attn.kv_a_layernorm.weight", l->latent);
-    vr_declare_linear(d, "self_attn.kv_b_proj", l->latent, kv, false);
-    vr_declare_linear(d, "self_attn.o_proj", (uint64_t)l->heads * l->value_dim, h, bias);
-}
-
 static void declare_layer(vr_declaring *d, const vr_layer *l)
 {
     if (l->attention == VR_ATTENTION_RECURRENT)
         declare_net(d, l);
     else
-        declare_latent(d, l);
+        vr_declare_latent(d, l);
     vr_declare_any_mlp(d, l);
     vr_declare_norms(d);
 }

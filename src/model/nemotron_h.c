@@ -6,6 +6,8 @@
 #include "model/experts.h"
 #include "model/recurrent.h"
 
+#include <string.h>
+
 typedef enum part { MIXER, ATTENTION, MLP, EXPERTS } part;
 
 static vram_status kinds_of_pattern(vr_reading *r, vr_json v, uint8_t *kinds)
@@ -71,6 +73,7 @@ static vram_status read_experts(vr_reading *r, const uint8_t *kinds)
 {
     vram_model *m = r->m;
     vr_layer *plain = VR_ARRAY(&m->arena, vr_layer, (size_t)m->n_layers);
+    uint64_t latent;
     bool any = false;
     if (plain == NULL)
         return VRAM_ENOMEM;
@@ -81,10 +84,13 @@ static vram_status read_experts(vr_reading *r, const uint8_t *kinds)
     }
     if (!any)
         return VRAM_OK;
+    VR_TRY(vr_config_count(r, "moe_latent_size", VR_MAX_WIDTH, 0, &latent));
     VR_TRY(vr_read_experts(r, vr_moe_of("nemotron_h")));
     for (uint64_t i = 0; i < m->n_layers && m->not_understood == NULL; i++)
         if (kinds[i] != EXPERTS)
             m->layers[i] = plain[i];
+        else
+            m->layers[i].expert_hidden = (uint32_t)latent;
     return VRAM_OK;
 }
 
@@ -95,9 +101,6 @@ static vram_status read(vr_reading *r)
     vr_layer mixer;
     if (kinds == NULL)
         return VRAM_ENOMEM;
-    m->rotary_dim = 0;
-    for (uint64_t i = 0; i < m->n_layers; i++)
-        m->layers[i].rotary_dim = 0;
     VR_TRY(read_kinds(r, kinds));
     if (m->not_understood == NULL)
         VR_TRY(read_mixer(r, &mixer));
@@ -134,56 +137,26 @@ static void declare_experts(vr_declaring *d, const vr_layer *l)
     vr_declare_linear(d, "fc2_latent_proj", in, h, bias);
 }
 
-static void declare_attention(vr_declaring *d, const vr_layer *l)
-{
-    uint64_t h = d->m->hidden, q = (uint64_t)l->heads * l->key_dim, kv = (uint64_t)l->kv_heads * l->key_dim;
-    vr_declare_linear(d, "q_proj", h, q, false);
-    vr_declare_linear(d, "k_proj", h, kv, false);
-    vr_declare_linear(d, "v_proj", h, kv, false);
-    vr_declare_linear(d, "o_proj", q, h, false);
-}
-
 static void declare_layer(vr_declaring *d, const vr_layer *l)
 {
     const char *path = d->path;
-    vr_declare_vector(d, "norm.weight", d->m->hidden);
-    vr_declare_under(d, T(path), T("mixer."));
-    if (l->attention == VR_ATTENTION_RECURRENT) {
-        vr_declare_ssm(d, "", l);
-    } else if (l->attention == VR_ATTENTION_FULL) {
-        declare_attention(d, l);
-    } else if (l->mlp == VR_MLP_EXPERTS) {
-        declare_experts(d, l);
+    vr_declare_norms(d);
+    if (l->attention == VR_ATTENTION_FULL) {
+        vr_declare_attention(d, l);
+    } else if (l->attention == VR_ATTENTION_RECURRENT) {
+        vr_declare_ssm(d, "mixer.", l);
+    } else if (l->mlp == VR_MLP_PLAIN) {
+        vr_declare_mlp(d, l);
     } else {
-        vr_declare_linear(d, "up_proj", d->m->hidden, l->ffn, d->m->mlp_bias);
-        vr_declare_linear(d, "down_proj", l->ffn, d->m->hidden, d->m->mlp_bias);
+        vr_declare_under(d, T(path), T("mixer."));
+        declare_experts(d, l);
     }
     d->path = path;
 }
 
-static void declare_model(vr_declaring *d)
-{
-    const vram_model *m = d->m;
-    const char *prefix = d->path;
-    vr_declare_matrix(d, "embeddings.weight", m->vocab, m->hidden);
-    for (uint64_t i = 0; i < m->n_layers && d->status == VRAM_OK; i++) {
-        d->layer = (uint32_t)i;
-        vr_declare_under(d, T(prefix), T("layers."), U(i), T("."));
-        declare_layer(d, &m->layers[i]);
-    }
-    d->layer = VR_NO_LAYER;
-    d->path = prefix;
-    vr_declare_vector(d, "norm_f.weight", m->hidden);
-    d->path = "";
-    if (!m->tied)
-        vr_declare_matrix(d, m->head_name, m->vocab, m->hidden);
-}
-
 const vr_special vr_special_nemotron_h = {
     .name = "nemotron_h",
-    .prefix = "backbone.",
-    .head = "lm_head.weight",
     .own_kinds = true,
     .read = read,
-    .declare_model = declare_model,
+    .declare_layer = declare_layer,
 };

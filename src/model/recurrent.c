@@ -55,6 +55,7 @@ void vr_layer_loses_attention(vr_layer *l)
 void vr_layer_loses_mlp(vr_layer *l)
 {
     l->mlp = VR_MLP_NONE;
+    l->moe = NULL;
     l->ffn = l->experts = l->experts_used = l->expert_ffn = l->shared_ffn = 0;
 }
 

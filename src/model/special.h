@@ -27,8 +27,12 @@ typedef struct vr_special {
     void (*declare_model)(vr_declaring *d);
 } vr_special;
 
+extern const vr_special vr_special_delta;
+extern const vr_special vr_special_granite_hybrid;
+extern const vr_special vr_special_kimi_linear;
 extern const vr_special vr_special_latent;
 extern const vr_special vr_special_moe;
+extern const vr_special vr_special_nemotron_h;
 
 const vr_special *vr_special_of(const vr_family *f); /* NULL: a plain decoder */
 
