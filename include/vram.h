@@ -142,6 +142,20 @@ VRAM_API vram_status vram_checkpoint_supply(vram_checkpoint *ck, const char *fil
 /* False: files that the index or the numbers of the others name are not there; what is there is counted, and
  * reports say so. */
 VRAM_API bool vram_checkpoint_complete(const vram_checkpoint *ck);
+/* True: there is no file of weights; what the model's class declares by its configuration is all that is
+ * known. */
+VRAM_API bool vram_checkpoint_config_only(const vram_checkpoint *ck);
+
+/* A model of the built-in catalogue, by its name, an alias or its repository: complete at once, a
+ * configuration alone. VRAM_ENOTFOUND: there is none. */
+VRAM_API vram_status vram_checkpoint_catalogue(vram_checkpoint **out, vram_ctx *ctx, const char *name);
+/* Its own name there; NULL: it is not there. */
+VRAM_API const char *vram_catalogue_name(const char *name);
+/* A name or an alias near to a word that is none; NULL: none is near. Good until the context is closed. */
+VRAM_API const char *vram_catalogue_near(vram_ctx *ctx, const char *word);
+
+/* Of `names` the one within two changes of `word`, or with the same beginning; NULL: none is near. */
+VRAM_API const char *vram_nearest(const char *word, const char *const *names, size_t n);
 
 /* ---- model, workload, devices ---- */
 

@@ -125,10 +125,18 @@ static const column naming_columns[] = {
     { "source", TEXT, "source", NULL, true }, { NULL, TEXT, NULL, NULL, false },
 };
 
+static const column catalogue_columns[] = {
+    { "name", TEXT, "name", NULL, true },        { "repo", TEXT, "repo", NULL, true },
+    { "aliases", TEXT, "aliases", NULL, false }, { "lacks", TEXT, "lacks", NULL, false },
+    { "note", TEXT, "note", NULL, false },       { "config", TEXT, "config", NULL, true },
+    { "source", TEXT, "source", NULL, true },    { NULL, TEXT, NULL, NULL, false },
+};
+
 static const table tables[] = {
     { "gpus", "device/gpus.h", "vr_gpu", "vr_gpu_table", gpu_columns },
     { "architectures", "model/families.h", "vr_family", "vr_family_table", architecture_columns },
     { "namings", "model/families.h", "vr_naming", "vr_naming_table", naming_columns },
+    { "catalogue", "model/catalogue.h", "vr_catalogue_row", "vr_catalogue_table", catalogue_columns },
 };
 
 typedef struct keys {
@@ -400,7 +408,7 @@ int main(int argc, char **argv)
         if (strcmp(tables[i].name, argv[1]) == 0)
             t = &tables[i];
     if (t == NULL) {
-        fputs("usage: tsv2c gpus|architectures|namings IN.tsv OUT.c\n", stderr);
+        fputs("usage: tsv2c TABLE IN.tsv OUT.c\n", stderr);
         return 2;
     }
     input_name = argv[2];

@@ -220,10 +220,11 @@ static vram_status read_config(vram_checkpoint *ck)
     vr_loading *l = ck->loading;
     if (l->config == NULL || l->config_read)
         return VRAM_OK;
+    ck->config_file = l->config->name;
     VR_TRY(vr_whole_text(ck, l->config, &ck->config_raw));
     VR_TRY(vr_config_read(ck));
     ck->has_config = l->config_read = true;
-    return VRAM_OK;
+    return ck->config_only ? vr_bare_check(ck) : VRAM_OK;
 }
 
 static vram_status want_indexes(vram_checkpoint *ck)
@@ -321,7 +322,7 @@ static vram_status add_up(vram_checkpoint *ck)
         if (!vr_add(ck->elements, ck->tensors[i].elements, &ck->elements))
             return vr_fail(ck->ctx, VRAM_ELIMIT, T("the tensors have over 2^64 elements together"));
     }
-    if (ck->n_tensors == 0 && !ck->incomplete)
+    if (ck->n_tensors == 0 && !ck->incomplete && !ck->config_only)
         return vr_fail_at(ck->ctx, VRAM_EUNSUPPORTED, ck->files[0].name, 8,
                           T(ck->n_files == 1
                                 ? "the header names no tensor"
@@ -363,6 +364,8 @@ static vram_status finish(vram_checkpoint *ck)
 {
     vr_loading *l = ck->loading;
     VR_TRY(make_room(ck));
+    if (ck->config_only)
+        return vr_names_init(&ck->names, &ck->arena, 0, 0);
     for (uint32_t i = 0; i < l->n_groups; i++)
         VR_TRY(read_group(ck, i));
     VR_TRY(vr_gguf_check_split(ck));
@@ -381,6 +384,9 @@ static vram_status step(vram_checkpoint *ck)
     l->n_wants = 0;
     if (!l->listed)
         return want_listing(ck);
+    if (!l->looked)
+        VR_TRY(vr_bare_look(ck));
+    l->looked = true;
     if (!l->arranged)
         VR_TRY(vr_listing_arrange(ck));
     l->arranged = true;
@@ -415,4 +421,9 @@ vram_status vram_checkpoint_step(vram_checkpoint *ck)
 bool vram_checkpoint_complete(const vram_checkpoint *ck)
 {
     return !ck->incomplete;
+}
+
+bool vram_checkpoint_config_only(const vram_checkpoint *ck)
+{
+    return ck->config_only;
 }

@@ -74,10 +74,13 @@ struct vram_checkpoint {
     size_t n_missing_tensors; /* named by the index, their file is missing */
     bool incomplete;          /* files are missing: tensor_bytes is not the whole */
     bool has_config;
-    vr_str config_raw;     /* as it came */
-    vr_str config_text;    /* strict JSON of the same length, see config.c */
-    vr_json config;        /* valid when has_config; in config_text */
-    vr_left_out *left_out; /* sorted by name */
+    bool config_only;                         /* there is no weight file: no tensors, no files */
+    const char *config_file;                  /* its name: "config.json", or what the user named */
+    const struct vr_catalogue_row *catalogue; /* a row of the built-in one, or NULL */
+    vr_str config_raw;                        /* as it came */
+    vr_str config_text;                       /* strict JSON of the same length, see config.c */
+    vr_json config;                           /* valid when has_config; in config_text */
+    vr_left_out *left_out;                    /* sorted by name */
     size_t n_left_out;
     vr_part *parts; /* sorted by name; n_parts 0: the checkpoint is one model */
     size_t n_parts;
@@ -100,6 +103,11 @@ vram_status vr_checkpoint_placed(const vram_checkpoint *ck, vram_status s);
 
 /* "safetensors"; NULL when the file is missing. */
 const char *vr_file_format(const vr_file *f);
+
+/* In place of files: `from`, a configuration alone, with tensors that somebody worked out from it, all in one
+ * file that is not listed. The tensors lie in `a` and become its own; their names are different. */
+vram_status vr_checkpoint_declare(vram_checkpoint *out, const vram_checkpoint *from, vr_arena *a,
+                                  vr_tensor *tensors, size_t n);
 
 /* NULL when there is none of that name. */
 const vr_tensor *vr_checkpoint_find(const vram_checkpoint *ck, vr_str name);

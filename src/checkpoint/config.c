@@ -8,7 +8,6 @@
 
 #include <string.h>
 
-#define FILE_NAME "config.json"
 #define SHOWN_NAMES 8
 #define N_WORDS (sizeof(words) / sizeof(words[0]))
 
@@ -154,9 +153,9 @@ static void blank(vr_str text, const member *m, char *copy)
 static vram_status warn_twice(vram_checkpoint *ck, vr_str name, size_t n)
 {
     if (n <= SHOWN_NAMES)
-        return vr_warn(ck->ctx, FILE_NAME, T("\""), S(vr_shown(name)),
+        return vr_warn(ck->ctx, ck->config_file, T("\""), S(vr_shown(name)),
                        T("\" is there twice: the last one counts, as in Python"));
-    return n > SHOWN_NAMES + 1 ? VRAM_OK : vr_warn(ck->ctx, FILE_NAME, T("more names are there twice"));
+    return n > SHOWN_NAMES + 1 ? VRAM_OK : vr_warn(ck->ctx, ck->config_file, T("more names are there twice"));
 }
 
 static vram_status blank_all(vram_checkpoint *ck, const members *all)
@@ -196,7 +195,7 @@ static vram_status parse(vram_checkpoint *ck)
     vr_json_error e;
     if (vr_json_parse(ck->config_text, &ck->config, &e))
         return VRAM_OK;
-    return vr_fail_at(ck->ctx, VRAM_EFORMAT, FILE_NAME, e.offset, T("not valid JSON: "), T(e.reason));
+    return vr_fail_at(ck->ctx, VRAM_EFORMAT, ck->config_file, e.offset, T("not valid JSON: "), T(e.reason));
 }
 
 vram_status vr_config_read(vram_checkpoint *ck)
@@ -204,7 +203,8 @@ vram_status vr_config_read(vram_checkpoint *ck)
     VR_TRY(replace_words(ck));
     VR_TRY(parse(ck));
     if (ck->config.type != VR_JSON_OBJECT)
-        return vr_fail_at(ck->ctx, VRAM_EFORMAT, FILE_NAME, (uint64_t)(ck->config.text.s - ck->config_text.s),
+        return vr_fail_at(ck->ctx, VRAM_EFORMAT, ck->config_file,
+                          (uint64_t)(ck->config.text.s - ck->config_text.s),
                           T("a configuration must be a JSON object"));
     VR_TRY(last_one_counts(ck));
     return parse(ck);

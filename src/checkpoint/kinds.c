@@ -268,9 +268,14 @@ bool vr_kind_of(vr_str name, vr_kind *k)
 
 void vr_kind_of_named(vr_str name, vr_kind *k)
 {
-    if (vr_kind_of(name, k) && k->role != VR_ROLE_OTHER)
-        return;
+    bool known = vr_kind_of(name, k);
     vr_str folder = k->folder;
+    if (known && (k->role == VR_ROLE_WEIGHTS || k->role == VR_ROLE_INDEX))
+        return;
+    if (vr_str_ends(name, ".json")) {
+        *k = (vr_kind){ .folder = folder, .role = VR_ROLE_CONFIG };
+        return;
+    }
     *k = (vr_kind){ .folder = folder, .stem = { name.s + folder.n, name.n - folder.n }, .ext = VR_FILES_PT };
     (void)take_tail(k);
 }

@@ -38,7 +38,8 @@ typedef struct vr_kind {
 
 /* False: a file of no interest. */
 bool vr_kind_of(vr_str name, vr_kind *k);
-/* The same of a file that the user named: what would hold no weights, or be of no interest, is weights. */
+/* The same of a file that the user named: a JSON file that is no index is a configuration; all else that
+ * would hold no weights, or be of no interest, is weights. */
 void vr_kind_of_named(vr_str name, vr_kind *k);
 bool vr_kind_is(const vr_kind *k, const char *stem);
 /* Not a plain way down: "..", ".", an absolute path, an empty part. */

@@ -184,16 +184,27 @@ static bool is_apart(const vr_loading *l)
     return l->named != NULL && vr_kind_of(vr_str_of(l->named), &k) && k.role == VR_ROLE_OTHER;
 }
 
+static bool named_config(const vr_loading *l)
+{
+    const vr_input *in = l->named != NULL ? vr_input_find(l, l->named) : NULL;
+    return in != NULL && in->kind.role == VR_ROLE_CONFIG;
+}
+
 vram_status vr_listing_arrange(vram_checkpoint *ck)
 {
     vr_loading *l = ck->loading;
-    l->config = is_apart(l) ? NULL : vr_input_find(l, "config.json");
+    l->config = is_apart(l) ? NULL : vr_input_find(l, named_config(l) ? l->named : "config.json");
     l->pipeline = vr_input_find(l, "model_index.json");
     l->modules = l->pipeline == NULL ? vr_input_find(l, "modules.json") : NULL;
     vr_input *const small[] = { l->config, l->pipeline, l->modules };
     for (size_t i = 0; i < sizeof(small) / sizeof(small[0]); i++)
         VR_TRY(vr_check_size(ck, small[i], VR_MAX_CONFIG_BYTES));
     VR_TRY(vr_sets_make(ck));
+    ck->config_only = vr_bare_is(ck);
+    if (ck->config_only) {
+        l->pipeline = l->modules = NULL;
+        return VRAM_OK;
+    }
     VR_TRY(take(ck));
     for (uint32_t i = 0; i < l->n_groups; i++) {
         ck->has_index = ck->has_index || l->groups[i].index != NULL;

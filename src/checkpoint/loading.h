@@ -106,7 +106,7 @@ typedef struct vr_loading {
     vr_group *groups;
     size_t n_groups;
     vr_input *config, *pipeline, *modules, *adapter; /* NULL: not in the listing, or of no account */
-    bool listed, arranged, config_read, sides_read, files_known, done;
+    bool listed, looked, arranged, config_read, sides_read, files_known, done;
     vram_status failed;    /* once in error, always in error */
     const char *chosen;    /* pattern of the files that are meant, or NULL */
     const char *named;     /* the file that the user named, or NULL */
@@ -170,10 +170,22 @@ vram_status vr_sort_tensors(vram_checkpoint *ck, vr_tensor *t, size_t n);
 /* Reads config.json as Python's json module does; fills config_text and config. */
 vram_status vr_config_read(vram_checkpoint *ck);
 
+/* ---- bare.c: a configuration without weights ---- */
+
+/* The named file, when its name says nothing, may be one: asks for its first bytes. VRAM_MORE until they are
+ * there. */
+vram_status vr_bare_look(vram_checkpoint *ck);
+/* Nothing but a configuration is there, or the user named it. */
+bool vr_bare_is(const vram_checkpoint *ck);
+/* It is read: is it one of a model? Otherwise an error that says what it is. */
+vram_status vr_bare_check(vram_checkpoint *ck);
+
 /* ---- sets.c: which files are loaded together, and which of such sets is taken ---- */
 
 /* Sorts the weight files into sets. */
 vram_status vr_sets_make(vram_checkpoint *ck);
+/* There is nothing to take: the error. */
+vram_status vr_no_weights(vram_checkpoint *ck);
 /* Takes one, or several that are loaded together; an error when it is not clear which. */
 vram_status vr_sets_take(vram_checkpoint *ck);
 /* Says of each weight file that is in no group why it is left out. */

@@ -161,7 +161,7 @@ static bool together(const vr_loading *l, const vr_set *s)
            order[s->rank].stem == NULL;
 }
 
-static vram_status no_weights(vram_checkpoint *ck)
+vram_status vr_no_weights(vram_checkpoint *ck)
 {
     vram_status s = vr_fail_file(ck->ctx, VRAM_EUNSUPPORTED, ck->name,
                                  T("no weight files: there is no *.safetensors, *.gguf, *.bin, *.pt, *.pth "
@@ -218,7 +218,7 @@ vram_status vr_sets_take(vram_checkpoint *ck)
 {
     vr_set *named = named_set(ck->loading);
     if (ck->loading->n_sets == 0)
-        return no_weights(ck);
+        return vr_no_weights(ck);
     if (named != NULL) {
         named->taken = true;
         return VRAM_OK;

@@ -114,8 +114,6 @@ const char *cli_short(char *out, size_t room, const char *text);
 int cli_fail(cli *c);
 /* Those that were not shown yet. */
 void cli_show_warnings(cli *c);
-/* Of `names` the one within two changes of `word`, or with the same beginning; NULL: none is near. */
-const char *cli_nearest(const char *word, const char *const *names, size_t n);
 
 /* ---- waiting ---- */
 

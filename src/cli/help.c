@@ -106,7 +106,7 @@ static void say_what_there_is(const char *word)
         names[n++] = cli_topic_at(i)->name;
     for (size_t i = 0; cli_command_at(i) != NULL; i++)
         names[n++] = cli_command_at(i)->name;
-    near = cli_nearest(word, names, n);
+    near = vram_nearest(word, names, n);
     if (near != NULL)
         cli_hint("did you mean vram help %s?", near);
     else

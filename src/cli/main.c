@@ -45,7 +45,7 @@ static int no_command(const char *word)
 
     for (size_t i = 0; i < n; i++)
         names[i] = commands[i]->name;
-    near = cli_nearest(word, names, n);
+    near = vram_nearest(word, names, n);
     cli_error("there is no command '%s'", word);
     if (near != NULL)
         cli_hint("did you mean vram %s?", near);

@@ -191,7 +191,7 @@ static int unknown(const cli *c, const names *g, const char *typed)
 
     cli_short(word, sizeof word, typed);
     word[strcspn(word, "=")] = '\0';
-    near = cli_nearest(word, g->known, g->n);
+    near = vram_nearest(word, g->known, g->n);
     cli_error("vram %s has no option %s", c->command->name, word);
     if (near != NULL)
         cli_hint("did you mean %s?", near);

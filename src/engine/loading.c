@@ -76,12 +76,14 @@ static bool is_quantised(const loader *l, const vr_param *param)
 
 static bool is_buffer(const vr_param *param)
 {
-    return param->kind == VR_PARAM_BUFFER || param->kind == VR_PARAM_BUFFER_F32;
+    return !vr_param_is_stored(param->kind);
 }
 
 static unsigned param_width(const loader *l, const vr_param *param)
 {
-    return param->kind == VR_PARAM_BUFFER_F32 ? 4 : width_of(l->p->w->dtype);
+    return param->kind == VR_PARAM_BUFFER_F32   ? 4
+           : param->kind == VR_PARAM_BUFFER_I64 ? 8
+                                                : width_of(l->p->w->dtype);
 }
 
 static void load_param(const loader *l, const vr_param *param)

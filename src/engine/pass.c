@@ -33,12 +33,17 @@ vram_status vr_pass_open(vr_pass *p)
     return p->labels == NULL ? VRAM_ENOMEM : VRAM_OK;
 }
 
+static const char *layer_path(const vram_model *m)
+{
+    return m->structure == VR_ENCODER ? "encoder.layer." : "model.layers.";
+}
+
 /* "model.layers.17.self_attn.q_proj output", made at its first use */
 uint32_t vr_pass_label(vr_pass *p, vr_step step)
 {
     uint32_t *label = &p->labels[p->layer * VR_STEP_COUNT + step];
     if (*label == 0) {
-        const char *text = vr_text(p->arena, T("model.layers."), U(p->layer), T("."), T(slot_names[step]));
+        const char *text = vr_text(p->arena, T(layer_path(p->m)), U(p->layer), T("."), T(slot_names[step]));
         if (text == NULL)
             p->tape->status = VRAM_ENOMEM;
         *label = vr_tape_label(p->tape, vr_str_of(text));

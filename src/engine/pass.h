@@ -192,6 +192,15 @@ bool vr_sdpa_traced(const vram_workload *w, const vram_model *m, const vr_device
 /* One call of the model on q new tokens of each sequence of the group; its logits replace the group's. */
 void vr_forward(vr_pass *p, vr_group *g, uint64_t q);
 
+/* ---- forward_encoder.c ---- */
+
+typedef struct vr_encoded {
+    vr_block hidden, pooled;
+} vr_encoded;
+
+/* One call of an encoder on `tokens` of each sequence; what it returns is the caller's. */
+vr_encoded vr_encode(vr_pass *p, uint64_t sequences, uint64_t tokens);
+
 /* ---- parameters.c ---- */
 
 /* A parameter or buffer as this version of the class has it. */

@@ -74,7 +74,7 @@ static vram_status check_stored(const review *r, const vr_tensor *t, const uint6
 
 static bool is_parameter(const vr_param *p)
 {
-    return p->kind != VR_PARAM_BUFFER && p->kind != VR_PARAM_BUFFER_F32;
+    return vr_param_is_stored(p->kind);
 }
 
 static vram_status check_declared(const review *r)

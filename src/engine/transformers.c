@@ -55,7 +55,7 @@ static vram_status no_load_dtype(const vram_workload *w, const vram_model *m)
         rest = (vr_str){ ck->config_text.s + m->dtype_at + 1, ck->config_text.n - (size_t)m->dtype_at - 1 };
     (void)vr_str_split(&rest, '"', &word);
     vram_status s =
-        vr_fail_at(w->ctx, VRAM_EUNSUPPORTED, m->dtype_at != 0 ? "config.json" : ck->name, m->dtype_at,
+        vr_fail_at(w->ctx, VRAM_EUNSUPPORTED, m->dtype_at != 0 ? ck->config_file : ck->name, m->dtype_at,
                    T("the dtype is "), S(word), T(", which weights cannot be loaded as"));
     vr_hint(w->ctx, "give --dtype bf16, fp16 or fp32");
     return vr_checkpoint_placed(ck, s);
@@ -105,6 +105,9 @@ static vram_status default_attention(vram_workload *w, const vram_model *m)
 static vram_status defaults(vram_workload *w, const vram_model *m)
 {
     VR_TRY(default_dtype(w, m));
+    if (m->structure == VR_ENCODER && w->decode != 0)
+        return vr_fail(w->ctx, VRAM_ESETTING, T("--decode: "), T(m->architecture),
+                       T(" is an encoder and generates nothing"));
     return default_attention(w, m);
 }
 
@@ -254,9 +257,34 @@ static void release_all(vr_pass *p, groups *g)
     vr_tape_mark(p->tape, VR_AT_RELEASED);
 }
 
+/* Of several batches, each one's results are read and dropped before the next begins. */
+static void run_encoder(vr_pass *p)
+{
+    uint64_t left = p->w->sequences;
+    vr_encoded out = { VR_NONE, VR_NONE };
+    vr_block ids = vr_take_at(p, left * p->w->context * 8, VR_ITEM_INPUTS, VR_PLACE_IDS);
+    while (left != 0 && p->tape->status == VRAM_OK) {
+        uint64_t n = left < p->w->prefill_batch ? left : p->w->prefill_batch;
+        vr_drop(p, out.hidden);
+        vr_drop(p, out.pooled);
+        out = vr_encode(p, n, p->w->context);
+        left -= n;
+    }
+    vr_tape_mark(p->tape, VR_AT_PREFILL);
+    vr_drop(p, out.hidden);
+    vr_drop(p, out.pooled);
+    vr_drop(p, ids);
+    vr_tape_empty_cache(p->tape);
+    vr_tape_mark(p->tape, VR_AT_RELEASED);
+}
+
 static vram_status run(vr_pass *p, vr_facts *facts)
 {
     groups g = { 0 };
+    if (p->m->structure == VR_ENCODER) {
+        run_encoder(p);
+        return VRAM_OK;
+    }
     VR_TRY(make_groups(&g, p));
     g.ids = vr_take_at(p, p->w->sequences * p->w->context * 8, VR_ITEM_INPUTS, VR_PLACE_IDS);
     pass_all(p, &g, p->w->context);
@@ -327,8 +355,22 @@ static const char *why_no_activations(const vr_pass *p)
 {
     if (p->m->quantised)
         return vr_why_quantised(p->m, p->arena);
+    if (p->m->structure == VR_ENCODER_DECODER)
+        return "an encoder and a decoder are not rehearsed yet";
     return vr_text(p->arena, T("the "), T(p->m->uncounted_part),
                    T(" beside the decoder is not computed yet"));
+}
+
+/* Without files: a published configuration that is built in, or one that the user has. */
+static void tell_evidence(vr_plan *plan, const vram_model *m)
+{
+    if (!m->checkpoint->config_only)
+        return;
+    uint8_t basis = m->checkpoint->catalogue != NULL ? VR_BASIS_TABLE : VR_BASIS_FORMULA;
+    plan->basis[VR_WEIGHTS] = m->dtype_assumed ? VR_BASIS_ASSUMED : basis;
+    plan->basis[VR_KV_CACHE] = basis;
+    plan->counted[VR_WEIGHTS] = m->weights_unknown == NULL;
+    plan->why_not[VR_WEIGHTS] = m->weights_unknown;
 }
 
 static vram_status describe(vr_plan *plan, const vr_pass *p, vr_facts *f)
@@ -341,6 +383,7 @@ static vram_status describe(vr_plan *plan, const vr_pass *p, vr_facts *f)
     plan->basis[VR_WEIGHTS] = by_formula       ? VR_BASIS_FORMULA
                               : f->n_anew != 0 ? VR_BASIS_ASSUMED
                                                : VR_BASIS_EXACT;
+    tell_evidence(plan, p->m);
     if (p->w->decode != 0) /* it grows: what the peak finds of it is a matter of the rehearsal */
         plan->basis[VR_KV_CACHE] = VR_BASIS_SIMULATED;
     plan->basis[VR_ACTIVATIONS] = by_formula ? VR_BASIS_FORMULA : VR_BASIS_SIMULATED;
@@ -372,7 +415,7 @@ static vram_status prepare_for(struct vr_prepared *out, const vram_workload *w, 
                                vr_arena *a)
 {
     *out = (struct vr_prepared){ .m = m, .rules = vr_rules_of(w) };
-    out->as_stored = m->family == NULL || m->quantised;
+    out->as_stored = m->family == NULL || m->quantised || m->weights_unknown != NULL;
     if (!out->as_stored) {
         VR_TRY(vr_params_of(&out->params, m, out->rules, a));
         out->as_stored = out->params.refused != NULL;
@@ -409,7 +452,8 @@ static void note(vr_facts *f, const vram_model *m, const struct vr_prepared *fro
     f->n_anew = from->params.n_anew;
     f->as_stored = from->as_stored;
     f->has_kv = known;
-    f->has_activations = known && !m->quantised && m->uncounted_part == NULL;
+    f->has_activations =
+        known && !m->quantised && m->uncounted_part == NULL && m->structure != VR_ENCODER_DECODER;
 }
 
 static vram_status write_tape(vr_pass *p, vr_facts *f)

@@ -74,7 +74,9 @@ static vram_status read_snapshot(vram_checkpoint **out, vram_io *io, vram_ctx *c
     size_t warnings = ctx->n_warnings;
     bool offline = io_hub_offline(io);
     vram_status s = io_local_open(out, io, ctx, path, as);
-    if (s == VRAM_ENOMEM || (s == VRAM_OK && (offline || vram_checkpoint_complete(*out))))
+    bool whole =
+        s == VRAM_OK && vram_checkpoint_complete(*out) && (as->named || !vram_checkpoint_config_only(*out));
+    if (s == VRAM_ENOMEM || (s == VRAM_OK && (offline || whole)))
         return s;
     *out = NULL;
     ctx->n_warnings = warnings; /* they are about files that are not read after all */
@@ -94,6 +96,7 @@ vram_status io_hfcache_open(vram_checkpoint **out, vram_io *io, vram_ctx *ctx, c
         return VRAM_OK;
     snprintf(path + n, sizeof(path) - (size_t)n, "%s%s", slash, place->file);
     const io_local_as as = { .name = called,
+                             .named = place->file[0] != '\0',
                              .chosen = io->options.file != NULL  ? io->options.file
                                        : place->quant[0] != '\0' ? place->quant
                                                                  : NULL };

@@ -416,22 +416,8 @@ vram_status io_local_open(vram_checkpoint **out, vram_io *io, vram_ctx *ctx, con
     return s;
 }
 
-/* A config.json, a README: what people name that lies beside the weights. */
-static bool is_no_weights(const char *path)
-{
-    struct stat st;
-    const char *slash = strrchr(path, '/'), *name = slash != NULL ? slash + 1 : path;
-    if (stat(path, &st) != 0 || !S_ISREG(st.st_mode) || is_index(name))
-        return false;
-    return ends_with(name, ".json") || ends_with(name, ".md") || ends_with(name, ".txt");
-}
-
 vram_status vram_io_open_path(vram_checkpoint **out, vram_io *io, vram_ctx *ctx, const char *path)
 {
-    if (is_no_weights(path))
-        return io_fail(ctx, VRAM_EUNSUPPORTED, path,
-                       "give the directory in which it lies, or a file of weights",
-                       "this is no file of weights");
     return io_local_open(out, io, ctx, path, &(io_local_as){ .chosen = io->options.file });
 }
 

@@ -7,6 +7,7 @@
 
 typedef struct io_local_as {
     const char *name;   /* what reports call it; NULL: its path */
+    bool named;         /* its last part was typed: a configuration is then meant to be read alone */
     const char *chosen; /* for vram_checkpoint_choose, or NULL */
 } io_local_as;
 

@@ -21,8 +21,8 @@ static bool is_path(const char *name)
 }
 
 #define WHAT_A_MODEL_IS                                                                                      \
-    "a model is a path, org/name of the hub, an address, modelscope:org/name, ollama:name, or "              \
-    "example:qwen2.5-7b"
+    "a model is a path, org/name of the hub, an address, modelscope:org/name, ollama:name, or one of "       \
+    "vram models"
 
 /* What the name of a model may be anywhere. */
 static bool is_word(const char *name, size_t n)
@@ -59,6 +59,7 @@ static void shorten(char *out, size_t room, const char *name)
 static vram_status no_path(vram_ctx *ctx, const char *name)
 {
     char hint[256], called[200];
+    const char *near = is_word(name, strcspn(name, ":")) ? vram_catalogue_near(ctx, name) : NULL;
     shorten(called, sizeof(called), name);
     if (name[0] == '\0')
         return io_fail(ctx, VRAM_ESETTING, NULL, WHAT_A_MODEL_IS, "the name of the model is empty");
@@ -67,7 +68,10 @@ static vram_status no_path(vram_ctx *ctx, const char *name)
     if (strchr(name, '\\') != NULL)
         snprintf(hint, sizeof(hint), "a path has slashes: / and not \\");
     else if (looks_like_ollama(name))
-        snprintf(hint, sizeof(hint), "for a model of Ollama: ollama:%s", name);
+        snprintf(hint, sizeof(hint), "for a model of Ollama: ollama:%s%s%s", name,
+                 near != NULL ? "; built in is " : "", near != NULL ? near : "");
+    else if (near != NULL && !io_place_is_file_name(name))
+        snprintf(hint, sizeof(hint), "did you mean %s? vram models lists what is built in", near);
     else if (is_word(name, strlen(name)) && !io_place_is_file_name(name))
         snprintf(hint, sizeof(hint),
                  "a model of the hub has its organisation in front: ORG/%s; one of Ollama is ollama:%s", name,
@@ -77,19 +81,35 @@ static vram_status no_path(vram_ctx *ctx, const char *name)
     return io_fail(ctx, VRAM_ENOTFOUND, NULL, hint, "'%s': there is no such file or directory", called);
 }
 
+/* What needs a server has failed; its shape may be built in. */
+static vram_status hint_catalogue(vram_ctx *ctx, const io_place *place, vram_status s)
+{
+    const vram_error *e = vram_last_error(ctx);
+    const char *built_in = vram_catalogue_name(place->repo);
+    char hint[256];
+    if ((s != VRAM_EIO && s != VRAM_ENOTFOUND) || built_in == NULL || place->file[0] != '\0')
+        return s;
+    snprintf(hint, sizeof(hint), "%s%sits shape is built in: %s", e->hint != NULL ? e->hint : "",
+             e->hint != NULL ? "; " : "", built_in);
+    vr_hint(ctx, hint);
+    return s;
+}
+
 static vram_status open_place(vram_checkpoint **out, vram_io *io, vram_ctx *ctx, const io_place *place,
                               const char *name)
 {
     switch (place->kind) {
     case IO_PLACE_HUB:
-        return io_hub_open(out, io, ctx, place, name);
+        return hint_catalogue(ctx, place, io_hub_open(out, io, ctx, place, name));
     case IO_PLACE_MODELSCOPE:
-        return io_modelscope_open(out, io, ctx, place);
+        return hint_catalogue(ctx, place, io_modelscope_open(out, io, ctx, place));
     case IO_PLACE_URL:
         return io_url_open(out, io, ctx, place);
     case IO_PLACE_OLLAMA:
         return io_ollama_open(out, io, ctx, place);
     default:
+        if (vram_catalogue_name(name) != NULL)
+            return vram_checkpoint_catalogue(out, ctx, name);
         return no_path(ctx, name);
     }
 }

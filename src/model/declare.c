@@ -37,10 +37,20 @@ static vr_str whole_name(vr_declaring *d, const char *name)
     return (vr_str){ whole, n + k };
 }
 
-static bool is_stored(uint8_t kind)
+bool vr_param_is_stored(uint8_t kind)
 {
-    return kind != VR_PARAM_BUFFER && kind != VR_PARAM_BUFFER_F32 && kind != VR_PARAM_ROTARY &&
-           kind != VR_PARAM_SCALE;
+    return kind < VR_PARAM_BUFFER || kind == VR_PARAM_STATE_F32;
+}
+
+static const vr_tensor *find_stored(vr_declaring *d, vr_str name)
+{
+    const vram_checkpoint *ck = d->m->checkpoint;
+    if (d->stored == NULL)
+        return vr_checkpoint_find(ck, (vr_str){ name.s + d->skip, name.n - d->skip });
+    const char *whole = vr_text(&d->m->arena, T(d->stored), S(name));
+    if (whole == NULL)
+        d->status = VRAM_ENOMEM;
+    return whole != NULL ? vr_checkpoint_find(ck, vr_str_of(whole)) : NULL;
 }
 
 void vr_declare(vr_declaring *d, const char *name, vr_param_kind kind, const uint64_t *dims, uint8_t n_dims)
@@ -59,9 +69,8 @@ void vr_declare(vr_declaring *d, const char *name, vr_param_kind kind, const uin
         p.dims[i] = dims[i];
         p.elements = vr_mul_sat(p.elements, dims[i]);
     }
-    if (is_stored(p.kind)) {
-        vr_str stored = { p.name.s + d->skip, p.name.n - d->skip };
-        p.tensor = vr_checkpoint_find(d->m->checkpoint, stored);
+    if (vr_param_is_stored(p.kind)) {
+        p.tensor = find_stored(d, p.name);
         if (kind != VR_PARAM_STATE_F32)
             d->m->declared_parameters = vr_add_sat(d->m->declared_parameters, p.elements);
     }

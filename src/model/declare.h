@@ -13,11 +13,12 @@ typedef struct vr_declaring {
     vram_model *m;
     vr_declared *list;
     size_t n, room;
-    const char *path; /* with the class's prefix, ends with a dot or is empty */
-    size_t skip;      /* bytes at the front of names that the checkpoint's lack */
-    uint32_t layer;   /* of what comes next, or VR_NO_LAYER */
-    uint8_t part;     /* vr_model_part */
-    uint8_t role;     /* vr_expert_role */
+    const char *path;   /* with the class's prefix, ends with a dot or is empty */
+    const char *stored; /* what the checkpoint's names have in front of the class's, or NULL */
+    size_t skip;        /* bytes at the front of names that the checkpoint's lack */
+    uint32_t layer;     /* of what comes next, or VR_NO_LAYER */
+    uint8_t part;       /* vr_model_part */
+    uint8_t role;       /* vr_expert_role */
     vram_status status;
 } vr_declaring;
 

@@ -50,7 +50,7 @@ vram_status vr_config_refuse(const vr_reading *r, const char *key, vr_json value
     bool cut = shown.n > 40;
     if (cut)
         shown.n = 40;
-    return vr_fail_at(r->ctx, VRAM_EFORMAT, VR_CONFIG_FILE, at, T(key), T(" is "), S(shown),
+    return vr_fail_at(r->ctx, VRAM_EFORMAT, r->ck->config_file, at, T(key), T(" is "), S(shown),
                       T(cut ? "..." : ""), T(", not "), T(expected));
 }
 
@@ -107,7 +107,7 @@ static vram_status read_dtype(vr_reading *r)
                 r->m->dtype_at = (uint64_t)(v.text.s - r->ck->config_text.s);
             return VRAM_OK;
         }
-        VR_TRY(vr_warn(r->ctx, VR_CONFIG_FILE, T(keys[i % 2]), T(" \""), T(word),
+        VR_TRY(vr_warn(r->ctx, r->ck->config_file, T(keys[i % 2]), T(" \""), T(word),
                        T("\" is not known: left out")));
     }
     return VRAM_OK;
@@ -186,7 +186,7 @@ static vram_status check_class(vr_reading *r)
     bool wrapped = vr_family_wrapped(r->family, vr_str_of(m->model_type));
     if (wrapped || vr_str_is(vr_str_of(m->architecture), r->family->class_name))
         return VRAM_OK;
-    return vr_warn(r->ctx, VR_CONFIG_FILE, T("the class "), T(m->architecture), T(" is computed as "),
+    return vr_warn(r->ctx, r->ck->config_file, T("the class "), T(m->architecture), T(" is computed as "),
                    T(r->family->class_name));
 }
 

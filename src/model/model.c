@@ -64,8 +64,8 @@ static void keep_kv(vram_model *m)
     m->kv_known = true;
     for (uint64_t i = 0; i < m->n_layers; i++) {
         vr_layer *l = &m->layers[i];
-        m->kv_bytes_per_token_16bit += 2 * vr_layer_kv_elements(l);
-        if (l->kv_from != 0)
+        m->kv_bytes_per_token_16bit += m->structure != VR_ENCODER ? 2 * vr_layer_kv_elements(l) : 0;
+        if (l->kv_from != 0 || m->structure == VR_ENCODER)
             continue;
         l->key_elements = (uint64_t)l->kv_heads * l->key_dim;
         l->value_elements = (uint64_t)l->kv_heads * l->value_dim;
@@ -91,7 +91,7 @@ static vram_status read_config(vr_reading *r)
         return vr_not_understood(r, T("there is no config.json"));
     r->root = r->text = r->ck->config;
     if (r->root.type != VR_JSON_OBJECT)
-        return vr_config_refuse(r, VR_CONFIG_FILE, r->root, "an object");
+        return vr_config_refuse(r, r->ck->config_file, r->root, "an object");
     for (size_t i = 0; i < sizeof steps / sizeof *steps && m->not_understood == NULL; i++)
         VR_TRY(steps[i](r));
     m->quantised = vr_config_get(r, "quantization_config", &q) ||
@@ -139,6 +139,27 @@ static void release(vr_object *self)
     vr_arena_free(&a);
 }
 
+/* Without files, what the class declares stands for them; all is then read as if it were stored. */
+static vram_status build_on(vram_model *m, const vram_checkpoint *ck)
+{
+    vram_checkpoint *declared = NULL;
+    bool silent = false;
+    *m = (vram_model){ .ctx = ck->ctx, .arena = m->arena, .checkpoint = ck };
+    VR_TRY(build(m));
+    if (!ck->config_only || ck->n_tensors != 0)
+        return VRAM_OK;
+    VR_TRY(vr_as_declared(&declared, m));
+    silent = m->dtype == VR_DTYPE_NONE;
+    if (declared != NULL) {
+        VR_TRY(build_on(m, declared));
+        m->dtype_assumed = silent;
+        return VRAM_OK;
+    }
+    m->parameters = m->family != NULL && m->uncounted_part == NULL ? m->declared_parameters : 0;
+    m->packing.uncountable = m->parameters == 0;
+    return VRAM_OK;
+}
+
 vram_status vram_model_new(vram_model **out, const vram_checkpoint *ck)
 {
     vr_arena a;
@@ -146,10 +167,8 @@ vram_status vram_model_new(vram_model **out, const vram_checkpoint *ck)
     vram_model *m = VR_NEW(&a, vram_model);
     if (m == NULL)
         return VRAM_ENOMEM;
-    m->ctx = ck->ctx;
     m->arena = a;
-    m->checkpoint = ck;
-    vram_status s = vr_checkpoint_placed(ck, build(m));
+    vram_status s = vr_checkpoint_placed(ck, build_on(m, ck));
     if (s != VRAM_OK) {
         a = m->arena;
         vr_arena_free(&a);

@@ -149,6 +149,7 @@ typedef struct vr_layer {
     uint32_t key_dim, value_dim; /* of a head; LATENT: as computed, so key_dim = nope + rope */
     uint32_t rotary_dim;         /* of key_dim, rotated */
     bool sinks;                  /* a logit of each head that stands for no token (gpt-oss) */
+    uint32_t cross_heads;        /* of the attention to an encoder, key_dim and value_dim wide; 0: none */
     uint32_t kv_from;            /* uses the cache of layer kv_from - 1 and has none of its own; 0: it has */
     /* LATENT: kept of a token are latent + rotary_dim elements, where the engine does not expand them. */
     uint32_t latent, query_latent; /* query_latent 0: queries are projected at once */
@@ -188,6 +189,7 @@ typedef enum vr_param_kind {
     VR_PARAM_BUFFER,     /* no parameter; in the model's dtype */
     VR_PARAM_BUFFER_F32, /* no parameter; always 32 bits */
     VR_PARAM_STATE_F32,  /* the same, and checkpoints hold it */
+    VR_PARAM_BUFFER_I64, /* no parameter; whole numbers of 64 bits */
     VR_PARAM_ROTARY,     /* a rotary module's buffers stand here: how many depends on the engine's version */
     VR_PARAM_SCALE       /* the embedding's scale stands here, where the engine's version has one */
 } vr_param_kind;
@@ -200,6 +202,12 @@ typedef enum vr_expert_role {
     VR_EXPERT_DOWN,
     VR_EXPERT_ROUTER /* and what belongs to it */
 } vr_expert_role;
+
+typedef enum vr_structure {
+    VR_DECODER,
+    VR_ENCODER,        /* generates nothing and keeps no cache */
+    VR_ENCODER_DECODER /* vram_model.encoder beside the decoder's layers */
+} vr_structure;
 
 /* Which part of the model it belongs to. */
 typedef enum vr_model_part {
@@ -276,12 +284,23 @@ struct vram_model {
     bool tied, qkv_bias, o_bias, mlp_bias;
     uint64_t attention_softcap, final_softcap; /* 1: there is one, 0: none */
     vr_layer *layers;
+    uint8_t structure; /* vr_structure */
+    vr_layer *encoder; /* of VR_ENCODER_DECODER */
+    uint64_t n_encoder;
+    uint64_t token_types;  /* rows of BERT's table */
+    uint64_t bias_buckets; /* rows of T5's table of relative positions */
+    /* A configuration alone: why its weights are not known all the same; NULL: they are, and `checkpoint` has
+     * what the class declares. */
+    const char *weights_unknown;
+    bool dtype_assumed; /* it does not say of which type they are */
     /* What the class declares by the configuration; NULL when it is not understood. */
     const vr_declared *declared;
     size_t n_declared;
     uint64_t declared_parameters;      /* each once; buffers are none */
     uint64_t kv_bytes_per_token_16bit; /* all layers, one sequence, full length, 2 bytes an element */
 };
+
+bool vr_param_is_stored(uint8_t kind); /* in checkpoints; buffers are made anew */
 
 /* What transformers and others that expand it keep of a token for this layer, elements over all heads. */
 uint64_t vr_layer_kv_elements(const vr_layer *l);

@@ -49,6 +49,39 @@ static vram_status read_kinds(vr_reading *r, uint8_t *kinds)
     return vr_not_understood(r, T("neither layers_block_type nor hybrid_override_pattern says what the layers are"));
 }
 
+/* NemotronHConfig has as many layers as it lists; num_hidden_layers is left out of newer configurations. */
+static vram_status count_layers(vr_reading *r)
+{
+    static const char *const keys[] = { "layers_block_type", "layer_types", "hybrid_override_pattern" };
+    vram_model *m = r->m;
+    uint64_t n = 0;
+    vr_json v;
+    size_t k = 0;
+    if (vr_config_get(r, "num_hidden_layers", &v))
+        return VRAM_OK;
+    while (k < sizeof keys / sizeof *keys && !vr_config_get(r, keys[k], &v))
+        k++;
+    if (k == sizeof keys / sizeof *keys)
+        return VRAM_OK;
+    if (v.type == VR_JSON_STRING) {
+        n = v.text.n - 2; /* without its quotes; an escape in it is no letter that is known */
+    } else if (v.type == VR_JSON_ARRAY) {
+        vr_json one;
+        for (vr_json_iter it = vr_json_each(v); vr_json_next(&it, &one);)
+            n++;
+    }
+    if (n < 1 || n > VR_MAX_LAYERS)
+        return vr_config_refuse(r, keys[k], v, "as many layers as a model can have");
+    vr_layer *layers = VR_ARRAY(&m->arena, vr_layer, (size_t)n);
+    if (layers == NULL)
+        return VRAM_ENOMEM;
+    for (uint64_t i = 0; i < n; i++)
+        layers[i] = m->layers[0];
+    m->layers = layers;
+    m->n_layers = n;
+    return VRAM_OK;
+}
+
 static vram_status read_mixer(vr_reading *r, vr_layer *mixer)
 {
     static const vr_ssm_keys keys = { "mamba_num_heads", "mamba_head_dim", "n_groups", "ssm_state_size",
@@ -97,8 +130,10 @@ static vram_status read_experts(vr_reading *r, const uint8_t *kinds)
 static vram_status read(vr_reading *r)
 {
     vram_model *m = r->m;
-    uint8_t *kinds = VR_ARRAY(&m->arena, uint8_t, (size_t)m->n_layers);
+    uint8_t *kinds;
     vr_layer mixer;
+    VR_TRY(count_layers(r));
+    kinds = VR_ARRAY(&m->arena, uint8_t, (size_t)m->n_layers);
     if (kinds == NULL)
         return VRAM_ENOMEM;
     VR_TRY(read_kinds(r, kinds));

@@ -88,7 +88,7 @@ static vram_status number_of(const vram_model *m, vr_json from, const char *path
     if (v.text.s[0] == '-' || memchr(v.text.s, '.', v.text.n) != NULL)
         return VRAM_OK;
     vr_str shown = { v.text.s, v.text.n < 24 ? v.text.n : 24 };
-    return vr_warn(m->ctx, VR_CONFIG_FILE, T(path), T(" of quantization_config is "), S(shown),
+    return vr_warn(m->ctx, m->checkpoint->config_file, T(path), T(" of quantization_config is "), S(shown),
                    T(": left out"));
 }
 

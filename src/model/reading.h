@@ -42,6 +42,9 @@ vram_status vr_read_gguf(vr_reading *r);
 vram_status vr_read_quantised(vram_model *m);
 vram_status vr_sum_parameters(vram_model *m);
 
+/* Of a configuration alone: the checkpoint that it means. *out NULL: m->weights_unknown says why not. */
+vram_status vr_as_declared(vram_checkpoint **out, vram_model *m);
+
 vram_status vr_not_understood_pieces(vr_reading *r, const vr_piece *p, size_t n);
 #define vr_not_understood(r, ...)                                                                            \
     vr_not_understood_pieces((r), (const vr_piece[]){ __VA_ARGS__ },                                         \

@@ -13,18 +13,12 @@ typedef enum quantity { HIDDEN, Q_ROWS, KV_ROWS, QKV_ROWS, FFN, FFN_TWICE, HEAD_
 static const struct kind {
     quantity rows, columns;
 } kinds[] = {
-    [VR_MODULE_Q] = { Q_ROWS, HIDDEN },
-    [VR_MODULE_K] = { KV_ROWS, HIDDEN },
-    [VR_MODULE_V] = { KV_ROWS, HIDDEN },
-    [VR_MODULE_QKV] = { QKV_ROWS, HIDDEN },
-    [VR_MODULE_O] = { HIDDEN, Q_ROWS },
-    [VR_MODULE_GATE] = { FFN, HIDDEN },
-    [VR_MODULE_UP] = { FFN, HIDDEN },
-    [VR_MODULE_GATE_UP] = { FFN_TWICE, HIDDEN },
-    [VR_MODULE_DOWN] = { HIDDEN, FFN },
-    [VR_MODULE_Q_NORM] = { HEAD_DIM, NOTHING },
-    [VR_MODULE_K_NORM] = { HEAD_DIM, NOTHING },
-    [VR_MODULE_PRE_ATTENTION] = { HIDDEN, NOTHING },
+    [VR_MODULE_Q] = { Q_ROWS, HIDDEN },         [VR_MODULE_K] = { KV_ROWS, HIDDEN },
+    [VR_MODULE_V] = { KV_ROWS, HIDDEN },        [VR_MODULE_QKV] = { QKV_ROWS, HIDDEN },
+    [VR_MODULE_O] = { HIDDEN, Q_ROWS },         [VR_MODULE_GATE] = { FFN, HIDDEN },
+    [VR_MODULE_UP] = { FFN, HIDDEN },           [VR_MODULE_GATE_UP] = { FFN_TWICE, HIDDEN },
+    [VR_MODULE_DOWN] = { HIDDEN, FFN },         [VR_MODULE_Q_NORM] = { HEAD_DIM, NOTHING },
+    [VR_MODULE_K_NORM] = { HEAD_DIM, NOTHING }, [VR_MODULE_PRE_ATTENTION] = { HIDDEN, NOTHING },
 };
 enum { N_KINDS = sizeof kinds / sizeof *kinds }; /* the other norms are not asked */
 

@@ -28,11 +28,13 @@ typedef struct vr_special {
 } vr_special;
 
 extern const vr_special vr_special_delta;
+extern const vr_special vr_special_encoder;
 extern const vr_special vr_special_granite_hybrid;
 extern const vr_special vr_special_kimi_linear;
 extern const vr_special vr_special_latent;
 extern const vr_special vr_special_moe;
 extern const vr_special vr_special_nemotron_h;
+extern const vr_special vr_special_t5;
 
 const vr_special *vr_special_of(const vr_family *f); /* NULL: a plain decoder */
 

@@ -14,20 +14,24 @@ static void put_model(vr_json_out *o, const vram_model *m, const vr_plan *plan)
     vr_json_open(o, '{');
     vr_json_kv_text(o, "name", ck->name);
     vr_json_kv_text(o, "read_from", ck->read_from);
+    vr_json_kv_text(o, "evidence", vr_evidence(m));
     vr_json_kv_text(o, "architecture", m->architecture);
     vr_json_kv_text(o, "model_type", m->model_type);
     vr_json_kv_bool(o, "understood", m->family != NULL);
     vr_json_parameters(o, m);
     vr_json_kv_u64(o, "tensors", ck->n_tensors);
-    vr_json_kv_u64(o, "checkpoint_bytes", ck->tensor_bytes);
+    vr_json_checkpoint_bytes(o, m);
     vr_json_kv_bool(o, "incomplete", ck->incomplete);
     vr_json_kv_text(o, "dtype", m->dtype != VR_DTYPE_NONE ? vr_dtype_name(m->dtype) : NULL);
     vr_json_quantization(o, m);
-    if (m->packing.uncountable)
+    if (m->packing.uncountable || m->weights_unknown != NULL)
         vr_json_kv_null(o, "loaded_parameters");
     else
         vr_json_kv_u64(o, "loaded_parameters", plan->n_parameters);
-    vr_json_kv_u64(o, "loaded_bytes", plan->weight_bytes);
+    if (m->weights_unknown != NULL)
+        vr_json_kv_null(o, "loaded_bytes");
+    else
+        vr_json_kv_u64(o, "loaded_bytes", plan->weight_bytes);
     vr_json_close(o, '}');
 }
 

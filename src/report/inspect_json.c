@@ -183,6 +183,7 @@ static void put_model(vr_json_out *o, const vram_model *m)
     vr_json_open(o, '{');
     vr_json_kv_text(o, "name", m->checkpoint->name);
     vr_json_kv_text(o, "read_from", m->checkpoint->read_from);
+    vr_json_kv_text(o, "evidence", vr_evidence(m));
     vr_json_kv_text(o, "architecture", m->architecture);
     vr_json_kv_text(o, "model_type", m->model_type);
     vr_json_kv_bool(o, "understood", m->family != NULL);
@@ -304,7 +305,7 @@ void vr_inspect_json(vr_report *r, const vr_inspection *x)
 
     vr_json_start(&o, r, "vram.inspect/1");
     put_model(&o, x->model);
-    vr_json_kv_u64(&o, "checkpoint_bytes", ck->tensor_bytes);
+    vr_json_checkpoint_bytes(&o, x->model);
     vr_json_kv_u64(&o, "tensors", ck->n_tensors);
     vr_json_parameters(&o, x->model);
     vr_json_kv_text(&o, "format", format_of(ck));

@@ -45,20 +45,29 @@ static void put_file(vr_report *r, const vram_checkpoint *ck)
     vr_para(r, VR_INK_BOLD, "file", INDENT, ck->files[0].name);
 }
 
+static const char *files_words(vr_report *r, const vram_model *m)
+{
+    const vram_checkpoint *ck = m->checkpoint;
+    const char *tensors = vr_count(r, ck->n_tensors, "tensor", "tensors");
+
+    if (m->weights_unknown != NULL)
+        return "by its configuration alone";
+    return vr_say(
+        r, T(tensors), T(vr_dot(r)),
+        T(ck->config_only ? "by its configuration alone" : vr_count(r, ck->n_files, "file", "files")));
+}
+
 static void put_head(vr_report *r, const vr_inspection *x)
 {
     const vram_model *m = x->model;
     const vram_checkpoint *ck = m->checkpoint;
     const char *arch = m->architecture != NULL ? m->architecture : "architecture not known";
     const char *type = m->file_type != NULL ? vr_say(r, T(" "), T(m->file_type)) : "";
-    size_t files = ck->n_files;
     const char *parameters = m->packing.uncountable ? "parameters not known"
                                                     : vr_count(r, m->parameters, "parameter", "parameters");
 
     vr_para(r, VR_INK_BOLD, vr_say(r, T(base_name(r, ck->name)), T("  ")), 0,
-            vr_say(r, T(arch), T(type), T(vr_dot(r)), T(parameters), T(vr_dot(r)),
-                   T(vr_count(r, ck->n_tensors, "tensor", "tensors")), T(vr_dot(r)),
-                   T(vr_count(r, files, "file", "files"))));
+            vr_say(r, T(arch), T(type), T(vr_dot(r)), T(parameters), T(vr_dot(r)), T(files_words(r, m))));
     put_file(r, ck);
     if (ck->read_from != NULL)
         vr_para(r, VR_INK_PLAIN, "", 0, vr_say(r, T("read from "), T(ck->read_from)));
@@ -246,8 +255,9 @@ static void put_not_known(vr_report *r, const vram_model *m)
 
     vr_para(r, VR_INK_CARE, m->shape_known ? "not run" : "not known", INDENT,
             vr_say(r, T(why),
-                   T(m->shape_known ? "; its weights are counted, not what a run adds"
-                                    : "; its weights are counted, nothing else can be")));
+                   T(m->weights_unknown != NULL ? ""
+                     : m->shape_known           ? "; its weights are counted, not what a run adds"
+                                                : "; its weights are counted, nothing else can be")));
 }
 
 static const char *heads_words(vr_report *r, const vram_model *m)
@@ -373,21 +383,37 @@ static void put_tensors(vr_report *r, const vram_checkpoint *ck)
     r->arena = keep;
 }
 
-void vr_inspect_text(vr_report *r, const vr_inspection *x)
+static void put_weights(vr_report *r, const vram_model *m)
 {
-    const vram_checkpoint *ck = x->model->checkpoint;
-    vr_scale s = scale_of(r, ck->tensor_bytes);
+    uint64_t bytes = m->checkpoint->tensor_bytes;
+    const char *known = vr_say(r, GROUPED(bytes), T(" bytes = "), T(gib_with_unit(r, bytes)), T(" ("),
+                               T(vr_decimal(r, bytes)), T(")"));
 
-    put_head(r, x);
-    put_missing(r, ck);
-    vr_para(r, VR_INK_BOLD, "weights", INDENT,
-            vr_say(r, GROUPED(ck->tensor_bytes), T(" bytes = "), T(gib_with_unit(r, ck->tensor_bytes)),
-                   T(" ("), T(vr_decimal(r, ck->tensor_bytes)), T(")")));
-    vr_say_quantised(r, x->model, INDENT);
+    if (m->weights_unknown != NULL)
+        known = m->family != NULL ? vr_say(r, T("not known: "), T(m->weights_unknown)) : "not known";
+    vr_para(r, VR_INK_BOLD, "weights", INDENT, known);
+}
+
+static void put_sums(vr_report *r, const vr_inspection *x)
+{
+    vr_scale s = scale_of(r, x->model->checkpoint->tensor_bytes);
+
     put_dtypes(r, x, &s);
     vr_inked(r, VR_INK_BOLD, "by component");
     vr_put(&r->buf, T("\n"));
     put_components(r, x, &s);
+}
+
+void vr_inspect_text(vr_report *r, const vr_inspection *x)
+{
+    const vram_checkpoint *ck = x->model->checkpoint;
+
+    put_head(r, x);
+    put_missing(r, ck);
+    put_weights(r, x->model);
+    vr_say_quantised(r, x->model, INDENT);
+    if (x->model->weights_unknown == NULL)
+        put_sums(r, x);
     put_adapter(r, x->model->adapter);
     put_shape(r, x->model);
     put_costs(r, x);

@@ -50,7 +50,9 @@ void vr_say_quantised(vr_report *r, const vram_model *m, size_t indent)
                       T(" bits a weight overall"));
     if (q->quantised_matrices == 0) {
         vr_para(r, VR_INK_CARE, "quantised", indent,
-                vr_say(r, T("config.json says "), T(q->title), T(", but no tensor is packed")));
+                m->checkpoint->config_only
+                    ? vr_say(r, T(q->title), T(", as config.json says"))
+                    : vr_say(r, T("config.json says "), T(q->title), T(", but no tensor is packed")));
         return;
     }
     vr_para(r, VR_INK_BOLD, "quantised", indent,
@@ -67,6 +69,21 @@ static void put_known(vr_json_out *o, const char *key, uint64_t v)
         vr_json_kv_u64(o, key, v);
     else
         vr_json_kv_null(o, key);
+}
+
+const char *vr_evidence(const vram_model *m)
+{
+    if (m->checkpoint->catalogue != NULL)
+        return "catalogue";
+    return m->checkpoint->config_only ? "configuration" : "checkpoint";
+}
+
+void vr_json_checkpoint_bytes(vr_json_out *o, const vram_model *m)
+{
+    if (m->weights_unknown != NULL)
+        vr_json_kv_null(o, "checkpoint_bytes");
+    else
+        vr_json_kv_u64(o, "checkpoint_bytes", m->checkpoint->tensor_bytes);
 }
 
 void vr_json_parameters(vr_json_out *o, const vram_model *m)
