@@ -62,6 +62,8 @@ typedef uint32_t vr_block;
     X(ROPE, "self_attn rotary embedding")                                                                    \
     X(KEYS, "key cache")                                                                                     \
     X(VALUES, "value cache")                                                                                 \
+    X(CONV_STATE, "convolution state")                                                                       \
+    X(STATE, "recurrent state")                                                                              \
     X(REPEATED, "self_attn repeated keys and values")                                                        \
     X(SCORES, "self_attn scores")                                                                            \
     X(ATTENTION, "self_attn attention output")                                                               \

@@ -297,15 +297,56 @@ static vram_status run(vr_pass *p, vr_facts *facts)
     return VRAM_OK;
 }
 
-/* Where activations are not known, keys and values still are. */
+static void keep(vr_pass *p, uint64_t bytes, vr_step step)
+{
+    if (bytes != 0)
+        vr_take(p, bytes, VR_ITEM_KV, step);
+}
+
+/* Where activations are not known, keys, values and states still are. A convolution's state has the model's
+ * dtype, a recurrent one 32 bits. */
 static vram_status keep_kv(vr_pass *p)
 {
-    uint64_t columns = p->w->sequences * vr_add_sat(p->w->context, p->w->decode) * p->width;
+    uint64_t sequences = p->w->sequences;
+    uint64_t columns = sequences * vr_add_sat(p->w->context, p->w->decode) * p->width;
     for (p->layer = 0; p->layer < p->m->n_layers; p->layer++) {
-        vr_take(p, columns * vr_layer_of(p)->key_elements, VR_ITEM_KV, VR_STEP_KEYS);
-        vr_take(p, columns * vr_layer_of(p)->value_elements, VR_ITEM_KV, VR_STEP_VALUES);
+        const vr_layer *l = vr_layer_of(p);
+        keep(p, columns * l->key_elements, VR_STEP_KEYS);
+        keep(p, columns * l->value_elements, VR_STEP_VALUES);
+        keep(p, sequences * vr_layer_conv_elements(l) * p->width, VR_STEP_CONV_STATE);
+        keep(p, sequences * vr_layer_state_elements(l) * 4, VR_STEP_STATE);
     }
     return VRAM_OK;
+}
+
+/* ---- what there are tapes for ---- */
+
+/* What a layer has that no tape describes, in words; NULL: nothing. */
+static const char *without_tape(const vr_layer *l)
+{
+    static const char *const attention[] = {
+        [VR_ATTENTION_CHUNKED] = "chunked attention",
+        [VR_ATTENTION_LATENT] = "latent attention",
+        [VR_ATTENTION_RECURRENT] = "recurrent layers",
+        [VR_ATTENTION_NONE] = "layers without attention",
+    };
+    static const char *const mlp[] = {
+        [VR_MLP_PLAIN] = "MLPs without a gate",
+        [VR_MLP_EXPERTS] = "experts",
+        [VR_MLP_NONE] = "layers without an MLP",
+    };
+    if (attention[l->attention] != NULL)
+        return attention[l->attention];
+    return l->output_gate ? "gated attention" : mlp[l->mlp];
+}
+
+/* Encoders have tapes of their own. */
+static const char *first_without_tape(const vram_model *m)
+{
+    const char *what = NULL;
+    for (uint64_t i = 0; i < m->n_layers && m->structure == VR_DECODER && what == NULL; i++)
+        what = without_tape(&m->layers[i]);
+    return what;
 }
 
 /* ---- what the plan says of itself ---- */
@@ -357,6 +398,9 @@ static const char *why_no_activations(const vr_pass *p)
         return vr_why_quantised(p->m, p->arena);
     if (p->m->structure == VR_ENCODER_DECODER)
         return "an encoder and a decoder are not rehearsed yet";
+    if (first_without_tape(p->m) != NULL)
+        return vr_text(p->arena, T("what "), T(first_without_tape(p->m)),
+                       T(" take while they run is not known yet"));
     return vr_text(p->arena, T("the "), T(p->m->uncounted_part),
                    T(" beside the decoder is not computed yet"));
 }
@@ -452,8 +496,8 @@ static void note(vr_facts *f, const vram_model *m, const struct vr_prepared *fro
     f->n_anew = from->params.n_anew;
     f->as_stored = from->as_stored;
     f->has_kv = known;
-    f->has_activations =
-        known && !m->quantised && m->uncounted_part == NULL && m->structure != VR_ENCODER_DECODER;
+    f->has_activations = known && !m->quantised && m->uncounted_part == NULL &&
+                         m->structure != VR_ENCODER_DECODER && first_without_tape(m) == NULL;
 }
 
 static vram_status write_tape(vr_pass *p, vr_facts *f)

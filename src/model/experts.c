@@ -21,8 +21,8 @@ static const vr_moe rows[] = {
       .shared_gate = "shared_expert_gate", .ffn_key = "moe_intermediate_size",
       .experts = 512, .used = 10, .ffn = 512, .shared_default = 512, .step = 1, .normalised = true,
       .source = "qwen3_next" },
-    { .model_type = "qwen3_5_moe_text", .router = VR_ROUTER_SOFTMAX, .form = VR_EXPERTS_FUSED, .block = "mlp.",
-      .router_name = "gate", .gate = "gate_up_proj", .down = "down_proj",
+    { .model_type = "qwen3_5_moe_text", .router = VR_ROUTER_SOFTMAX, .form = VR_EXPERTS_FUSED,
+      .block = "mlp.", .router_name = "gate", .gate = "gate_up_proj", .down = "down_proj",
       .shared = "shared_expert", .shared_key = "shared_expert_intermediate_size",
       .shared_gate = "shared_expert_gate", .ffn_key = "moe_intermediate_size",
       .experts = 256, .used = 8, .ffn = 512, .shared_default = 512, .normalised = true,
@@ -96,7 +96,8 @@ const vr_moe *vr_moe_of(const char *model_type)
 /* All spellings: attribute_map of the configuration classes makes one of the other. */
 static const char *const counts_of_experts[] = { "num_local_experts", "num_experts", "n_routed_experts",
                                                  "moe_num_experts", NULL };
-static const char *const counts_used[] = { "num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_k", NULL };
+static const char *const counts_used[] = { "num_experts_per_tok", "num_experts_per_token", "moe_topk",
+                                           "moe_k", NULL };
 
 typedef struct settings {
     uint64_t experts, used, ffn, dense_ffn, shared, groups, groups_used;

@@ -20,8 +20,20 @@ static vram_status check_inner(vr_reading *r, const vr_layer *mixer)
 
 static vram_status read_mixer(vr_reading *r, vr_layer *mixer)
 {
-    vr_ssm_keys keys = { "mamba_n_heads", "mamba_d_head", "mamba_n_groups", "mamba_d_state", "mamba_d_conv",
-                         "mamba_chunk_size", 128, 0, 1, 256, 4, 256, "mamba_conv_bias", "mamba_proj_bias" };
+    vr_ssm_keys keys = { "mamba_n_heads",
+                         "mamba_d_head",
+                         "mamba_n_groups",
+                         "mamba_d_state",
+                         "mamba_d_conv",
+                         "mamba_chunk_size",
+                         128,
+                         0,
+                         1,
+                         256,
+                         4,
+                         256,
+                         "mamba_conv_bias",
+                         "mamba_proj_bias" };
     uint64_t heads, expand;
     vr_json v;
     VR_TRY(vr_config_count(r, "mamba_n_heads", VR_MAX_HEADS, 128, &heads));
@@ -39,8 +51,10 @@ static vram_status read_kinds(vr_reading *r, uint8_t *kinds)
 {
     static const char *const keys[] = { "layer_types", "layers_block_type", NULL };
     static const vr_layer_word words[] = {
-        { "mamba", VR_ATTENTION_RECURRENT }, { "linear_attention", VR_ATTENTION_RECURRENT },
-        { "attention", VR_ATTENTION_FULL },  { "full_attention", VR_ATTENTION_FULL },
+        { "mamba", VR_ATTENTION_RECURRENT },
+        { "linear_attention", VR_ATTENTION_RECURRENT },
+        { "attention", VR_ATTENTION_FULL },
+        { "full_attention", VR_ATTENTION_FULL },
         { NULL, 0 },
     };
     vr_json counts;
@@ -49,8 +63,9 @@ static vram_status read_kinds(vr_reading *r, uint8_t *kinds)
         kinds[i] = VR_ATTENTION_RECURRENT;
     VR_TRY(vr_config_layer_kinds(r, keys, words, kinds, &given));
     if (!given && vr_config_get(r, "layer_type_counts", &counts))
-        return vr_not_understood(r, T("layer_types is absent, and layer_type_counts does not say which layers "
-                                      "attend"));
+        return vr_not_understood(r,
+                                 T("layer_types is absent, and layer_type_counts does not say which layers "
+                                   "attend"));
     return VRAM_OK;
 }
 

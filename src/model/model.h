@@ -162,10 +162,10 @@ typedef struct vr_layer {
      * channels x (taps - 1) where it is not (llama.cpp, vLLM). */
     uint32_t conv_channels, conv_taps;
     uint32_t state_heads, state_rows, state_columns; /* and the recurrent one heads x rows x columns */
-    uint32_t state_groups; /* of heads, each with keys and queries (B and C of an SSM) of its own */
-    uint32_t chunk;        /* tokens that a scan takes at once */
-    bool conv_bias, mixer_bias;                      /* of the convolution; of the projections in and out */
-    uint32_t ffn;                                    /* of the dense MLP */
+    uint32_t state_groups;      /* of heads, each with keys and queries (B and C of an SSM) of its own */
+    uint32_t chunk;             /* tokens that a scan takes at once */
+    bool conv_bias, mixer_bias; /* of the convolution; of the projections in and out */
+    uint32_t ffn;               /* of the dense MLP */
     uint32_t experts, experts_used, expert_ffn;
     uint32_t shared_ffn;                 /* of all shared experts together */
     uint32_t expert_groups, groups_used; /* the router picks groups of experts first; 1: all are one */

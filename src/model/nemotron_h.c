@@ -20,13 +20,14 @@ static vram_status kinds_of_pattern(vr_reading *r, vr_json v, uint8_t *kinds)
     if (!vr_json_str(v, &m->arena, &s))
         return VRAM_ENOMEM;
     if (s.n != m->n_layers)
-        return vr_not_understood(r, T("hybrid_override_pattern has "), U(s.n), T(s.n == 1 ? " layer" : " layers"),
-                                 T(", num_hidden_layers is "), U(m->n_layers));
+        return vr_not_understood(r, T("hybrid_override_pattern has "), U(s.n),
+                                 T(s.n == 1 ? " layer" : " layers"), T(", num_hidden_layers is "),
+                                 U(m->n_layers));
     for (size_t i = 0; i < s.n; i++) {
-        const char *at = s.s[i] != '\0' ? strchr(letters, s.s[i]) : NULL;
+        const char *at = memchr(letters, s.s[i], sizeof letters - 1);
         if (at == NULL)
-            return vr_not_understood(r, T("hybrid_override_pattern has a letter that is not known, at layer "),
-                                     U(i));
+            return vr_not_understood(
+                r, T("hybrid_override_pattern has a letter that is not known, at layer "), U(i));
         kinds[i] = (uint8_t)(at - letters);
     }
     return VRAM_OK;
@@ -35,9 +36,12 @@ static vram_status kinds_of_pattern(vr_reading *r, vr_json v, uint8_t *kinds)
 static vram_status read_kinds(vr_reading *r, uint8_t *kinds)
 {
     static const char *const keys[] = { "layers_block_type", "layer_types", NULL };
-    static const vr_layer_word words[] = { { "mamba", MIXER },         { "linear_attention", MIXER },
-                                           { "attention", ATTENTION }, { "full_attention", ATTENTION },
-                                           { "mlp", MLP },             { "moe", EXPERTS },
+    static const vr_layer_word words[] = { { "mamba", MIXER },
+                                           { "linear_attention", MIXER },
+                                           { "attention", ATTENTION },
+                                           { "full_attention", ATTENTION },
+                                           { "mlp", MLP },
+                                           { "moe", EXPERTS },
                                            { NULL, 0 } };
     vr_json v;
     bool given;
@@ -46,7 +50,8 @@ static vram_status read_kinds(vr_reading *r, uint8_t *kinds)
         return VRAM_OK;
     if (vr_config_get(r, "hybrid_override_pattern", &v))
         return kinds_of_pattern(r, v, kinds);
-    return vr_not_understood(r, T("neither layers_block_type nor hybrid_override_pattern says what the layers are"));
+    return vr_not_understood(
+        r, T("neither layers_block_type nor hybrid_override_pattern says what the layers are"));
 }
 
 /* NemotronHConfig has as many layers as it lists; num_hidden_layers is left out of newer configurations. */
@@ -84,9 +89,20 @@ static vram_status count_layers(vr_reading *r)
 
 static vram_status read_mixer(vr_reading *r, vr_layer *mixer)
 {
-    static const vr_ssm_keys keys = { "mamba_num_heads", "mamba_head_dim", "n_groups", "ssm_state_size",
-                                      "conv_kernel", "chunk_size", 128, 64, 8, 128, 4, 128,
-                                      "use_conv_bias", "use_bias" };
+    static const vr_ssm_keys keys = { "mamba_num_heads",
+                                      "mamba_head_dim",
+                                      "n_groups",
+                                      "ssm_state_size",
+                                      "conv_kernel",
+                                      "chunk_size",
+                                      128,
+                                      64,
+                                      8,
+                                      128,
+                                      4,
+                                      128,
+                                      "use_conv_bias",
+                                      "use_bias" };
     return vr_read_ssm(r, &keys, mixer);
 }
 

@@ -80,8 +80,8 @@ bool vr_channels_fit(vr_reading *r, uint64_t channels, vram_status *status)
 {
     if (channels <= VR_MAX_WIDTH)
         return true;
-    *status = vr_not_understood(r, T("recurrent layers of "), U(channels), T(" channels are over the limit of "),
-                                U(VR_MAX_WIDTH));
+    *status = vr_not_understood(r, T("recurrent layers of "), U(channels),
+                                T(" channels are over the limit of "), U(VR_MAX_WIDTH));
     return false;
 }
 

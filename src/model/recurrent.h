@@ -5,8 +5,8 @@
 
 #include "model/special.h"
 
-#define VR_MAX_TAPS 1024      /* of a convolution; 4 is common */
-#define VR_MAX_CHUNK 65536    /* tokens; 64 to 256 are common */
+#define VR_MAX_TAPS 1024   /* of a convolution; 4 is common */
+#define VR_MAX_CHUNK 65536 /* tokens; 64 to 256 are common */
 
 /* A word that config.json has for a kind of layer. */
 typedef struct vr_layer_word {
@@ -27,7 +27,8 @@ void vr_layer_loses_mlp(vr_layer *l);
 /* False: said why the model is not understood. */
 bool vr_channels_fit(vr_reading *r, uint64_t channels, vram_status *status);
 
-/* torch.nn.Conv1d with groups=channels: "module.weight" [channels, 1, taps] and, when it has one, its bias. */
+/* torch.nn.Conv1d with groups=channels: "module.weight" [channels, 1, taps] and, when it has one, its bias.
+ */
 void vr_declare_conv(vr_declaring *d, const char *module, const char *bias, const vr_layer *l);
 
 /* ---- Mamba-2 (ssm.c) ---- */

@@ -13,7 +13,8 @@ typedef struct vr_special {
      * decoder
      * ("model." and "lm_head.weight", or inside a multimodal model). NULL: they are. */
     const char *prefix, *head;
-    /* layer_types and windows are not those of a plain decoder: all layers are FULL until `read` says more. */
+    /* layer_types and windows are not those of a plain decoder: all layers are FULL until `read` says more.
+     */
     bool own_kinds;
     /* After sizes, flags and m->layers are read as of a plain decoder: what is different. May say that the
      * model is not understood. NULL: nothing is. */
