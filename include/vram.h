@@ -243,6 +243,10 @@ VRAM_API vram_status vram_scenario_render(const vram_scenario *s, const vram_sty
 VRAM_API vram_status vram_gpus_render(vram_ctx *ctx, const char *search, const vram_style *style,
                                       vram_write_fn write, void *ud);
 
+/* The built-in models, in the same way. */
+VRAM_API vram_status vram_models_render(vram_ctx *ctx, const char *search, const vram_style *style,
+                                        vram_write_fn write, void *ud);
+
 #ifdef __cplusplus
 }
 #endif

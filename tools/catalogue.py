@@ -72,6 +72,10 @@ PLAIN = {
     "Qwen/Qwen3.6-35B-A3B": "nvidia/Qwen3.6-35B-A3B-NVFP4",
 }
 
+# Their quantisation stands in a file of its own (hf_quant_config.json), which is not here: how, and of which modules, is
+# not known, but that they are.
+QUANTISED_ELSEWHERE = re.compile(r"^nvidia/.*-(FP8|NVFP4)$")
+
 # Repositories of the same shape, precision and length as another one.
 SAME = {
     "deepseek-ai/DeepSeek-R1-0528": "deepseek-ai/DeepSeek-R1",
@@ -145,6 +149,10 @@ def nested(config, kind, vision):
     return outer
 
 
+def has_quantisation(config):
+    return any("quantization_config" in c for c in (config, config.get("text_config") or {}))
+
+
 def read(folder):
     """Repository to (configuration, source, note)."""
     rows = {}
@@ -155,6 +163,10 @@ def read(folder):
             config = json.load(f)
         repo = name[:-5].replace("--", "/", 1)
         rows[repo] = (config, config.get("_source", ""), "")
+    for repo, (config, source, _) in rows.items():
+        if QUANTISED_ELSEWHERE.match(repo) and not has_quantisation(config):
+            stated = dict(config, quantization_config={"quant_method": "modelopt"})
+            rows[repo] = (stated, source, "quantised, as hf_quant_config.json says")
     for repo, quantised in PLAIN.items():
         config, source, _ = rows[quantised]
         plain = {k: v for k, v in config.items() if k != "quantization_config"}

@@ -74,7 +74,8 @@ static const column gpu_columns[] = {
     "bidirectional=reads_bidirectional|reads_pattern=reads_pattern|qk_norm=qk_norm|"                         \
     "qk_norm_whole=qk_norm_whole|parallel=parallel|embedding_multiplied=embedding_multiplied|"               \
     "residual_multiplied=residual_multiplied|logits_multiplied=logits_multiplied|"                           \
-    "full_unrotated=full_unrotated|some_unrotated=some_unrotated"
+    "full_unrotated=full_unrotated|some_unrotated=some_unrotated|"                                           \
+    "qk_norm_rotated=qk_norm_rotated|query_scaled=query_scaled|untaped=untaped"
 #define BIASES "qkv=qkv_bias|o=o_bias|mlp=mlp_bias|head=head_bias"
 
 static const column architecture_columns[] = {
@@ -85,10 +86,14 @@ static const column architecture_columns[] = {
     { "norm", CHOICE, "norm",
       "rms=VR_NORM_RMS|rms_gemma=VR_NORM_RMS_GEMMA|rms_late=VR_NORM_RMS_LATE|rms_bare=VR_NORM_RMS_BARE|"
       "layer=VR_NORM_LAYER|layer_weight=VR_NORM_LAYER_WEIGHT|layer_bare=VR_NORM_LAYER_BARE|"
-      "layer_cohere=VR_NORM_LAYER_COHERE",
+      "layer_cohere=VR_NORM_LAYER_COHERE|layer_1p=VR_NORM_LAYER_1P|rms_late_wide=VR_NORM_RMS_LATE_WIDE",
       true },
     { "mlp", CHOICE, "mlp", "gated=VR_MLP_GATED|gated_fused=VR_MLP_GATED_FUSED|plain=VR_MLP_PLAIN", true },
-    { "rope", CHOICE, "rope", "half=VR_ROPE_HALF|pairs=VR_ROPE_PAIRS", false },
+    { "activation", CHOICE, "activation",
+      "silu=VR_ACT_ONE|gelu=VR_ACT_ONE|gelu_tanh=VR_ACT_ONE|relu=VR_ACT_ONE|relu2=VR_ACT_RELU2|"
+      "gelu_new=VR_ACT_GELU_NEW|bloom=VR_ACT_BLOOM",
+      false },
+    { "rope", CHOICE, "rope", "half=VR_ROPE_HALF|pairs=VR_ROPE_PAIRS|pairs_wide=VR_ROPE_PAIRS_WIDE", false },
     { "rotary_percent", NUMBER, "rotary_percent", NULL, false },
     { "traits", WORDS, NULL, TRAITS, false },
     { "biases", WORDS, NULL, BIASES, false },

@@ -17,7 +17,7 @@ static bool begins_object(const char *head, size_t n)
     vr_str rest = { head, n };
     if (memchr(head, 0, n) != NULL)
         return false;
-    while (rest.n > 0 && strchr(" \t\r\n", rest.s[0]) != NULL)
+    while (rest.n > 0 && (rest.s[0] == ' ' || (rest.s[0] >= '\t' && rest.s[0] <= '\r')))
         rest = (vr_str){ rest.s + 1, rest.n - 1 };
     return rest.n > 0 && rest.s[0] == '{';
 }
@@ -48,6 +48,12 @@ bool vr_bare_is(const vram_checkpoint *ck)
     const vr_loading *l = ck->loading;
     bool named = l->config != NULL && l->named != NULL && strcmp(l->config->name, l->named) == 0;
     return named || (l->config != NULL && l->n_sets == 0 && l->pipeline == NULL && l->chosen == NULL);
+}
+
+/* ModelOpt's export, and AutoGPTQ's before transformers took it over. */
+bool vr_bare_tells_quantised(const char *file)
+{
+    return strcmp(file, "hf_quant_config.json") == 0 || strcmp(file, "quantize_config.json") == 0;
 }
 
 /* ---- is it one? ---- */

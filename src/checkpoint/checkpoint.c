@@ -78,6 +78,7 @@ vram_status vram_checkpoint_add_file(vram_checkpoint *ck, const char *file, uint
     vr_kind kind;
     if (l->listed)
         return misuse(ck, "a file was added after the listing was closed");
+    ck->quantised_elsewhere = ck->quantised_elsewhere || vr_bare_tells_quantised(file);
     if (!kind_of(l, file, &kind))
         return VRAM_OK;
     if (vr_name_leads_out(vr_str_of(file)))

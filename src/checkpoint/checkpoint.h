@@ -76,6 +76,7 @@ struct vram_checkpoint {
     bool has_config;
     bool config_only;                         /* there is no weight file: no tensors, no files */
     const char *config_file;                  /* its name: "config.json", or what the user named */
+    bool quantised_elsewhere; /* a file of its own says how, which is not read: hf_quant_config.json */
     const struct vr_catalogue_row *catalogue; /* a row of the built-in one, or NULL */
     vr_str config_raw;                        /* as it came */
     vr_str config_text;                       /* strict JSON of the same length, see config.c */

@@ -177,6 +177,8 @@ vram_status vr_config_read(vram_checkpoint *ck);
 vram_status vr_bare_look(vram_checkpoint *ck);
 /* Nothing but a configuration is there, or the user named it. */
 bool vr_bare_is(const vram_checkpoint *ck);
+/* A file beside a configuration that says how the weights are quantised. */
+bool vr_bare_tells_quantised(const char *file);
 /* It is read: is it one of a model? Otherwise an error that says what it is. */
 vram_status vr_bare_check(vram_checkpoint *ck);
 

@@ -135,6 +135,10 @@ void cli_wrap(FILE *to, const char *text, size_t at, size_t indent, size_t width
 
 /* ---- what several commands do ---- */
 
+/* Lists the rows of a table that hold every operand. */
+typedef vram_status (*cli_render_fn)(vram_ctx *ctx, const char *search, const vram_style *style,
+                                     vram_write_fn write, void *ud);
+int cli_list(cli *c, cli_render_fn render);
 vram_status cli_open_checkpoint(cli *c, const char *name, vram_checkpoint **out);
 vram_status cli_device(cli *c, const char *query, const char *free_bytes, vram_device **out);
 /* Exit status of a verdict; a warning when it is tight. */

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * `vram completion bash|zsh|fish`: completion scripts from the table of options. Card ids are asked of `vram
- * gpus` when they are needed, so that the script does not age.
+ * `vram completion bash|zsh|fish`: completion scripts from the table of options. Ids of cards and
+ * names of models are asked of `vram gpus` and `vram models` when they are needed, so that the script does
+ * not age.
  */
 #include <string.h>
 
 #include "cli.h"
 
 #define CARDS "vram gpus 2>/dev/null | tail -n +2 | cut -d' ' -f1"
+#define MODELS "vram models 2>/dev/null | tail -n +2 | cut -d' ' -f1"
 #define EXAMPLES "example:qwen2.5-7b example:qwen2.5-1.5b"
 
 static bool takes_model(const cli_command *command)
@@ -88,7 +90,7 @@ static void bash_words(const cli_command *command)
         print_flags(t.rows[i].option);
     printf("'");
     if (takes_model(command))
-        printf("; more='" EXAMPLES "'");
+        printf("; more=\"$(" MODELS ") " EXAMPLES "\"");
     else if (strcmp(command->name, "help") == 0) {
         printf("; more='");
         print_commands();
@@ -175,7 +177,7 @@ static void zsh(void)
     printf("#compdef vram\n"
            "# zsh completion of vram; from `vram completion zsh`\n"
            "_vram_cards() { compadd -- ${(f)\"$(" CARDS ")\"} }\n"
-           "_vram_models() { compadd -- " EXAMPLES "; _files }\n"
+           "_vram_models() { compadd -- ${(f)\"$(" MODELS ")\"} " EXAMPLES "; _files }\n"
            "_vram() {\n"
            "    local -a commands\n"
            "    commands=(\n");
@@ -235,7 +237,8 @@ static void fish(void)
         print_plain(command->summary);
         printf("'\n");
         if (takes_model(command))
-            printf("complete -c vram -n '__fish_seen_subcommand_from %s' -a '" EXAMPLES "'\n", command->name);
+            printf("complete -c vram -n '__fish_seen_subcommand_from %s' -a \"(" MODELS ") " EXAMPLES "\"\n",
+                   command->name);
         cli_table_of(&t, command->name);
         for (size_t k = 0; k < t.n; k++)
             fish_option(command->name, t.rows[k].option);

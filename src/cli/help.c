@@ -92,7 +92,7 @@ void cli_print_overview(FILE *to)
     }
     fprintf(to, "\nStart with  vram example\n"
                 "Options of a command:  vram help COMMAND\n"
-                "MODEL is a path, org/name of the hub, an address, ollama:name: vram help model\n"
+                "MODEL is a path, org/name of the hub, a name of vram models: vram help model\n"
                 "Exit status: 0 it fits, or done; 1 it does not; 2 wrong usage; 3 damaged input,\n"
                 "             or unknown; 4 not reachable; 5 out of memory or a bug\n");
 }

@@ -14,6 +14,10 @@ static const cli_term models[] = {
     { "DIR, FILE",
       "A directory with weights, one file of weights, or an index of its shards. An existing path "
       "always wins." },
+    { "config.json",
+      "A configuration alone, called anything: its figures are those of the checkpoint that its class "
+      "declares." },
+    { "qwen3-32b", "A published model that is built in, without files or network: vram models lists them." },
     { "ORG/NAME",
       "A model of the Hugging Face hub; ORG/NAME@REVISION a branch, tag or commit of it. Its copy "
       "in the hub's cache on this disk is read when it is whole." },

@@ -11,7 +11,7 @@ typedef struct norm_of {
 
 static vr_block piece(const norm_of *n, uint64_t bytes)
 {
-    return vr_tape_alloc(n->p->tape, bytes, VR_ITEM_HIDDEN, n->label);
+    return vr_take_labelled(n->p, bytes, VR_ITEM_HIDDEN, n->label);
 }
 
 static bool narrow(const norm_of *n)
@@ -72,7 +72,10 @@ static vr_block norm_gemma(const norm_of *n)
 
 static vr_block norm(const norm_of *n)
 {
-    return n->p->m->family->norm == VR_NORM_RMS_GEMMA ? norm_gemma(n) : norm_rms(n);
+    vr_block weight = vr_bring(n->p, n->size * n->p->width, n->label);
+    vr_block out = n->p->m->family->norm == VR_NORM_RMS_GEMMA ? norm_gemma(n) : norm_rms(n);
+    vr_drop(n->p, weight);
+    return out;
 }
 
 vr_block vr_norm(vr_pass *p, uint64_t rows, uint64_t size, vr_step step)

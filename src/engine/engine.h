@@ -13,8 +13,19 @@ const char *vr_set_by_name(vr_set_by s); /* "default", "model", "user" */
 
 typedef enum vr_attention_impl { VR_IMPL_SDPA, VR_IMPL_EAGER, VR_IMPL_FLASH } vr_attention_impl;
 typedef enum vr_logits { VR_LOGITS_LAST, VR_LOGITS_ALL } vr_logits;
-typedef enum vr_device_map { VR_MAP_NONE, VR_MAP_AUTO, VR_MAP_BALANCED } vr_device_map;
-typedef enum vr_weight_quant { VR_QUANT_NONE, VR_QUANT_BNB_8BIT, VR_QUANT_BNB_4BIT } vr_weight_quant;
+typedef enum vr_device_map {
+    VR_MAP_NONE,
+    VR_MAP_AUTO, /* the same as balanced */
+    VR_MAP_BALANCED,
+    VR_MAP_BALANCED_LOW_0,
+    VR_MAP_SEQUENTIAL
+} vr_device_map;
+typedef enum vr_weight_quant {
+    VR_QUANT_NONE,
+    VR_QUANT_BNB_8BIT,
+    VR_QUANT_BNB_4BIT,
+    VR_QUANT_BNB_4BIT_DQ
+} vr_weight_quant;
 /* transformers: the model's own only */
 typedef enum vr_kv_dtype { VR_KV_AS_MODEL, VR_KV_F32, VR_KV_F16 } vr_kv_dtype;
 
@@ -30,6 +41,7 @@ typedef enum vr_kv_dtype { VR_KV_AS_MODEL, VR_KV_F32, VR_KV_F16 } vr_kv_dtype;
     X(ATTENTION, "attention")                                                                                \
     X(LOGITS, "logits")                                                                                      \
     X(DEVICE_MAP, "device_map")                                                                              \
+    X(HOST_MEMORY, "host_memory")                                                                            \
     X(WEIGHT_QUANT, "quantization")                                                                          \
     X(ALLOC_CONF, "alloc_conf")
 
@@ -60,6 +72,8 @@ struct vram_workload {
     uint8_t kv_dtype, attention, logits, device_map, weight_quant;
     vr_alloc_conf alloc;
     const char *alloc_text; /* as given, or NULL */
+    uint64_t host_memory;   /* bytes that programs may take of the computer's own; 0: as much as it takes */
+    const char *host_text;  /* as given, or NULL */
     uint8_t set_by[VR_SETTING_COUNT];
     /* The engine's own, made by resolve and shared by all copies: a fit plans a model thirty times. NULL: the
      * plan makes it for itself. */
@@ -75,11 +89,33 @@ vram_workload *vr_workload_copy(const vram_workload *w, vr_arena *a);
 /* The value of a setting in words, for reports: "4096", "bf16", "sdpa". */
 const char *vr_workload_value(const vram_workload *w, vr_setting s, vr_arena *a);
 
+/* In the place of a GPU's number. */
+#define VR_ON_HOST (UINT16_MAX - 1)
+#define VR_ON_DISK UINT16_MAX
+#define VR_MOST_GPUS 64 /* of one run */
+
+/* Where the pieces of a model lie in a run with several memories: made once for a run, since what is planned
+ * for each memory must agree. */
+typedef struct vr_placement {
+    size_t n_gpus;
+    bool spread;            /* over more than one memory: what is computed moves between them */
+    const uint16_t *params; /* by the engine's own list of parameters: the GPU, or VR_ON_HOST, VR_ON_DISK */
+    const uint16_t *layers; /* by layer */
+    uint16_t embedding, rotary, norm, head;
+    uint64_t host_bytes, disk_bytes; /* weights that stay there */
+    uint64_t layers_off;             /* layers whose weights stay there and come to the first GPU each time */
+    const char *refused;             /* the engine stops before it loads anything, with this error; or NULL */
+    const char
+        *unknown; /* why it is not known how the model is spread; all the above is void then; or NULL */
+} vr_placement;
+
 /* What an engine must know of a device. */
 typedef struct vr_device_facts {
     unsigned cc_major, cc_minor; /* compute capability; 0, 0: unknown, then the default workspace is taken */
     uint64_t usable, available;  /* for the loader's warm-up rule */
     uint64_t context;            /* of this process; the loader sees available less this; 0: unknown */
+    size_t rank;                 /* of the GPU among those of the run */
+    const vr_placement *placement; /* NULL: all is on this one */
 } vr_device_facts;
 
 typedef struct vr_plan {
@@ -131,6 +167,10 @@ typedef struct vr_engine {
     vram_status (*defaults)(vram_workload *w, const vram_model *m);
     /* Fills w->prepared; what it points to lives in `a`. */
     vram_status (*prepare)(vram_workload *w, const vram_model *m, vr_arena *a);
+    /* Spreads the model over n GPUs (1 or more), the host and the disk by the workload's device map. NULL:
+     * the engine does not. What *out points to lives in `a`. */
+    vram_status (*place)(vr_placement *out, const vram_model *m, const vram_workload *w,
+                         const vr_device_facts *gpus, size_t n, vr_arena *a);
 } vr_engine;
 
 extern const vr_engine vr_engine_transformers;

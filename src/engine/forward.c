@@ -25,7 +25,10 @@ static bool scales_inside(const vr_pass *p)
 
 static vr_block embed(vr_pass *p)
 {
+    uint64_t weight = p->m->vocab * p->m->hidden * p->width;
+    vr_block brought = vr_bring(p, weight, vr_place_label(p, VR_PLACE_EMBEDDING));
     vr_block x = hidden(p, VR_PLACE_EMBEDDING);
+    vr_drop(p, brought);
     if (!scales_inside(p))
         return x;
     vr_block scaled = hidden(p, VR_PLACE_EMBEDDING);
@@ -174,6 +177,74 @@ static void rotary_table(vr_pass *p, vr_block *cos, vr_block *sin)
     }
 }
 
+/* ---- from one memory to another ---- */
+
+/* accelerate (hooks.py, send_to_device): what a module is given lies on its own card, or is copied there
+ * until the module returns. `from`: VR_NONE, there is nothing to copy. */
+static vr_block sent(vr_pass *p, vr_block from, uint16_t lies, uint64_t bytes, vr_item item, vr_place place)
+{
+    if (from == VR_NONE || vr_pass_gpu(p, lies) == p->gpu)
+        return VR_NONE;
+    return vr_take_at(p, bytes, item, place);
+}
+
+static void go_to(vr_pass *p, uint16_t device)
+{
+    p->gpu = vr_pass_gpu(p, device);
+    vr_pass_on(p, device);
+}
+
+/* Where the ends of the model lie; alone, all is on one. */
+static vr_placement ends(const vr_pass *p)
+{
+    return p->placement != NULL ? *p->placement : (vr_placement){ .n_gpus = 1 };
+}
+
+/* What a layer is given beside the hidden states. */
+typedef struct given {
+    vr_block full_mask, sliding_mask, positions, cos[2], sin[2];
+} given;
+
+typedef struct copies {
+    vr_block list[8];
+    size_t n;
+} copies;
+
+static void keep(copies *c, vr_block block)
+{
+    c->list[c->n++] = block;
+}
+
+static void carry_mask(vr_pass *p, const given *g, copies *c)
+{
+    uint64_t window = vr_window(p), kv = vr_kv_length(p, window);
+    unsigned width = p->w->attention == VR_IMPL_EAGER ? p->width : 1;
+    vr_block mask = window != 0 ? g->sliding_mask : g->full_mask;
+    vr_block copy =
+        sent(p, mask, ends(p).embedding, p->batch * p->q * kv * width, VR_ITEM_SCORES, VR_PLACE_MASK);
+    keep(c, copy);
+    copy = copy != VR_NONE ? copy : mask;
+    p->full_mask = window != 0 ? VR_NONE : copy;
+    p->sliding_mask = window != 0 ? copy : VR_NONE;
+}
+
+static void carry(vr_pass *p, const given *g, copies *c)
+{
+    uint64_t table = p->q * p->m->rotary_dim * p->width;
+    carry_mask(p, g, c);
+    keep(c, sent(p, g->positions, ends(p).embedding, p->q * 8, VR_ITEM_INPUTS, VR_PLACE_POSITIONS));
+    for (int i = 0; i < 2; i++) {
+        keep(c, sent(p, g->cos[i], ends(p).rotary, table, VR_ITEM_INPUTS, VR_PLACE_ROTARY));
+        keep(c, sent(p, g->sin[i], ends(p).rotary, table, VR_ITEM_INPUTS, VR_PLACE_ROTARY));
+    }
+}
+
+static void drop_copies(vr_pass *p, copies *c)
+{
+    for (size_t i = 0; i < c->n; i++)
+        vr_drop(p, c->list[i]);
+}
+
 /* ---- layers ---- */
 
 static vr_block sum(vr_pass *p, vr_step step)
@@ -220,16 +291,26 @@ static vr_block take_logits(vr_pass *p, uint64_t rows)
 
 static vr_block head(vr_pass *p, vr_block normed)
 {
-    uint64_t rows = p->w->logits == VR_LOGITS_ALL ? p->rows : p->batch;
+    uint64_t rows = p->w->logits == VR_LOGITS_ALL ? p->rows : p->batch, h = p->m->hidden;
+    go_to(p, ends(p).head);
+    vr_block copy = sent(p, normed, ends(p).norm, rows * h * p->width, VR_ITEM_HIDDEN, VR_PLACE_FINAL_NORM);
+    vr_block weight = vr_bring(p, p->m->vocab * h * p->width, vr_place_label(p, VR_PLACE_LOGITS));
     vr_block logits = take_logits(p, rows);
     vr_gemm(p, false);
+    vr_drop(p, weight);
+    vr_drop(p, copy);
     for (int i = 0; p->m->final_softcap != 0 && i < 3; i++) { /* / cap, tanh, * cap */
         vr_block next = take_logits(p, rows);
         vr_drop(p, logits);
         logits = next;
     }
     vr_drop(p, normed);
-    return logits;
+    go_to(p, ends(p).embedding); /* io_same_device: the output goes where the input came from */
+    vr_block out =
+        sent(p, logits, ends(p).head, rows * p->m->vocab * p->width, VR_ITEM_LOGITS, VR_PLACE_LOGITS);
+    if (out != VR_NONE)
+        vr_drop(p, logits);
+    return out != VR_NONE ? out : logits;
 }
 
 /* ---- the model ---- */
@@ -249,35 +330,65 @@ static void start_cache(vr_pass *p)
     p->group->started = true;
 }
 
-static vr_block run_layers(vr_pass *p, vr_block first, vr_block embeddings)
+/* *lies: the device of the hidden states, before and after. */
+static vr_block run_layers(vr_pass *p, const given *g, vr_block first, vr_block embeddings, uint16_t *lies)
 {
     vr_block x = first;
+    uint64_t bytes = p->rows * p->m->hidden * p->width;
     for (p->layer = 0; p->layer < p->m->n_layers; p->layer++) {
+        uint16_t device = p->placement != NULL ? p->placement->layers[p->layer] : 0;
+        copies c = { .n = 0 };
+        go_to(p, device);
+        keep(&c, sent(p, x, *lies, bytes, VR_ITEM_HIDDEN, VR_PLACE_MOVED));
+        carry(p, g, &c);
         vr_block next = layer(p);
+        drop_copies(p, &c);
         if (x != embeddings)
             vr_drop(p, x);
         x = next;
+        *lies = device;
     }
     return x;
 }
 
-static vr_block run_model(vr_pass *p)
+static void make_tables(vr_pass *p, given *g, vr_block embeddings)
 {
     unsigned tables = vr_rotary_tables(p->m, p->rules);
-    vr_block cos[2] = { VR_NONE, VR_NONE }, sin[2] = { VR_NONE, VR_NONE };
+    uint64_t bytes = p->rows * p->m->hidden * p->width;
+    go_to(p, ends(p).rotary);
+    for (int i = 0; i < 2; i++) {
+        g->cos[i] = g->sin[i] = VR_NONE;
+        if ((tables & (1u << i)) == 0)
+            continue;
+        vr_block x = sent(p, embeddings, ends(p).embedding, bytes, VR_ITEM_HIDDEN, VR_PLACE_MOVED);
+        vr_block at = sent(p, g->positions, ends(p).embedding, p->q * 8, VR_ITEM_INPUTS, VR_PLACE_POSITIONS);
+        rotary_table(p, &g->cos[i], &g->sin[i]);
+        vr_drop(p, x);
+        vr_drop(p, at);
+    }
+}
+
+static vr_block run_model(vr_pass *p)
+{
+    given g;
+    uint16_t lies = ends(p).embedding;
+    go_to(p, lies);
     vr_block embeddings = embed(p);
     start_cache(p);
-    vr_block positions = range(p, p->q, p->rules->positions_added);
+    g.positions = range(p, p->q, p->rules->positions_added);
     make_masks(p);
-    for (int i = 0; i < 2; i++) {
-        if ((tables & (1u << i)) != 0)
-            rotary_table(p, &cos[i], &sin[i]);
-    }
-    vr_block x = run_layers(p, first_hidden(p, embeddings), embeddings);
+    g.full_mask = p->full_mask;
+    g.sliding_mask = p->sliding_mask;
+    make_tables(p, &g, embeddings);
+    go_to(p, lies);
+    vr_block x = run_layers(p, &g, first_hidden(p, embeddings), embeddings, &lies);
+    go_to(p, ends(p).norm);
+    vr_block moved = sent(p, x, lies, p->rows * p->m->hidden * p->width, VR_ITEM_HIDDEN, VR_PLACE_MOVED);
     vr_block normed = vr_norm_at(p, p->rows, p->m->hidden, VR_PLACE_FINAL_NORM);
-    vr_block rest[] = { x,        p->full_mask, p->sliding_mask, x != embeddings ? embeddings : VR_NONE,
-                        cos[0],   sin[0],       cos[1],          sin[1],
-                        positions };
+    vr_block rest[] = {
+        moved,    x,        g.full_mask, g.sliding_mask, x != embeddings ? embeddings : VR_NONE,
+        g.cos[0], g.sin[0], g.cos[1],    g.sin[1],       g.positions
+    };
     for (size_t i = 0; i < sizeof(rest) / sizeof(rest[0]); i++)
         vr_drop(p, rest[i]);
     p->full_mask = p->sliding_mask = VR_NONE;

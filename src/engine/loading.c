@@ -8,9 +8,7 @@
  * onto the card in its stored dtype and converted there. Buffers and what the checkpoint lacks come last. */
 #include "engine/pass.h"
 
-#define BLOCK_4BIT 64      /* bitsandbytes functional.py, quantize_4bit: one fp32 scale for each 64 */
-#define CODE_4BIT (16 * 4) /* and its table of 16 values */
-#define FEW 16             /* events and labels of a plan without a pass, beside its tensors */
+#define FEW 16                            /* events and labels of a plan without a pass, beside its tensors */
 #define WARMUP_SPARE UINT64_C(1288490188) /* int(1.2 * 1024**3) */
 
 typedef struct loader {
@@ -25,46 +23,17 @@ static unsigned width_of(vr_dtype t)
 
 static vr_block take(const loader *l, uint64_t bytes, vr_item item, vr_str name)
 {
-    return vr_tape_alloc(l->p->tape, bytes, item, vr_tape_label(l->p->tape, name));
+    if (l->p->elsewhere)
+        return VR_ELSEWHERE;
+    return vr_take_labelled(l->p, bytes, item, vr_tape_label(l->p->tape, name));
 }
 
 static void count(const loader *l, uint64_t bytes, uint64_t elements)
 {
+    if (l->p->elsewhere)
+        return;
     *l->bytes = vr_add_sat(*l->bytes, bytes);
     *l->elements = vr_add_sat(*l->elements, elements);
-}
-
-/* ---- bitsandbytes ---- */
-
-static uint64_t packed_bytes(vr_weight_quant quant, uint64_t n)
-{
-    return quant == VR_QUANT_BNB_8BIT ? n : n / 2 + n % 2;
-}
-
-static uint64_t scale_bytes(vr_weight_quant quant, uint64_t rows, uint64_t n)
-{
-    return quant == VR_QUANT_BNB_8BIT ? rows * 4 : vr_round_up(n, BLOCK_4BIT) / BLOCK_4BIT * 4;
-}
-
-uint64_t vr_quantised_bytes(vr_weight_quant quant, uint64_t rows, uint64_t columns)
-{
-    uint64_t n = rows * columns;
-    return packed_bytes(quant, n) + scale_bytes(quant, rows, n) +
-           (quant == VR_QUANT_BNB_4BIT ? CODE_4BIT : 0);
-}
-
-/* The weight comes in 16 bits, is quantised on the card, and goes. */
-static void load_quantised(const loader *l, const vr_param *param)
-{
-    vr_weight_quant quant = (vr_weight_quant)l->p->w->weight_quant;
-    uint64_t n = param->elements;
-    vr_block whole = take(l, n * 2, VR_ITEM_PARAMETERS, param->name);
-    take(l, packed_bytes(quant, n), VR_ITEM_PARAMETERS, param->name);
-    take(l, scale_bytes(quant, param->dims[0], n), VR_ITEM_PARAMETERS, param->name);
-    if (quant == VR_QUANT_BNB_4BIT)
-        take(l, CODE_4BIT, VR_ITEM_PARAMETERS, param->name);
-    vr_drop(l->p, whole);
-    count(l, vr_quantised_bytes(quant, param->dims[0], param->dims[1]), n);
 }
 
 /* ---- one parameter ---- */
@@ -84,6 +53,14 @@ static unsigned param_width(const loader *l, const vr_param *param)
     return param->kind == VR_PARAM_BUFFER_F32   ? 4
            : param->kind == VR_PARAM_BUFFER_I64 ? 8
                                                 : width_of(l->p->w->dtype);
+}
+
+static void load_quantised(const loader *l, const vr_param *param)
+{
+    vr_weight_quant quant = (vr_weight_quant)l->p->w->weight_quant;
+    if (!l->p->elsewhere)
+        vr_bnb_load(l->p, param, vr_tape_label(l->p->tape, param->name));
+    count(l, vr_bnb_bytes(quant, param->dims[0], param->elements / param->dims[0]), param->elements);
 }
 
 static void load_param(const loader *l, const vr_param *param)
@@ -120,30 +97,75 @@ static void load_tensor(const loader *l, const vr_tensor *t)
 
 /* ---- with a device map ---- */
 
-static uint64_t warmup_bytes(const loader *l, const vr_params *params)
+/* What follows is of this parameter: on the card where it belongs. What stays on the host or the disk takes
+ * nothing of any card. */
+static void go_to(const loader *l, const vr_params *params, const vr_param *param)
+{
+    const vr_placement *where = l->p->placement;
+    if (where != NULL)
+        l->p->elsewhere = where->params[param - params->list] != l->p->device->rank;
+}
+
+/* Before a map is made from what is free, each card is looked at: torch.tensor([0], device=i) (accelerate,
+ * get_max_memory), whose segment stays. */
+#define LOOK_SEGMENT (2 * VR_MIB)
+
+static uint64_t look_at(const loader *l)
+{
+    if (l->p->w->device_map == VR_MAP_NONE)
+        return 0;
+    l->p->elsewhere = false;
+    vr_drop(l->p, take(l, 8, VR_ITEM_WARMUP, VR_LIT("the loader's look at the card")));
+    return LOOK_SEGMENT;
+}
+
+/* Transformers 4 knows of a quantiser only that it halves (get_accelerator_warm_up_factor). */
+static uint64_t warmup_of(const loader *l, const vr_param *param)
+{
+    vr_weight_quant quant = (vr_weight_quant)l->p->w->weight_quant;
+    bool asks = l->p->rules->own_maps;
+    if (asks && is_quantised(l, param))
+        return vr_bnb_packed(quant, param->elements);
+    return param->elements * param_width(l, param);
+}
+
+static uint64_t warmup_sum(const loader *l, const vr_params *params)
 {
     const vr_rules *r = l->p->rules;
-    uint64_t sum = 0, limit;
+    uint64_t sum = 0;
     for (size_t i = 0; i < params->n; i++) {
         const vr_param *param = &params->list[i];
         bool head = vr_str_is(param->name, l->p->m->head_name);
-        if (is_buffer(param) || (head && !r->warmup_with_head))
-            continue;
-        sum += is_quantised(l, param) ? packed_bytes((vr_weight_quant)l->p->w->weight_quant, param->elements)
-                                      : param->elements * param_width(l, param);
+        go_to(l, params, param);
+        if (!l->p->elsewhere && !is_buffer(param) && (!head || r->warmup_with_head))
+            sum += warmup_of(l, param);
     }
     for (size_t i = 0; i < params->n_others; i++)
         sum += stored_as(l, params->others[i]);
-    limit = r->warmup_of_total ? l->p->device->usable
-                               : vr_sub_floor(l->p->device->available, l->p->device->context);
+    return !r->own_maps && l->p->w->weight_quant != VR_QUANT_NONE ? sum / 2 : sum;
+}
+
+/* idle: what PyTorch holds already and does not use. */
+static uint64_t warmup_bytes(const loader *l, const vr_params *params, uint64_t idle)
+{
+    const vr_rules *r = l->p->rules;
+    const vr_device_facts *d = l->p->device;
+    uint64_t sum = warmup_sum(l, params), limit = d->usable;
+    if (r->warmup_of_total)
+        sum = sum > 2 * idle ? sum - idle : 0;
+    else
+        limit = vr_sub_floor(d->available, vr_add_sat(d->context, idle));
     if (limit != 0 && sum > vr_sub_floor(limit, WARMUP_SPARE))
         sum = vr_sub_floor(limit, WARMUP_SPARE);
+    if (!r->warmup_of_total)
+        sum = vr_sub_floor(sum, idle);
     return sum / 2 * 2; /* torch.empty(bytes // 2, dtype=float16) */
 }
 
-static void warm_up(const loader *l, const vr_params *params)
+static void warm_up(const loader *l, const vr_params *params, uint64_t idle)
 {
-    uint64_t bytes = l->p->rules->warms_up ? warmup_bytes(l, params) : 0;
+    uint64_t bytes = l->p->rules->warms_up ? warmup_bytes(l, params, idle) : 0;
+    l->p->elsewhere = false;
     if (bytes != 0)
         vr_drop(l->p, take(l, bytes, VR_ITEM_WARMUP, VR_LIT("loader's warm-up block")));
 }
@@ -164,11 +186,14 @@ static bool by_file(void *ud, const void *x, const void *y)
     return vr_str_cmp((*a)->tensor->name, (*b)->tensor->name) < 0;
 }
 
-/* Version 4 converts on the card: the stored tensor goes when the converted one is there. */
+/* Version 4 converts on the card, when all goes to one: the stored tensor goes when the converted one is
+ * there. With several devices it reads and converts on the host (modeling_utils.py, tensor_device). */
 static void load_from_file(const loader *l, const vr_param *param)
 {
     const vr_tensor *t = param->tensor;
-    bool converts = !l->p->rules->natural_order && !is_quantised(l, param) && t->dtype != l->p->w->dtype;
+    bool spread = l->p->placement != NULL && l->p->placement->spread;
+    bool converts =
+        !l->p->rules->natural_order && !spread && !is_quantised(l, param) && t->dtype != l->p->w->dtype;
     vr_block stored = converts ? take(l, t->end - t->begin, VR_ITEM_PARAMETERS, param->name) : VR_NONE;
     load_param(l, param);
     vr_drop(l->p, stored);
@@ -186,12 +211,15 @@ static vram_status load_mapped(const loader *l, const vr_params *params)
     }
     VR_TRY(vr_sort(l->p->m->ctx, there, n, sizeof(*there), l->p->rules->natural_order ? natural : by_file,
                    NULL));
-    warm_up(l, params);
+    warm_up(l, params, look_at(l));
     for (size_t i = 0; i < params->n_others; i++)
         load_tensor(l, params->others[i]);
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
+        go_to(l, params, there[i]);
         load_from_file(l, there[i]);
+    }
     for (size_t i = 0; i < params->n; i++) {
+        go_to(l, params, &params->list[i]);
         if (params->list[i].tensor == NULL)
             load_param(l, &params->list[i]);
     }

@@ -31,6 +31,21 @@ static vr_str renamed(const vr_declared *d, const char *last, vr_arena *a)
     return vr_str_of(text);
 }
 
+/* Of a tower. */
+static vram_status add_own_rotary(vr_params *out, const vr_declared *d, const vr_rules *rules, vr_arena *a)
+{
+    static const char last[] = "inv_freq";
+    add_buffer(out, d->name, d->elements);
+    if (!rules->two_inv_freq)
+        return VRAM_OK;
+    vr_str path = { d->name.s, d->name.n - (sizeof last - 1) };
+    const char *second = vr_text(a, S(path), T("original_inv_freq"));
+    if (second == NULL)
+        return VRAM_ENOMEM;
+    add_buffer(out, vr_str_of(second), d->elements);
+    return VRAM_OK;
+}
+
 /* Buffers that a checkpoint does not hold: one module a model, for gemma3 one table for each kind of layer.
  */
 static vram_status add_rotary(vr_params *out, const vr_declared *d, const vram_model *m,
@@ -83,7 +98,9 @@ vram_status vr_params_of(vr_params *out, const vram_model *m, const vr_rules *ru
         return VRAM_ENOMEM;
     for (size_t i = 0; i < m->n_declared; i++) {
         const vr_declared *d = &m->declared[i];
-        if (d->kind == VR_PARAM_ROTARY)
+        if (d->kind == VR_PARAM_ROTARY && d->part != VR_PART_DECODER)
+            VR_TRY(add_own_rotary(out, d, rules, a));
+        else if (d->kind == VR_PARAM_ROTARY)
             VR_TRY(add_rotary(out, d, m, rules, a));
         else if (d->kind != VR_PARAM_SCALE)
             add(out, d, d->kind);

@@ -41,6 +41,8 @@ static const char *layer_path(const vram_model *m)
 /* "model.layers.17.self_attn.q_proj output", made at its first use */
 uint32_t vr_pass_label(vr_pass *p, vr_step step)
 {
+    if (p->elsewhere)
+        return 0;
     uint32_t *label = &p->labels[p->layer * VR_STEP_COUNT + step];
     if (*label == 0) {
         const char *text = vr_text(p->arena, T(layer_path(p->m)), U(p->layer), T("."), T(slot_names[step]));
@@ -58,20 +60,43 @@ uint32_t vr_place_label(vr_pass *p, vr_place place)
     return p->places[place];
 }
 
+vr_block vr_take_labelled(vr_pass *p, uint64_t bytes, vr_item item, uint32_t label)
+{
+    return p->elsewhere ? VR_ELSEWHERE : vr_tape_alloc(p->tape, bytes, item, label);
+}
+
 vr_block vr_take(vr_pass *p, uint64_t bytes, vr_item item, vr_step step)
 {
-    return vr_tape_alloc(p->tape, bytes, item, vr_pass_label(p, step));
+    return p->elsewhere ? VR_ELSEWHERE : vr_take_labelled(p, bytes, item, vr_pass_label(p, step));
 }
 
 vr_block vr_take_at(vr_pass *p, uint64_t bytes, vr_item item, vr_place place)
 {
-    return vr_tape_alloc(p->tape, bytes, item, vr_place_label(p, place));
+    return p->elsewhere ? VR_ELSEWHERE : vr_take_labelled(p, bytes, item, vr_place_label(p, place));
 }
 
 void vr_drop(vr_pass *p, vr_block block)
 {
-    if (block != VR_NONE)
+    if (block != VR_NONE && block != VR_ELSEWHERE)
         vr_tape_release(p->tape, block);
+}
+
+/* ---- several memories ---- */
+
+uint16_t vr_pass_gpu(const vr_pass *p, uint16_t device)
+{
+    return p->placement == NULL || device >= VR_ON_HOST ? 0 : device;
+}
+
+void vr_pass_on(vr_pass *p, uint16_t device)
+{
+    p->elsewhere = p->placement != NULL && vr_pass_gpu(p, device) != p->device->rank;
+    p->brings = p->placement != NULL && device >= VR_ON_HOST;
+}
+
+vr_block vr_bring(vr_pass *p, uint64_t bytes, uint32_t label)
+{
+    return p->brings && bytes != 0 ? vr_take_labelled(p, bytes, VR_ITEM_PARAMETERS, label) : VR_NONE;
 }
 
 /* ---- matrix products ---- */
@@ -102,6 +127,8 @@ static void lt_workspace(vr_pass *p)
 
 void vr_gemm(vr_pass *p, bool biased)
 {
+    if (p->elsewhere)
+        return;
     if (!p->has_kernels)
         vr_tape_outside(p->tape, VR_ITEM_KERNELS, 0); /* modules are loaded lazily; the device's figure */
     p->has_kernels = true;
@@ -137,8 +164,12 @@ vr_block vr_linear(vr_pass *p, uint64_t in, uint64_t out, bool biased, vr_item i
 {
     if (p->w->weight_quant != VR_QUANT_NONE)
         return quantised_linear(p, in, out, item, step);
+    vr_block weight = vr_bring(p, in * out * p->width, vr_pass_label(p, step));
+    vr_block bias = vr_bring(p, biased ? out * p->width : 0, vr_pass_label(p, step));
     vr_block result = vr_take(p, p->rows * out * p->width, item, step);
     vr_gemm(p, biased);
+    vr_drop(p, weight);
+    vr_drop(p, bias);
     return result;
 }
 

@@ -29,6 +29,10 @@ typedef struct vr_rules {
     bool gemma2_scales;   /* gemma2 scales inside its embedding module */
     bool rotary_product;  /* rotary angles are an elementwise product; false: a matrix product in fp32 */
     bool gemma2_eager;    /* gemma2 refuses sdpa, for it cannot cap scores */
+    bool own_maps; /* device maps are made by transformers itself, which asks quantisers for sizes; false: by
+                      accelerate */
+    bool balance_by_all;     /* the largest layer counts for the balance of GPUs; false: the first */
+    bool balance_by_largest; /* the largest leaf counts for the balance of GPUs; false: the mean of all */
 } vr_rules;
 
 /* From this version of PyTorch on, until the next row (ATen/cuda/CublasHandlePool.cpp). */
@@ -50,6 +54,7 @@ vram_status vr_transformers_version(vram_workload *w, vr_str text);
 
 typedef uint32_t vr_block;
 #define VR_NONE UINT32_MAX
+#define VR_ELSEWHERE (UINT32_MAX - 1) /* in another memory than the one that is planned */
 
 /* What happens in a layer, for labels: enumerator, name after "model.layers.N." */
 #define VR_STEPS(X)                                                                                          \
@@ -101,6 +106,7 @@ typedef enum vr_step {
     X(LT_WORKSPACE, "cublasLt workspace")                                                                    \
     X(RANDOM, "random state of the attention kernel")                                                        \
     X(KERNEL, "sums of the attention kernel")                                                                \
+    X(MOVED, "hidden states from another device")                                                            \
     X(DEQUANTISED, "weight in 16 bits")
 
 typedef enum vr_place {
@@ -137,6 +143,12 @@ typedef struct vr_pass {
     uint32_t places[VR_PLACE_COUNT];
     vr_block workspace, lt_workspace;
     bool has_kernels;
+    /* Of several memories the one that the tape is of, and whether what happens now happens in another one:
+     * then nothing is written, and what is taken is VR_ELSEWHERE. */
+    const vr_placement *placement; /* NULL: there is only one */
+    uint16_t gpu;                  /* where it happens */
+    bool elsewhere;
+    bool brings; /* the weights of what runs now are brought to the card for it (accelerate's offloading) */
     /* of the pass being written: */
     vr_group *group;
     uint64_t batch, q, rows; /* sequences, new tokens of each, their product */
@@ -152,7 +164,13 @@ uint32_t vr_place_label(vr_pass *p, vr_place place);
 /* In the layer that p->layer names. */
 vr_block vr_take(vr_pass *p, uint64_t bytes, vr_item item, vr_step step);
 vr_block vr_take_at(vr_pass *p, uint64_t bytes, vr_item item, vr_place place);
-void vr_drop(vr_pass *p, vr_block block); /* VR_NONE: nothing */
+vr_block vr_take_labelled(vr_pass *p, uint64_t bytes, vr_item item, uint32_t label);
+void vr_drop(vr_pass *p, vr_block block); /* VR_NONE, VR_ELSEWHERE: nothing */
+/* What follows happens on this device: a GPU, or what brings weights to the first one. */
+void vr_pass_on(vr_pass *p, uint16_t device);
+uint16_t vr_pass_gpu(const vr_pass *p, uint16_t device); /* the GPU that computes what lies there */
+/* A module's own weights, brought to the card until it has run; VR_NONE where they lie there. */
+vr_block vr_bring(vr_pass *p, uint64_t bytes, uint32_t label);
 /* What a matrix product takes beside its result, before and after the kernel; `biased` ones run in cublasLt.
  */
 void vr_gemm(vr_pass *p, bool biased);
@@ -203,6 +221,11 @@ typedef struct vr_encoded {
 /* One call of an encoder on `tokens` of each sequence; what it returns is the caller's. */
 vr_encoded vr_encode(vr_pass *p, uint64_t sequences, uint64_t tokens);
 
+/* ---- tapes.c ---- */
+
+/* Why nothing is known of what this model computes; NULL: it is. */
+const char *vr_no_tape(const vram_model *m);
+
 /* ---- parameters.c ---- */
 
 /* A parameter or buffer as this version of the class has it. */
@@ -245,12 +268,28 @@ vram_status vr_params_review(vr_params *params, const vram_model *m, vr_arena *a
 /* All tensors of the checkpoint in natural order. */
 vram_status vr_tensors_in_order(const vr_tensor ***out, const vram_model *m, vr_arena *a);
 
+/* What is shared by all plans, or made for this one. */
+vram_status vr_prepared_of(const struct vr_prepared **out, struct vr_prepared *own, const vram_model *m,
+                           const vram_workload *w, vr_arena *a);
+
+/* ---- placement.c ---- */
+
+/* As vr_engine.place */
+vram_status vr_transformers_place(vr_placement *out, const vram_model *m, const vram_workload *w,
+                                  const vr_device_facts *gpus, size_t n, vr_arena *a);
+
 /* ---- loading.c ---- */
 
 /* Writes the loading; the sums of what is loaded. */
 vram_status vr_load(vr_pass *p, const struct vr_prepared *from, uint64_t *bytes, uint64_t *elements);
-/* Bytes of a quantised linear weight (bitsandbytes), all its tensors. */
-uint64_t vr_quantised_bytes(vr_weight_quant quant, uint64_t rows, uint64_t columns);
+
+/* ---- bnb.c ---- */
+
+/* Of a linear weight: all that is kept of it, and the packed numbers alone. */
+uint64_t vr_bnb_bytes(vr_weight_quant quant, uint64_t rows, uint64_t columns);
+uint64_t vr_bnb_packed(vr_weight_quant quant, uint64_t elements);
+/* Writes its loading. */
+void vr_bnb_load(vr_pass *p, const vr_param *param, uint32_t label);
 
 /* ---- natural.c ---- */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * What changed when, in transformers and in the PyTorch below it, as far as memory goes. Read in the sources
- * of the releases named (4.48, 4.50, 4.53 to 4.57, 5.0, 5.2, 5.5, 5.12, 5.17 to 5.24); recorded runs exist
+ * of the releases named (4.48, 4.50, 4.53 to 4.57, 5.0, 5.2 to 5.5, 5.12 to 5.24); recorded runs exist
  * of 4.57, 5.17, 5.24. */
 #include "engine/pass.h"
 
@@ -8,10 +8,12 @@
 #define V4_56 .gqa = true, .warms_up = true
 #define V5_0                                                                                                 \
     V4_56, .warmup_with_head = true, .dtype_auto = true, .natural_order = true, .two_inv_freq = true,        \
-           .window_tensor = true, .plain_masks = true
+           .window_tensor = true, .plain_masks = true, .own_maps = true
 #define V5_2 V5_0, .warmup_of_total = true
 #define V5_5 V5_2, .positions_added = true, .gemma2_scales = true
-#define V5_19 V5_5, .rotary_product = true
+#define V5_14 V5_5, .balance_by_all = true
+#define V5_18 V5_14, .balance_by_largest = true
+#define V5_19 V5_18, .rotary_product = true
 #define V5_21 V5_19, .gemma2_eager = true
 #define V5_23 V5_21, .packs_gqa = true
 
@@ -26,6 +28,8 @@ static const vr_rules rules[] = {
     { .major = 5, .minor = 0, V5_0 },
     { .major = 5, .minor = 2, V5_2 },
     { .major = 5, .minor = 5, V5_5 },
+    { .major = 5, .minor = 14, V5_14 },
+    { .major = 5, .minor = 18, V5_18 },
     { .major = 5, .minor = 19, V5_19 },
     { .major = 5, .minor = 21, V5_21 },
     { .major = 5, .minor = 23, V5_23 },

@@ -286,6 +286,7 @@ static vram_status run(vr_pass *p, vr_facts *facts)
         return VRAM_OK;
     }
     VR_TRY(make_groups(&g, p));
+    vr_pass_on(p, p->placement != NULL ? p->placement->embedding : 0);
     g.ids = vr_take_at(p, p->w->sequences * p->w->context * 8, VR_ITEM_INPUTS, VR_PLACE_IDS);
     pass_all(p, &g, p->w->context);
     vr_tape_mark(p->tape, VR_AT_PREFILL);
@@ -311,42 +312,13 @@ static vram_status keep_kv(vr_pass *p)
     uint64_t columns = sequences * vr_add_sat(p->w->context, p->w->decode) * p->width;
     for (p->layer = 0; p->layer < p->m->n_layers; p->layer++) {
         const vr_layer *l = vr_layer_of(p);
+        vr_pass_on(p, p->placement != NULL ? p->placement->layers[p->layer] : 0);
         keep(p, columns * l->key_elements, VR_STEP_KEYS);
         keep(p, columns * l->value_elements, VR_STEP_VALUES);
         keep(p, sequences * vr_layer_conv_elements(l) * p->width, VR_STEP_CONV_STATE);
         keep(p, sequences * vr_layer_state_elements(l) * 4, VR_STEP_STATE);
     }
     return VRAM_OK;
-}
-
-/* ---- what there are tapes for ---- */
-
-/* What a layer has that no tape describes, in words; NULL: nothing. */
-static const char *without_tape(const vr_layer *l)
-{
-    static const char *const attention[] = {
-        [VR_ATTENTION_CHUNKED] = "chunked attention",
-        [VR_ATTENTION_LATENT] = "latent attention",
-        [VR_ATTENTION_RECURRENT] = "recurrent layers",
-        [VR_ATTENTION_NONE] = "layers without attention",
-    };
-    static const char *const mlp[] = {
-        [VR_MLP_PLAIN] = "MLPs without a gate",
-        [VR_MLP_EXPERTS] = "experts",
-        [VR_MLP_NONE] = "layers without an MLP",
-    };
-    if (attention[l->attention] != NULL)
-        return attention[l->attention];
-    return l->output_gate ? "gated attention" : mlp[l->mlp];
-}
-
-/* Encoders have tapes of their own. */
-static const char *first_without_tape(const vram_model *m)
-{
-    const char *what = NULL;
-    for (uint64_t i = 0; i < m->n_layers && m->structure == VR_DECODER && what == NULL; i++)
-        what = without_tape(&m->layers[i]);
-    return what;
 }
 
 /* ---- what the plan says of itself ---- */
@@ -396,11 +368,8 @@ static const char *why_no_activations(const vr_pass *p)
 {
     if (p->m->quantised)
         return vr_why_quantised(p->m, p->arena);
-    if (p->m->structure == VR_ENCODER_DECODER)
-        return "an encoder and a decoder are not rehearsed yet";
-    if (first_without_tape(p->m) != NULL)
-        return vr_text(p->arena, T("what "), T(first_without_tape(p->m)),
-                       T(" take while they run is not known yet"));
+    if (p->m->uncounted_part == NULL)
+        return vr_no_tape(p->m);
     return vr_text(p->arena, T("the "), T(p->m->uncounted_part),
                    T(" beside the decoder is not computed yet"));
 }
@@ -479,12 +448,13 @@ static vram_status prepare(vram_workload *w, const vram_model *m, vr_arena *a)
     return VRAM_OK;
 }
 
-static vram_status prepared_of(const struct vr_prepared **out, struct vr_prepared *own, const vr_pass *p)
+vram_status vr_prepared_of(const struct vr_prepared **out, struct vr_prepared *own, const vram_model *m,
+                           const vram_workload *w, vr_arena *a)
 {
-    const struct vr_prepared *shared = p->w->prepared;
-    bool good = shared != NULL && shared->m == p->m && shared->rules == p->rules;
+    const struct vr_prepared *shared = w->prepared;
+    bool good = shared != NULL && shared->m == m && shared->rules == vr_rules_of(w);
     *out = good ? shared : own;
-    return good ? VRAM_OK : prepare_for(own, p->w, p->m, p->arena);
+    return good ? VRAM_OK : prepare_for(own, w, m, a);
 }
 
 /* ---- the plan ---- */
@@ -496,15 +466,14 @@ static void note(vr_facts *f, const vram_model *m, const struct vr_prepared *fro
     f->n_anew = from->params.n_anew;
     f->as_stored = from->as_stored;
     f->has_kv = known;
-    f->has_activations = known && !m->quantised && m->uncounted_part == NULL &&
-                         m->structure != VR_ENCODER_DECODER && first_without_tape(m) == NULL;
+    f->has_activations = known && !m->quantised && m->uncounted_part == NULL && vr_no_tape(m) == NULL;
 }
 
 static vram_status write_tape(vr_pass *p, vr_facts *f)
 {
     struct vr_prepared own;
     const struct vr_prepared *from;
-    VR_TRY(prepared_of(&from, &own, p));
+    VR_TRY(vr_prepared_of(&from, &own, p->m, p->w, p->arena));
     note(f, p->m, from);
     if (f->has_kv)
         VR_TRY(check_limits(p));
@@ -531,6 +500,7 @@ static vram_status plan(vr_plan *out, const vram_model *m, const vram_workload *
                   .m = m,
                   .w = w,
                   .device = device != NULL ? device : &none,
+                  .placement = device != NULL ? device->placement : NULL,
                   .rules = vr_rules_of(w),
                   .torch = vr_torch_rules_of(w),
                   .width = vr_dtype_bits(w->dtype) / 8 };
@@ -548,4 +518,5 @@ const vr_engine vr_engine_transformers = {
     .plan = plan,
     .defaults = defaults,
     .prepare = prepare,
+    .place = vr_transformers_place,
 };

@@ -11,6 +11,8 @@ static const char *quant_words(const vram_workload *w)
 {
     if (w->weight_quant == VR_QUANT_BNB_8BIT)
         return ", linear layers at 1 B and 4 B a row (bitsandbytes), the rest at ";
+    if (w->weight_quant == VR_QUANT_BNB_4BIT_DQ)
+        return ", linear layers at 4.127 bits (bitsandbytes), the rest at ";
     return ", linear layers at 9/16 B (bitsandbytes), the rest at ";
 }
 

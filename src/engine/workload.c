@@ -30,12 +30,15 @@ static const word map_words[] = {
     { "none", VR_MAP_NONE },
     { "auto", VR_MAP_AUTO },
     { "balanced", VR_MAP_BALANCED },
+    { "balanced_low_0", VR_MAP_BALANCED_LOW_0 },
+    { "sequential", VR_MAP_SEQUENTIAL },
     { NULL, 0 },
 };
 static const word quant_words[] = {
     { "none", VR_QUANT_NONE },
     { "bnb-8bit", VR_QUANT_BNB_8BIT },
     { "bnb-4bit", VR_QUANT_BNB_4BIT },
+    { "bnb-4bit-dq", VR_QUANT_BNB_4BIT_DQ },
     { NULL, 0 },
 };
 static const word kv_words[] = { { "auto", VR_KV_AS_MODEL }, { NULL, 0 } };
@@ -173,6 +176,16 @@ static vram_status set_quantization(vram_workload *w, const vram_option *o, vr_s
     return set_word(w, o, value, quant_words, &w->weight_quant);
 }
 
+static vram_status set_host_memory(vram_workload *w, const vram_option *o, vr_str value)
+{
+    uint64_t bytes;
+    if (!vr_parse_bytes(value, &bytes) || bytes == 0)
+        return refuse(w, o, value, "must be a size, such as 64GiB");
+    w->host_text = vr_arena_copy(&w->arena, value);
+    w->host_memory = bytes;
+    return w->host_text == NULL ? VRAM_ENOMEM : VRAM_OK;
+}
+
 static vram_status set_alloc_conf(vram_workload *w, const vram_option *o, vr_str value)
 {
     vr_alloc_conf conf;
@@ -218,10 +231,14 @@ static vram_status set_alloc_conf(vram_workload *w, const vram_option *o, vr_str
     X("logits", "--logits", CHOICE, "WHICH", "all|last", "last",                                             \
       "Positions whose logits are computed: generate() needs the last, a plain forward pass computes all.",  \
       0, 0, VR_SET_LOGITS, set_logits)                                                                       \
-    X("device_map", "--device-map", CHOICE, "MAP", "none|auto|balanced", "none",                             \
+    X("device_map", "--device-map", CHOICE, "MAP", "none|auto|balanced|balanced_low_0|sequential", "none",   \
       "How the weights reach the card: none is .to(\"cuda\").", 0, 0, VR_SET_DEVICE_MAP, set_device_map)     \
-    X("quantization", "--quantization", CHOICE, "KIND", "none|bnb-8bit|bnb-4bit", "none",                    \
-      "Quantise the weights while loading.", 0, 0, VR_SET_WEIGHT_QUANT, set_quantization)                    \
+    X("host_memory", "--host-memory", BYTES, "SIZE", NULL, "as much as it takes",                            \
+      "Memory of the computer that programs may take: what --device-map puts there, the rest on disk.", 0,   \
+      0, VR_SET_HOST_MEMORY, set_host_memory)                                                                \
+    X("quantization", "--quantization", CHOICE, "KIND", "none|bnb-8bit|bnb-4bit|bnb-4bit-dq", "none",        \
+      "Quantise the weights while loading; dq: the scales of 4 bits as well.", 0, 0, VR_SET_WEIGHT_QUANT,    \
+      set_quantization)                                                                                      \
     X("alloc_conf", "--alloc-conf", STRING, "SETTINGS", NULL, NULL,                                          \
       "PyTorch's allocator settings, as in PYTORCH_ALLOC_CONF.", 0, 0, VR_SET_ALLOC_CONF, set_alloc_conf)
 
@@ -395,6 +412,8 @@ const char *vr_workload_value(const vram_workload *w, vr_setting s, vr_arena *a)
         return word_text(logits_words, w->logits);
     case VR_SET_DEVICE_MAP:
         return word_text(map_words, w->device_map);
+    case VR_SET_HOST_MEMORY:
+        return w->host_text != NULL ? w->host_text : "";
     case VR_SET_WEIGHT_QUANT:
         return word_text(quant_words, w->weight_quant);
     case VR_SET_ALLOC_CONF:

@@ -204,6 +204,7 @@ static bool is_beside(const char *name, const char *only)
 {
     bool split = strstr(only, "-of-") != NULL;
     return strcmp(name, "config.json") == 0 || strcmp(name, "adapter_config.json") == 0 ||
+           strcmp(name, "hf_quant_config.json") == 0 || strcmp(name, "quantize_config.json") == 0 ||
            is_sibling(name, only) || (split && ends_with(name, ".index.json"));
 }
 

@@ -21,8 +21,8 @@ static bool is_path(const char *name)
 }
 
 #define WHAT_A_MODEL_IS                                                                                      \
-    "a model is a path, org/name of the hub, an address, modelscope:org/name, ollama:name, or one of "       \
-    "vram models"
+    "a model is a path, org/name of the hub, an address, modelscope:org/name, ollama:name, or a "            \
+    "name that vram models lists"
 
 /* What the name of a model may be anywhere. */
 static bool is_word(const char *name, size_t n)

@@ -102,9 +102,11 @@ vram_status vr_as_declared(vram_checkpoint **out, vram_model *m)
     *out = NULL;
     if (m->family != NULL && m->uncounted_part == NULL)
         m->uncounted_part = beside(m);
-    if (m->family == NULL || m->uncounted_part != NULL || m->quantised)
+    if (m->family == NULL || m->uncounted_part != NULL || m->quantised || m->packing.method != NULL)
         return unknown(m);
     VR_TRY(dtype_of(m, &dtype));
+    if (vr_dtype_bits(dtype) < 8)
+        return unknown(m);
     *out = VR_NEW(&m->arena, vram_checkpoint);
     return *out != NULL ? make_plain(*out, m, dtype) : VRAM_ENOMEM;
 }

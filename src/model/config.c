@@ -141,20 +141,78 @@ static void read_predict_layers(vr_reading *r)
         r->m->n_predict_layers = n;
 }
 
-/* What the row's class is not described for: a setting that changes its modules. */
+/* Whether config.json says of this key what the class is described for: true, false, a number, or the name of
+ * another setting. Silence does. */
+static vram_status says_only(vr_reading *r, const char *key, vr_str wanted, bool *good)
+{
+    vr_json v;
+    uint64_t n, expected = r->m->hidden;
+    *good = true;
+    if (!vr_config_get(r, key, &v))
+        return VRAM_OK;
+    if (vr_str_is(wanted, "true") || vr_str_is(wanted, "false")) {
+        VR_TRY(vr_config_flag(r, key, good));
+        *good = *good == vr_str_is(wanted, "true");
+        return VRAM_OK;
+    }
+    if (!vr_str_is(wanted, "hidden_size") && !vr_parse_u64(wanted, &expected))
+        return VRAM_OK;
+    *good = vr_json_u64(v, &n) && n == expected;
+    return VRAM_OK;
+}
+
+/* Settings that change the modules of a class to what its row does not describe. */
 static vram_status check_only(vr_reading *r)
 {
-    vr_str key, value, rest = vr_str_of(r->family->only);
-    while (r->m->not_understood == NULL && vr_next_pair(&rest, &key, &value)) {
+    vr_str key, wanted, rest = vr_str_of(r->family->only);
+    while (r->m->not_understood == NULL && vr_next_pair(&rest, &key, &wanted)) {
+        bool good;
         const char *name = vr_arena_copy(&r->m->arena, key);
-        bool wanted = vr_str_is(value, "true"), is = wanted;
         if (name == NULL)
             return VRAM_ENOMEM;
-        VR_TRY(vr_config_flag(r, name, &is));
-        if (is != wanted)
-            VR_TRY(vr_not_understood(r, S(key), T(is ? " is true" : " is false"),
-                                     T(", which is not known of "), T(r->family->class_name)));
+        VR_TRY(says_only(r, name, wanted, &good));
+        if (!good)
+            VR_TRY(vr_not_understood(r, T(r->family->class_name), T(" is known only with "), S(key), T(" "),
+                                     S(wanted)));
     }
+    return VRAM_OK;
+}
+
+static vram_status read_activation(vr_reading *r)
+{
+    static const struct {
+        const char *word;
+        uint8_t kind;
+    } known[] = { { "silu", VR_ACT_ONE },         { "swish", VR_ACT_ONE },
+                  { "gelu", VR_ACT_ONE },         { "gelu_pytorch_tanh", VR_ACT_ONE },
+                  { "relu", VR_ACT_ONE },         { "relu2", VR_ACT_RELU2 },
+                  { "gelu_new", VR_ACT_GELU_NEW } };
+    static const char *const keys[] = { "hidden_activation", "hidden_act" };
+    vr_json v;
+    r->m->activation = r->family->activation;
+    for (size_t k = 0; k < 2; k++) {
+        if (!vr_config_get(r, keys[k], &v))
+            continue;
+        r->m->activation = VR_ACT_UNKNOWN;
+        for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+            r->m->activation = vr_json_str_is(v, known[i].word) ? known[i].kind : r->m->activation;
+        return VRAM_OK;
+    }
+    return VRAM_OK;
+}
+
+/* A multimodal model has its decoder's settings in text_config. Where somebody wrote them flat, the class's
+ * defaults stand for none of them. */
+static vram_status check_flat(vr_reading *r)
+{
+    static const char *const keys[] = { "hidden_size", "intermediate_size", "num_hidden_layers",
+                                        "vocab_size" };
+    vr_json v;
+    if (!vr_family_wrapped(r->family, vr_str_of(r->m->model_type)) || vr_json_get(r->root, "text_config", &v))
+        return VRAM_OK;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (!vr_config_get(r, keys[i], &v))
+            return vr_not_understood(r, T("config.json has no text_config and does not state "), T(keys[i]));
     return VRAM_OK;
 }
 
@@ -162,6 +220,9 @@ vram_status vr_read_counts(vr_reading *r)
 {
     vram_model *m = r->m;
     const vr_family *f = r->family;
+    VR_TRY(check_flat(r));
+    if (m->not_understood != NULL)
+        return VRAM_OK;
     VR_TRY(vr_config_count(r, "num_hidden_layers", VR_MAX_LAYERS, f->layers_default, &m->n_layers));
     VR_TRY(vr_config_count(r, "hidden_size", VR_MAX_WIDTH, f->hidden_default, &m->hidden));
     VR_TRY(vr_config_count(r, "intermediate_size", VR_MAX_WIDTH,
@@ -176,6 +237,7 @@ vram_status vr_read_counts(vr_reading *r)
     VR_TRY(softcap(r, f->final_softcap, "final_logit_softcapping", &m->final_softcap));
     read_predict_layers(r);
     VR_TRY(check_only(r));
+    VR_TRY(read_activation(r));
     return read_flags(r);
 }
 
@@ -290,11 +352,40 @@ static void all_full(vram_model *m, const vr_family *f)
         set_layer(m, f, i, false, 0);
 }
 
+/* no_rope_layers: 1 where a layer is rotated; else all but every no_rope_layer_interval-th are (smollm3). */
+static vram_status unrotate_some(vr_reading *r)
+{
+    vram_model *m = r->m;
+    uint64_t interval, i = 0, rotates;
+    vr_json list, v;
+    VR_TRY(vr_config_count(r, "no_rope_layer_interval", VR_MAX_LAYERS, 4, &interval));
+    if (!vr_config_get(r, "no_rope_layers", &list)) {
+        for (i = interval - 1; i < m->n_layers; i += interval)
+            m->layers[i].rotary_dim = 0;
+        return VRAM_OK;
+    }
+    if (list.type != VR_JSON_ARRAY)
+        return vr_config_refuse(r, "no_rope_layers", list, "an array");
+    for (vr_json_iter it = vr_json_each(list); vr_json_next(&it, &v) && i < m->n_layers; i++) {
+        if (!vr_json_u64(v, &rotates) || rotates > 1)
+            return vr_config_refuse(r, "no_rope_layers", v, "0 or 1");
+        m->layers[i].rotary_dim = rotates != 0 ? m->layers[i].rotary_dim : 0;
+    }
+    return VRAM_OK;
+}
+
+static vram_status set_layers(vr_reading *r, uint64_t window)
+{
+    vr_json list;
+    if (vr_config_get(r, "layer_types", &list))
+        return layers_by_list(r, list, window);
+    return layers_by_rule(r, window);
+}
+
 vram_status vr_read_layers(vr_reading *r)
 {
     const vr_special *special = vr_special_of(r->family);
     vram_model *m = r->m;
-    vr_json list;
     uint64_t window;
     if (special != NULL && special->own_kinds) {
         m->layers = VR_ARRAY(&m->arena, vr_layer, (size_t)m->n_layers);
@@ -306,7 +397,6 @@ vram_status vr_read_layers(vr_reading *r)
     m->layers = VR_ARRAY(&m->arena, vr_layer, (size_t)m->n_layers);
     if (m->layers == NULL)
         return VRAM_ENOMEM;
-    if (vr_config_get(r, "layer_types", &list))
-        return layers_by_list(r, list, window);
-    return layers_by_rule(r, window);
+    VR_TRY(set_layers(r, window));
+    return r->family->some_unrotated ? unrotate_some(r) : VRAM_OK;
 }

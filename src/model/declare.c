@@ -2,6 +2,7 @@
  * The parameters and buffers that a class declares, by its configuration
  * (tests/oracle/facts/order-*.tsv). The order of names in a checkpoint's header plays no part. */
 #include "model/special.h"
+#include "model/tower.h"
 
 #include <string.h>
 
@@ -135,7 +136,7 @@ void vr_declare_norm(vr_declaring *d, const char *module, uint64_t n)
     uint8_t kind = d->m->family->norm;
     if (kind != VR_NORM_RMS_BARE && kind != VR_NORM_LAYER_BARE)
         part_of_module(d, module, ".weight", VR_PARAM_WEIGHT, &n, 1);
-    if (kind == VR_NORM_LAYER)
+    if (kind == VR_NORM_LAYER || kind == VR_NORM_LAYER_1P)
         part_of_module(d, module, ".bias", VR_PARAM_WEIGHT, &n, 1);
 }
 
@@ -308,6 +309,8 @@ vram_status vr_declare_all(vram_model *m)
     vr_declaring d = { .m = m, .path = "", .layer = VR_NO_LAYER };
     const vr_special *s = vr_special_of(m->family);
     m->declared_parameters = 0;
+    if (m->tower != NULL)
+        vr_declare_tower(&d);
     if (s != NULL && s->declare_before != NULL)
         s->declare_before(&d);
     d.part = VR_PART_DECODER;

@@ -2,6 +2,7 @@
  * From a checkpoint to a model: what it is, its settings, and the shapes that bear them out. A model that is
  * not understood is no error: its weights are still counted, and the reason is kept. */
 #include "model/special.h"
+#include "model/tower.h"
 
 /* Under a quarter of a GiB nobody minds. */
 static bool is_fp32(const vram_checkpoint *ck)
@@ -80,7 +81,8 @@ static vram_status read_config(vr_reading *r)
     vram_model *m = r->m;
     vr_json q;
     static vram_status (*const steps[])(vr_reading *) = { vr_read_identity, vr_read_counts, vr_check_shapes,
-                                                          vr_read_rotary,   vr_read_layers, vr_read_special };
+                                                          vr_read_rotary,   vr_read_layers, vr_read_special,
+                                                          vr_read_tower };
     if (r->ck->adapter_only)
         return vr_read_adapter(r);
     if (r->ck->pipeline != NULL) {
@@ -95,7 +97,8 @@ static vram_status read_config(vr_reading *r)
     for (size_t i = 0; i < sizeof steps / sizeof *steps && m->not_understood == NULL; i++)
         VR_TRY(steps[i](r));
     m->quantised = vr_config_get(r, "quantization_config", &q) ||
-                   (vr_json_get(r->root, "quantization_config", &q) && q.type != VR_JSON_NULL);
+                   (vr_json_get(r->root, "quantization_config", &q) && q.type != VR_JSON_NULL) ||
+                   (r->ck->config_only && r->ck->quantised_elsewhere);
     return VRAM_OK;
 }
 

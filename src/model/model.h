@@ -33,14 +33,26 @@ typedef enum vr_norm_kind {
     VR_NORM_LAYER,        /* torch.nn.LayerNorm, weight and bias */
     VR_NORM_LAYER_WEIGHT, /* the same without a bias */
     VR_NORM_LAYER_BARE,   /* OlmoLayerNorm: in fp32, neither */
-    VR_NORM_LAYER_COHERE  /* CohereLayerNorm: a weight, by elementwise operators in fp32 */
+    VR_NORM_LAYER_COHERE, /* CohereLayerNorm: a weight, by elementwise operators in fp32 */
+    VR_NORM_LAYER_1P,     /* NemotronLayerNorm1P: 1 + weight, and a bias */
+    VR_NORM_RMS_LATE_WIDE /* HeliumRMSNorm: as RMS_LATE, with the weight widened */
 } vr_norm_kind;
+
+/* How many storages the activation of an MLP takes. */
+typedef enum vr_activation {
+    VR_ACT_ONE,      /* one kernel: silu, gelu, relu */
+    VR_ACT_RELU2,    /* relu, squared */
+    VR_ACT_GELU_NEW, /* NewGELUActivation: elementwise */
+    VR_ACT_BLOOM,    /* bloom_gelu_forward: elementwise */
+    VR_ACT_UNKNOWN
+} vr_activation;
 
 /* How queries and keys are turned by their position. */
 typedef enum vr_rope_kind {
     VR_ROPE_NONE,
-    VR_ROPE_HALF, /* the second half of a head beside the first */
-    VR_ROPE_PAIRS /* neighbours beside each other */
+    VR_ROPE_HALF,      /* the second half of a head beside the first */
+    VR_ROPE_PAIRS,     /* neighbours beside each other */
+    VR_ROPE_PAIRS_WIDE /* the same in fp32 */
 } vr_rope_kind;
 
 /* What a module is to its layer. */
@@ -103,6 +115,7 @@ typedef struct vr_family {
     const char *class_name;  /* "Qwen2ForCausalLM" */
     const char *naming;      /* a row of data/namings.tsv */
     uint8_t norm, mlp;       /* vr_norm_kind, vr_mlp_kind */
+    uint8_t activation;      /* vr_activation, when the config is silent */
     uint8_t rope;            /* vr_rope_kind */
     uint32_t rotary_percent; /* of a head, when the config is silent; 0: all, and the config is not asked */
     /* Defaults; what the config says under these names overrides them, where the class reads them. */
@@ -110,6 +123,9 @@ typedef struct vr_family {
     const char *qkv_bias_key, *o_bias_key, *mlp_bias_key;
     bool qk_norm;          /* q_norm, k_norm over head_dim */
     bool qk_norm_whole;    /* ... over all heads together */
+    bool qk_norm_rotated;  /* ... after they are rotated */
+    bool query_scaled;     /* ministral3: rotated queries times a factor of their positions */
+    bool untaped;          /* what it computes is not known storage by storage */
     bool parallel;         /* attention and MLP read the same, and both are added to it */
     bool tied_default;     /* tie_word_embeddings when the config is silent */
     bool embedding_scaled; /* gemma: hidden states times sqrt(hidden) */
@@ -148,8 +164,8 @@ typedef struct vr_layer {
     uint32_t heads, kv_heads;
     uint32_t key_dim, value_dim; /* of a head; LATENT: as computed, so key_dim = nope + rope */
     uint32_t rotary_dim;         /* of key_dim, rotated */
-    bool sinks;                  /* a logit of each head that stands for no token (gpt-oss) */
     uint32_t cross_heads;        /* of the attention to an encoder, key_dim and value_dim wide; 0: none */
+    bool sinks;                  /* a logit of each head that stands for no token (gpt-oss) */
     uint32_t kv_from;            /* uses the cache of layer kv_from - 1 and has none of its own; 0: it has */
     /* LATENT: kept of a token are latent + rotary_dim elements, where the engine does not expand them. */
     uint32_t latent, query_latent; /* query_latent 0: queries are projected at once */
@@ -180,6 +196,22 @@ typedef struct vr_layer {
     uint64_t state_bytes;
 } vr_layer;
 
+/* What sees pictures beside a decoder. What a kind has not is 0. */
+typedef struct vr_tower {
+    const struct vr_tower_kind *kind; /* private to the room: tower.h */
+    uint64_t layers, hidden, heads, ffn;
+    uint64_t channels, patch, temporal_patch;     /* of a patch: pixels of a side, pictures */
+    uint64_t image;                               /* pixels of a side, where it is fixed */
+    uint64_t positions;                           /* rows of learned positions */
+    uint64_t merge;                               /* merge x merge patches become one token */
+    uint64_t out;                                 /* width of these tokens */
+    uint64_t n_deepstack;                         /* further mergers (Qwen3-VL) */
+    uint64_t window;                              /* pixels of a side of windowed attention (Qwen2.5-VL) */
+    uint64_t kv_heads, head_dim;                  /* where they are settings of their own (Gemma 4) */
+    uint64_t vision_out, adapter_in, adapter_out; /* of what hands on to the decoder (Llama 4) */
+    bool has_head, projector_bias, standardised;
+} vr_tower;
+
 /* What a declared tensor is to those who load, quantise and count it. */
 typedef enum vr_param_kind {
     VR_PARAM_WEIGHT,     /* vectors, embeddings, heads */
@@ -188,11 +220,17 @@ typedef enum vr_param_kind {
     VR_PARAM_CONV,       /* of a convolution */
     VR_PARAM_BUFFER,     /* no parameter; in the model's dtype */
     VR_PARAM_BUFFER_F32, /* no parameter; always 32 bits */
-    VR_PARAM_STATE_F32,  /* the same, and checkpoints hold it */
     VR_PARAM_BUFFER_I64, /* no parameter; whole numbers of 64 bits */
+    VR_PARAM_STATE_F32,  /* the same, and checkpoints hold it */
     VR_PARAM_ROTARY,     /* a rotary module's buffers stand here: how many depends on the engine's version */
     VR_PARAM_SCALE       /* the embedding's scale stands here, where the engine's version has one */
 } vr_param_kind;
+
+typedef enum vr_structure {
+    VR_DECODER,
+    VR_ENCODER,        /* generates nothing and keeps no cache */
+    VR_ENCODER_DECODER /* vram_model.encoder beside the decoder's layers */
+} vr_structure;
 
 /* What a declared tensor is among a layer's experts, which newer classes have in one tensor each. */
 typedef enum vr_expert_role {
@@ -202,12 +240,6 @@ typedef enum vr_expert_role {
     VR_EXPERT_DOWN,
     VR_EXPERT_ROUTER /* and what belongs to it */
 } vr_expert_role;
-
-typedef enum vr_structure {
-    VR_DECODER,
-    VR_ENCODER,        /* generates nothing and keeps no cache */
-    VR_ENCODER_DECODER /* vram_model.encoder beside the decoder's layers */
-} vr_structure;
 
 /* Which part of the model it belongs to. */
 typedef enum vr_model_part {
@@ -283,9 +315,11 @@ struct vram_model {
     bool has_head;         /* and it is there */
     bool tied, qkv_bias, o_bias, mlp_bias;
     uint64_t attention_softcap, final_softcap; /* 1: there is one, 0: none */
+    uint8_t activation;                        /* vr_activation, of the dense MLP */
     vr_layer *layers;
-    uint8_t structure; /* vr_structure */
-    vr_layer *encoder; /* of VR_ENCODER_DECODER */
+    uint8_t structure;     /* vr_structure */
+    const vr_tower *tower; /* NULL: there is none, or none that is understood (uncounted_part) */
+    vr_layer *encoder;     /* of VR_ENCODER_DECODER */
     uint64_t n_encoder;
     uint64_t token_types;  /* rows of BERT's table */
     uint64_t bias_buckets; /* rows of T5's table of relative positions */

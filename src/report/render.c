@@ -4,6 +4,7 @@
  */
 #include "report/fit_report.h"
 #include "report/gpus_report.h"
+#include "report/models_report.h"
 #include "report/inspect_report.h"
 #include "report/scenario_report.h"
 
@@ -62,6 +63,27 @@ vram_status vram_gpus_render(vram_ctx *ctx, const char *search, const vram_style
         vr_gpus_json(&r, cards, n);
     } else if (r.status == VRAM_OK) {
         vr_gpus_text(&r, cards, n);
+    }
+    return vr_report_end(&r);
+}
+
+vram_status vram_models_render(vram_ctx *ctx, const char *search, const vram_style *style,
+                               vram_write_fn write, void *ud)
+{
+    vr_built_in *models = NULL;
+    size_t n = 0;
+    vr_report r;
+
+    vr_report_start(&r, ctx, style, write, ud);
+    r.status = vr_built_in_search(search, &r.arena, &models, &n);
+    if (r.status == VRAM_OK && n == 0) {
+        r.status = vr_fail(ctx, VRAM_ENOTFOUND, T("no built-in model matches \""), T(search), T("\""));
+        vr_hint(ctx,
+                "vram models lists them all; any model of the hub is read from there: vram fit ORG/NAME");
+    } else if (r.status == VRAM_OK && style->format == VRAM_JSON) {
+        vr_models_json(&r, models, n);
+    } else if (r.status == VRAM_OK) {
+        vr_models_text(&r, models, n);
     }
     return vr_report_end(&r);
 }

@@ -151,7 +151,23 @@ static void test_paths(void **state)
     write_text(d, INDEX, "{\"weight_map\":{\"a\":\"model.safetensors\"}}");
     good(d, in_dir(d, INDEX), 1, true); /* means its directory */
     vram_status s = open_path(d, in_dir(d, "config.json"));
-    expect(d, s, VRAM_EUNSUPPORTED, d->path, "no file of weights");
+    expect(d, s, VRAM_EUNSUPPORTED, d->path, "it has no model_type");
+    close_path(d);
+    write_text(d, "config.json", "{\"model_type\":\"llama\"}");
+    write_text(d, "mine", " {\"model_type\":\"llama\"}");
+    static const char *const alone[] = { "config.json", "mine" };
+    for (size_t i = 0; i < 2; i++) { /* whatever lies beside it */
+        expect_status(d, open_path(d, in_dir(d, alone[i])));
+        assert_true(vram_checkpoint_config_only(d->ck) && vram_checkpoint_complete(d->ck));
+        assert_int_equal(d->ck->n_files, 0);
+        assert_string_equal(d->ck->config_file, alone[i]);
+        assert_int_equal(vram_warnings(d->ctx, &(const vram_warning *){ NULL }), 0);
+        assert_false(d->ck->quantised_elsewhere);
+        close_path(d);
+    }
+    write_text(d, "hf_quant_config.json", "{}");
+    expect_status(d, open_path(d, in_dir(d, "config.json")));
+    assert_true(d->ck->quantised_elsewhere);
     close_path(d);
     end_disk(d);
 }

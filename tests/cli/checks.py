@@ -21,7 +21,7 @@ VRAM = os.environ["VRAM"]
 SIX = ["weights", "gradients", "optimizer_states", "kv_cache", "activations", "runtime_overhead"]
 MIB = 1 << 20
 GIB = 1 << 30
-COMMANDS = ["fit", "inspect", "ledger", "gpus", "example", "completion", "man", "help", "version"]
+COMMANDS = ["fit", "inspect", "ledger", "gpus", "models", "example", "completion", "man", "help", "version"]
 STORY = ["fit", "example:qwen2.5-7b", "--gpu", "rtx-3060-12gb", "--engine", "transformers", "--device-map", "none",
          "--dtype", "bf16", "--context", "4096"]
 SMALL = ["fit", "example:qwen2.5-1.5b", "--gpu", "rtx-3060-12gb", "--device-map", "none", "--dtype", "bf16",
@@ -228,6 +228,59 @@ class Ledgers(unittest.TestCase):
         self.assertEqual(status, 1)
         self.assertEqual([s["model"]["name"] for s in d["scenarios"]], ["one", "two"])
         self.assertEqual([s["verdict"] for s in d["scenarios"]], ["fits", "does_not_fit"])
+
+    def test_built_in_models(self):
+        """What is built in is what its checkpoint would be: only the evidence differs."""
+        d, status = answer("models", "QWEN2.5-7B", "instruct")
+        self.assertEqual((d["schema"], status), ("vram.models/1", 0))
+        self.assertEqual([m["name"] for m in d["models"]], ["qwen2.5-7b-instruct"])
+        self.assertEqual(d["models"][0]["parameters"], 7615616512)
+        self.assertEqual(d["models"][0]["checkpoint_bytes"], 15231233024)
+        for gpu in ("rtx-3060-12gb", "24GiB"):
+            stored, known = (answer("fit", name, "--gpu", gpu) for name in ("example:qwen2.5-7b", "Qwen2.5-7B"))
+            self.assertEqual(stored[1], known[1])
+            for s, k in zip(stored[0]["devices"], known[0]["devices"]):
+                self.assertEqual(k["moments"], s["moments"])
+                self.assertEqual(k["failure"], s["failure"])
+                self.assertEqual({c: k["ledger"][c]["bytes"] for c in SIX}, {c: s["ledger"][c]["bytes"] for c in SIX})
+                self.assertEqual([k["ledger"][c]["basis"] for c in SIX[:4]], ["table", "exact", "exact", "table"])
+            self.assertEqual((known[0]["model"]["evidence"], stored[0]["model"]["evidence"]), ("catalogue", "checkpoint"))
+
+    def test_bare_configuration(self):
+        """A directory without weights, a file of any name: figures by formula, and one sentence about it."""
+        config = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "torch_dtype": "float16", "num_hidden_layers": 2,
+                  "hidden_size": 256, "intermediate_size": 512, "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 1000}
+        parameters = 2 * 1000 * 256 + 2 * (2 * 256 * 256 + 2 * 256 * 128 + 3 * 256 * 512 + 2 * 256) + 256
+        with tempfile.TemporaryDirectory() as d:
+            def write(name, **changes):
+                with open(os.path.join(d, name), "w", encoding="utf-8") as f:
+                    json.dump({**config, **changes}, f)
+            write("config.json")
+            write("mine")
+            for path, warnings in ((d, 1), (os.path.join(d, "config.json"), 0), (os.path.join(d, "mine"), 0)):
+                fit, status = answer("fit", path, "--gpu", "24GiB")
+                self.assertEqual((status, fit["verdict"], len(fit["warnings"])), (0, "fits", warnings))
+                weights = fit["devices"][0]["ledger"]["weights"]
+                self.assertEqual((weights["items"][0]["bytes"], weights["basis"]), (parameters * 2, "formula"))
+                self.assertEqual((fit["model"]["parameters"], fit["model"]["evidence"]), (parameters, "configuration"))
+                seen, _ = answer("inspect", path)
+                self.assertEqual((seen["checkpoint_bytes"], seen["files"], len(seen["layers"])), (parameters * 2, [], 2))
+            wide, _ = answer("fit", d, "--gpu", "24GiB", "--dtype", "fp32")
+            self.assertEqual(wide["model"]["loaded_bytes"], parameters * 4)
+            # never two bytes a parameter where they are not that
+            for changes in ({"quantization_config": {"quant_method": "aqlm"}}, {"quantization": {"bits": 4, "group_size": 64}},
+                            {"compression_config": {"config_groups": {}}}, {"model_type": "lama"},
+                            {"quantization_config": {"quant_method": "modelopt"}}):
+                write("config.json", **changes)
+                fit, status = answer("fit", d, "--gpu", "24GiB")
+                self.assertEqual((status, fit["verdict"]), (3, "unknown"))
+                self.assertIsNone(fit["devices"][0]["ledger"]["weights"]["bytes"])
+                self.assertIsNone(fit["model"]["checkpoint_bytes"])
+            del config["torch_dtype"]
+            write("config.json")
+            fit, _ = answer("fit", os.path.join(d, "config.json"), "--gpu", "24GiB")
+            self.assertEqual(fit["devices"][0]["ledger"]["weights"]["basis"], "assumed")
+            self.assertIn("bf16 is assumed", fit["warnings"][0]["text"])
 
     def test_gpus(self):
         d, status = answer("gpus", "3060", "12gb")
@@ -494,11 +547,25 @@ class Usage(unittest.TestCase):
         self.refused(["fit", "gpt2"], "'gpt2': there is no such file or directory", "a model of the hub has its organisation in front: ORG/gpt2",
                      status=4)
         with tempfile.TemporaryDirectory() as d:
-            for name in ("config.json", "README.md", "notes.txt"):
+            for name, text, error, hint in (
+                    ("config.json", b"{}", "this is JSON, but no configuration of a model: it has no model_type",
+                     "a config.json as transformers has it is read"),
+                    ("notes.txt", b"{}", "this is JSON, but no configuration of a model", None),
+                    ("README.md", b"# A model", "byte 0: the file begins like no format", None),
+                    ("x.json", b"[1]", "byte 0: a configuration must be a JSON object", None),
+                    ("x.json", b'{"model_type": ', "byte 15: not valid JSON", None),
+                    ("x.json", b"", "byte 0: the file is empty", None),
+                    ("tokenizer.json", b'{"version": "1.0", "added_tokens": [], "model": {}}', "this is a tokenizer", "the model's config.json lies beside it"),
+                    ("generation_config.json", b'{"eos_token_id": 2, "transformers_version": "5.2.0"}',
+                     "this is no configuration of a model: generation_config.json?", "the model's config.json lies beside it"),
+                    ("x.json", b'{"weight_map": {}}', "this is the index of a checkpoint's shards", "give the directory in which it lies"),
+                    ("adapter_config.json", b'{"peft_type": "LORA"}', "this is the configuration of an adapter", "give the directory in which it lies, or the base model"),
+                    ("params.json", b'{"dim": 4096, "n_layers": 32}', "this is params.json", "config.json is read"),
+                    ("x.json", b'{"model_type": "llama", "hidden_size": -1}', "byte 39: hidden_size is -1, not", None)):
                 path = os.path.join(d, name)
                 with open(path, "wb") as f:
-                    f.write(b"{}")
-                self.refused(["inspect", path], path + ": this is no file of weights", "give the directory in which it lies", status=3)
+                    f.write(text)
+                self.refused(["inspect", path], path + ": " + error, hint, status=3)
             pipe = os.path.join(d, "x.gguf")
             os.mkfifo(pipe)
             self.refused(["inspect", pipe], pipe + ": this is a pipe, not a file", status=3)

@@ -31,10 +31,12 @@ typedef struct shape {
     bool no_config;
 } shape;
 
-#define MOST_TENSORS 2048
+#define MOST_TENSORS 4096
 
 typedef struct named {
-    char name[96];
+    char name[128];
+    char dims[64]; /* "8,1536,2048" of a recorded tensor, which has as many rows as elements; else empty */
+    char dtype[8]; /* of a recorded tensor */
     unsigned long long rows, columns;
 } named_tensor;
 
@@ -44,7 +46,7 @@ typedef struct world {
     vram_checkpoint *ck;
     vram_model *m;
     vram_workload *w;
-    char config[4096];
+    char config[16384];
     char *header; /* with its eight bytes of length */
     size_t n_header;
     unsigned long long n_data;
@@ -112,23 +114,26 @@ static inline unsigned long long width_of(const char *dtype)
 
 static inline void seal(world *w, const shape *s)
 {
-    const char *dtype = s->dtype != NULL ? s->dtype : "BF16";
-    unsigned long long width = width_of(dtype);
     size_t n = 8;
     if (s->by_name)
         qsort(w->list, w->n, sizeof(*w->list), by_name);
-    w->header = malloc(w->n * 192 + 64);
+    w->header = malloc(w->n * 320 + 64);
     assert_non_null(w->header);
     n += (size_t)sprintf(w->header + n, "{");
     for (size_t i = 0; i < w->n; i++) {
         const named_tensor *t = &w->list[i];
-        unsigned long long bytes = t->rows * (t->columns != 0 ? t->columns : 1) * width;
-        char columns[32] = "";
-        if (t->columns != 0)
-            snprintf(columns, sizeof(columns), ",%llu", t->columns);
-        n += (size_t)sprintf(
-            w->header + n, "%s\"%s\":{\"dtype\":\"%s\",\"shape\":[%llu%s],\"data_offsets\":[%llu,%llu]}",
-            i != 0 ? "," : "", t->name, dtype, t->rows, columns, w->n_data, w->n_data + bytes);
+        const char *dtype = t->dtype[0] != '\0' ? t->dtype : s->dtype != NULL ? s->dtype : "BF16";
+        unsigned long long bytes = t->rows * (t->columns != 0 ? t->columns : 1) * width_of(dtype);
+        char dims[64];
+        if (t->dtype[0] != '\0')
+            snprintf(dims, sizeof(dims), "%s", t->dims);
+        else if (t->columns != 0)
+            snprintf(dims, sizeof(dims), "%llu,%llu", t->rows, t->columns);
+        else
+            snprintf(dims, sizeof(dims), "%llu", t->rows);
+        n += (size_t)sprintf(w->header + n,
+                             "%s\"%s\":{\"dtype\":\"%s\",\"shape\":[%s],\"data_offsets\":[%llu,%llu]}",
+                             i != 0 ? "," : "", t->name, dtype, dims, w->n_data, w->n_data + bytes);
         w->n_data += bytes;
     }
     n += (size_t)sprintf(w->header + n, "}");
@@ -254,11 +259,16 @@ static inline void make_world(world *w, const shape *s)
     make_tensors(w, s);
 }
 
+static inline void open_made(world *w, const shape *s)
+{
+    if (open_objects(w, s) != VRAM_OK)
+        fail_msg("%s", vram_last_error(w->ctx)->text);
+}
+
 static inline void open_world(world *w, const shape *s)
 {
     make_world(w, s);
-    if (open_objects(w, s) != VRAM_OK)
-        fail_msg("%s", vram_last_error(w->ctx)->text);
+    open_made(w, s);
 }
 
 static inline void close_objects(world *w)

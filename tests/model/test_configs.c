@@ -189,15 +189,10 @@ static char *read_config(const char *path)
 
 static bool wears_a_known_name(const char *text)
 {
-    static const char *const known[] = { "llama", "mistral", "qwen2",       "qwen3",
-                                         "phi3",  "gemma2",  "gemma3_text", "gemma3" };
-    char line[64];
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        snprintf(line, sizeof line, "\n \"model_type\": \"%s\"", known[i]); /* the outermost one */
-        if (strstr(text, line) != NULL)
-            return true;
-    }
-    return false;
+    static const char key[] = "\n \"model_type\": \""; /* the outermost one */
+    const char *at = strstr(text, key);
+    at = at != NULL ? at + sizeof key - 1 : "";
+    return vr_family_find((vr_str){ at, strcspn(at, "\"") }) != NULL;
 }
 
 /* Without tensors to contradict: known rows are understood, all others are refused with a reason. */
@@ -216,10 +211,11 @@ static void every_configuration(void **state)
             continue;
         snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
         char *text = read_config(path);
-        add(&w.s, "BF16", 8, 0, "model.", 0, "something.else");
         open_world(&w, text);
         assert_int_equal(w.status, VRAM_OK);
-        if ((w.m->family != NULL) != wears_a_known_name(text))
+        const char *why = w.m->not_understood;
+        bool unstated = why != NULL && strstr(why, "does not state") != NULL;
+        if ((w.m->family != NULL) != wears_a_known_name(text) && !unstated)
             fail_msg("%s: %s", e->d_name, w.m->not_understood != NULL ? w.m->not_understood : "understood");
         understood += w.m->family != NULL;
         not_known += w.m->family == NULL && w.m->not_understood != NULL;
@@ -228,7 +224,7 @@ static void every_configuration(void **state)
     }
     closedir(dir);
     printf("%u understood, %u not\n", understood, not_known);
-    assert_true(understood >= 45 && not_known >= 80);
+    assert_true(understood >= 60 && understood + not_known >= 150);
 }
 
 /* Cache bytes of one token in 16 bits: Llama 3.1 8B 128 KiB (the model's card and every paper on GQA),

@@ -124,8 +124,8 @@ static void not_understood(void **state)
 {
     static const puzzle cases[] = {
         { "{\"model_type\":\"zzz\",\"num_attention_heads\":4}", "\"zzz\" is not known" },
-        { "{\"model_type\":\"llava\",\"text_config\":{\"model_type\":\"llama\"}}",
-          "around a \"llama\" decoder" },
+        { "{\"model_type\":\"llava\",\"text_config\":{\"model_type\":\"phi3\"}}",
+          "around a \"phi3\" decoder" },
         { "{\"model_type\":\"llama\",\"text_config\":{\"model_type\":\"zzz\"}}", "\"zzz\" is not known" },
         { "{}", "names no model_type" },
         { "{\"architectures\":[\"ZzzForCausalLM\"]}", "\"ZzzForCausalLM\" is not known" },

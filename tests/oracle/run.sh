@@ -1,23 +1,41 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Records the facts in tests/oracle/facts anew from real transformers (PyPI; several GB with PyTorch).
-# No part of the normal tests.
+# Records facts of real transformers (PyPI; several GB with PyTorch) in tests/oracle/facts. No part of the
+# normal tests.
 #
-#   tests/oracle/run.sh [VERSION ...]      default: the versions whose tapes are called verified
+#   tests/oracle/run.sh [--cases FILE[:NAME,NAME...]]... [VERSION ...]
+#
+# FILE is one of tests/oracle/cases/ ("moe" or "moe.json") or a path; without it all of them are recorded. What a
+# case can say is told at the head of trace_transformers.py. VERSION: default 4.57.6, 5.17.0 and 5.24.0, those
+# whose tapes are called verified. Then
+#
+#   VRAM_ORACLE_ONLY=qwen3_moe BUILD/tests/engine/test_engine_oracle      (and test_engine_order)
+#
+# plays our own tapes against the facts whose file names contain that word.
 #
 # VRAM_ORACLE_DIR    where the virtual environments go (default: build-oracle beside this repository's files)
 # VRAM_ORACLE_TORCH  a site-packages folder that has PyTorch and numpy already
+# Sizes are the same on every computer but oneDNN's scratch in fp16, which depends on the processor.
+#
+# VRAM_ORACLE_FACTS  where the facts go (default: tests/oracle/facts); the tests read the same variable
 set -eu
 
 root=$(cd "$(dirname "$0")/../.." && pwd)
 dir=${VRAM_ORACLE_DIR:-$root/build-oracle}
+facts=${VRAM_ORACLE_FACTS:-$root/tests/oracle/facts}
 python=${PYTHON:-python3}
 torch=${VRAM_ORACLE_TORCH:-}
+
+cases=
+while [ "${1:-}" = --cases ]; do
+    cases="$cases --cases $2"
+    shift 2
+done
 [ $# -gt 0 ] || set -- 4.57.6 5.17.0 5.24.0
 
 if [ -z "$torch" ]; then
     [ -d "$dir/torch" ] || "$python" -m venv "$dir/torch"
-    "$dir/torch/bin/pip" install --quiet torch==2.15.0 numpy
+    "$dir/torch/bin/python" -c 'import torch' 2> /dev/null || "$dir/torch/bin/pip" install --quiet torch==2.15.0 numpy
     torch=$("$dir/torch/bin/python" -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])')
 fi
 
@@ -30,6 +48,9 @@ for version in "$@"; do
         echo "$torch" > "$site/zz_torch.pth"
         "$venv/bin/pip" install --quiet "transformers==$version"
     fi
-    "$venv/bin/python" "$root/tests/oracle/trace_transformers.py" "$root/tests/oracle/facts" 2> "$venv/log" ||
-        { tail -n 20 "$venv/log" >&2; exit 1; }
+    log=$(mktemp)
+    # shellcheck disable=SC2086
+    "$venv/bin/python" "$root/tests/oracle/trace_transformers.py" $cases "$facts" 2> "$log" ||
+        { tail -n 20 "$log" >&2; rm "$log"; exit 1; }
+    rm "$log"
 done

@@ -2,108 +2,259 @@
 # SPDX-License-Identifier: MIT
 """Record which storages real transformers allocates and frees in a forward pass, in which order, how large.
 
-    trace_transformers.py OUTDIR        every case below that this version of transformers can run
+    trace_transformers.py [--cases FILE[:NAME,NAME...]] OUTDIR     (--cases can be repeated)
 
 The pass runs on CPU torch under the profiler, whose memory events come from the allocator itself: nothing
-that a kernel takes and gives back is missed. Models have real widths, two layers, constant weights and a
-small vocabulary. One file per case; tests/engine/test_oracle.c plays our own tape against it. Format:
+that a kernel takes and gives back is missed. Models have real widths, few layers, constant weights and a
+small vocabulary. One file per run; tests/engine/test_oracle.c plays our own tape against it. Format:
 
-    # key value        facts about the run
+    # key value        facts about the run; "config" is the config.json of which both sides are built
     O number path      an operator: the path of ATen calls that took the storage, "-" for Python itself
-    = name             a place: prefill, decode 1, ..., release
+    = name             a place: encoder, prefill, decode 1, ..., release
     bytes:number ...   a storage is allocated (by operator `number`); storages count from 0
     -storage ...       a storage is freed
 
-and, in order-*.tsv, what module.to() walks: "P name elements dtype" for parameters, "B ..." for buffers, tied
-ones once. Run by tests/oracle/run.sh; no part of the normal tests.
+and, in order-*.tsv, what module.to() walks: "P name elements dtype shape" for parameters, "B ..." for
+buffers, tied ones once; after them "S name dtype shape" for each tensor of a checkpoint of this class.
+Shapes are 2048x1536, of a scalar "-". Run by tests/oracle/run.sh; no part of the normal tests.
+
+A case is an entry in a file of tests/oracle/cases/ (one file a kind, so that people do not meet):
+
+    "qwen3_moe": {                          name; files are called NAME-IMPLEMENTATION-VARIANT-VERSION.tsv
+      "about": "Qwen3-30B-A3B, ...",        whose widths these are, and what was reduced
+      "class": "AutoModelForCausalLM",      default; any Auto class
+      "config": {"model_type": ..., ...},   everything a published config.json would say
+      "versions": ">=5.0",                  optional: where it is recorded (>=, <, == joined by commas)
+      "runs": [
+        {"variant": "base", "implementation": ["sdpa", "eager"]},
+        {"variant": "batch", "implementation": ["sdpa"], "batch": 3, "tokens": 56} ] }
+
+Members of a run (defaults): batch (1), tokens (80), decode (1) tokens one by one, logits ("all", "last"),
+dtype ("bfloat16"), implementation ("sdpa", "eager", "math": sdpa's plain products, flex_attention, ...),
+versions, and
+  config     members that replace those of the case, nested ones too
+  cache      "dynamic" (default), "none" (use_cache=False), {"static": LENGTH}
+  experts    experts_implementation of 5.x ("eager", "grouped_mm", "batched_mm")
+  routing    "spread" (default): token t's j-th expert is (t * k + j) modulo n; "first": experts 0..k-1
+  encoder    {"tokens": N}, or inputs as below: what the encoder reads first; `tokens` are the decoder's
+  inputs     more tensors of the first call: name: {"shape": [..], "dtype": "model" (default) or another,
+             "fill": 1, "values": [..]}; "batch" in a shape stands for that number
+  image_tokens   {"id": I, "at": A, "count": N}: ids A..A+N-1 of each sequence are I
+  generate   arguments of generate(): runs that instead of single calls; `decode` is max_new_tokens - 1
+  workload   settings of our own engine that say the same, "# workload key value" in the facts
 """
+import argparse
 import contextlib
+import json
 import os
 import sys
 import textwrap
 
 import torch
-import transformers
 from torch._C._profiler import _EventType
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.profiler import ProfilerActivity, profile, record_function
-from transformers import AutoConfig, AutoModelForCausalLM
 
-VERSION = transformers.__version__
-MAJOR_MINOR = tuple(int(x) for x in VERSION.split(".")[:2])
-VOCAB = 2048
+from models import MAJOR_MINOR, VERSION, in_memory, make_config, merged, on_meta, stored
 
-PHI3 = {"pad_token_id": 0, "sliding_window": None}
-
-# Widths of published models (their config.json): hidden, heads, KV heads, head size, MLP width, tied, more.
-# A name with a hyphen is a second shape of a class.
-SHAPES = {
-    "llama": ("llama", 2048, 32, 8, 64, 8192, True, {}),  # Llama-3.2-1B
-    "llama-mha": ("llama", 4096, 32, 32, 128, 11008, False, {}),  # Llama-2-7B
-    "qwen2": ("qwen2", 1536, 12, 2, 128, 8960, True, {}),  # Qwen2.5-1.5B
-    "mistral": ("mistral", 4096, 32, 8, 128, 14336, False, {"sliding_window": 4096}),  # Mistral-7B-v0.1
-    "mistral-full": ("mistral", 4096, 32, 8, 128, 14336, False, {"sliding_window": None}),  # Mistral-7B-v0.3
-    "qwen3": ("qwen3", 1024, 16, 8, 128, 3072, True, {}),  # Qwen3-0.6B
-    "phi3": ("phi3", 3072, 32, 32, 96, 8192, False, PHI3),  # Phi-3-mini-4k
-    "phi3-gqa": ("phi3", 5120, 40, 10, 128, 17920, False, PHI3),  # phi-4
-    "gemma2": ("gemma2", 2304, 8, 4, 256, 9216, True, {"sliding_window": 4096}),  # gemma-2-2b
-    "gemma3_text": ("gemma3_text", 1152, 4, 1, 256, 6912, True, {"sliding_window": 512}),  # gemma-3-1b
-}
-LAYER_TYPES = ["sliding_attention", "full_attention"]  # of the two layers of gemma2 and gemma3_text
-
-IMPLS = ("sdpa", "eager")
+CASES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "cases")
 
 
-def cases():
-    """(shape, implementation, variant) with the variant's settings."""
-    for shape in SHAPES:
-        for impl in IMPLS:
-            yield shape, impl, "base", {}
-            if "-" not in shape:
-                yield shape, impl, "batch", dict(batch=3, tokens=56)
-    for shape in ("mistral", "phi3", "gemma2", "gemma3_text"):
-        for impl in IMPLS:
-            yield shape, impl, "window", dict(window=48, tokens=80, decode=3)
-    for shape in ("qwen2", "gemma2"):
-        yield shape, "eager", "last", dict(last=True)
-    yield "qwen2", "sdpa", "last", dict(last=True, batch=2)
-    for shape in ("qwen2", "gemma3_text"):
-        yield shape, "eager", "fp32", dict(dtype=torch.float32)
-        yield shape, "math", "fp32", dict(dtype=torch.float32)
-        yield shape, "math", "batch", dict(batch=3, tokens=56)
-    for shape in ("mistral", "phi3"):
-        yield shape, "math", "base", {}
-    yield "mistral", "math", "window", dict(window=48, tokens=80, decode=3)
-    yield "qwen2", "sdpa", "fp16", dict(dtype=torch.float16)
+# ---- cases
+
+def in_versions(rule):
+    for part in filter(None, (rule or "").split(",")):
+        sign = part.rstrip("0123456789.")
+        asked = tuple(int(x) for x in part[len(sign):].split("."))
+        mine = tuple(int(x) for x in VERSION.split("."))[:len(asked)]
+        if not {">=": mine >= asked, "<": mine < asked, "==": mine == asked}[sign]:
+            return False
+    return True
 
 
-def make_config(shape, window=None):
-    kind, hidden, heads, kv_heads, head_dim, ffn, tied, more = SHAPES[shape]
-    facts = dict(hidden_size=hidden, num_attention_heads=heads, num_key_value_heads=kv_heads,
-                 head_dim=head_dim, intermediate_size=ffn, tie_word_embeddings=tied, num_hidden_layers=2,
-                 vocab_size=VOCAB, **more)
-    if kind.startswith("gemma"):
-        facts["layer_types"] = list(LAYER_TYPES)
-    if window is not None:
-        facts["sliding_window"] = window
-    return AutoConfig.for_model(kind, **facts)
+def chosen_cases(asked):
+    """(name, case) of the files named, or of all."""
+    for word in asked or sorted(f.removesuffix(".json") for f in os.listdir(CASES) if f.endswith(".json")):
+        path, _, names = word.partition(":")
+        if not os.path.exists(path):
+            path = os.path.join(CASES, path.removesuffix(".json") + ".json")
+        with open(path) as f:
+            cases = json.load(f)
+        for name in names.split(",") if names else cases:
+            if in_versions(cases[name].get("versions")):
+                yield name, cases[name]
 
 
-def make_model(config, impl, dtype):
-    """On meta first: random initialisation of real widths takes minutes on a CPU and changes nothing here."""
-    torch.set_default_dtype(dtype)
-    with torch.device("meta"):
-        asked = "sdpa" if impl == "math" else impl
-        model = AutoModelForCausalLM.from_config(config, attn_implementation=asked)
-    torch.set_default_dtype(torch.float32)
-    wide = {name for name, _ in model.named_buffers() if name.endswith("inv_freq")}
-    model = model.to_empty(device="cpu").eval()
-    model.tie_weights()
-    for parameter in model.parameters():
-        parameter.data.fill_(0.01)
-    for name, buffer in model.named_buffers():
-        buffer.data = torch.full_like(buffer, 0.5, dtype=torch.float32 if name in wide else dtype)
-    return model
+# ---- experts
+
+class Routing:
+    """Which experts a token takes would depend on weights; the indices that torch.topk found are overwritten
+    in place, so that nothing is allocated that would not be."""
+
+    def __init__(self, model, how):
+        self.how, self.tables, self.real = how, {}, (torch.topk, torch.Tensor.topk)
+        config = model.config.get_text_config()
+        names = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
+        self.experts = next((getattr(config, n) for n in names if getattr(config, n, None)), None)
+        names = ("num_experts_per_tok", "num_experts_per_token", "moe_k", "top_k_experts", "moe_topk")
+        self.k = next((getattr(config, n) for n in names if getattr(config, n, None)), None)
+
+    def table(self, shape):
+        """Made in the warm-up for every number of tokens there will be."""
+        if shape not in self.tables:
+            rows = torch.arange(shape.numel()) if self.how == "spread" else torch.arange(self.k).repeat(
+                shape.numel() // self.k)
+            self.tables[shape] = (rows % self.experts).reshape(shape)
+        return self.tables[shape]
+
+    def counts(self, tokens):
+        shape = torch.Size((tokens, self.k))
+        return torch.bincount(self.table(shape).flatten(), minlength=self.experts).tolist()
+
+    def __enter__(self):
+        if self.experts and self.k:
+            torch.topk = torch.Tensor.topk = lambda *args, **more: self.topk(*args, **more)
+        return self
+
+    def __exit__(self, *_):
+        torch.topk, torch.Tensor.topk = self.real
+
+    def topk(self, scores, k, *args, **more):
+        out = self.real[0](scores, k, *args, **more)
+        if k == self.k and scores.shape[-1] == self.experts:
+            out.indices.copy_(self.table(out.indices.shape))
+        return out
+
+
+# ---- running
+
+def mark(name):
+    with record_function("= " + name):
+        pass
+
+
+CACHE_NAMES = ("cache", "past_key_values", "cache_params", "mems")
+
+
+class Call:
+    """One run's calls of the model."""
+
+    def __init__(self, model, run, dtype):
+        self.model, self.run, self.dtype = model, run, dtype
+        self.batch, self.tokens, self.decode = run["batch"], run["tokens"], run["decode"]
+        self.more = {} if run["cache"] == "none" else {"use_cache": True}
+        if run["logits"] == "last":
+            self.more["logits_to_keep"] = 1
+        self.encodes = model.config.is_encoder_decoder
+        self.ids_name = "decoder_input_ids" if self.encodes else "input_ids"
+
+    def tensor(self, spec, batch):
+        if "values" in spec:
+            return torch.tensor(spec["values"], dtype=getattr(torch, spec.get("dtype", "int64")))
+        shape = [batch if n == "batch" else n for n in spec["shape"]]
+        dtype = spec.get("dtype", "model")
+        return torch.full(shape, spec.get("fill", 1), dtype=self.dtype if dtype == "model" else getattr(torch, dtype))
+
+    def ids(self, batch, tokens):
+        ids = torch.zeros((batch, tokens), dtype=torch.long)
+        image = self.run.get("image_tokens")
+        if image and tokens == self.tokens:
+            ids[:, image["at"]:image["at"] + image["count"]] = image["id"]
+        return ids
+
+    def inputs(self, batch):
+        return {n: self.tensor(s, batch) for n, s in self.run.get("inputs", {}).items()}
+
+    def encoder_inputs(self, batch):
+        spec = self.run.get("encoder", {})
+        if "tokens" in spec:
+            return {"input_ids": torch.zeros((batch, spec["tokens"]), dtype=torch.long)}
+        return {n: self.tensor(s, batch) for n, s in spec.items()}
+
+    def new_cache(self):
+        if isinstance(self.run["cache"], dict):
+            from transformers import StaticCache
+            return {self.cache_name(): StaticCache(config=self.model.config,
+                                                   max_cache_len=self.run["cache"]["static"])}
+        return {}
+
+    def cache_name(self):
+        return "cache" if MAJOR_MINOR >= (5, 20) else "past_key_values"
+
+    def cache_of(self, out):
+        for name in CACHE_NAMES:
+            if getattr(out, name, None) is not None:
+                return {name: getattr(out, name)}
+        return {}
+
+    def first(self, ids, encoder, inputs):
+        if self.encodes:
+            mark("encoder")
+            encoded = self.model.get_encoder()(**encoder)
+            mark("prefill")
+            return self.model(encoder_outputs=encoded, **{self.ids_name: ids}, **inputs, **self.more)
+        mark("prefill")
+        return self.model(ids, **inputs, **self.new_cache(), **self.more)
+
+    def next(self, ids, out):
+        more = {}
+        if self.encodes:
+            more["encoder_outputs"] = (out.encoder_last_hidden_state,)
+        return self.model(**{self.ids_name: ids}, **more, **self.cache_of(out), **self.more)
+
+    def steps(self, ids, encoder, inputs):
+        out = self.first(ids, encoder, inputs)
+        for step in range(self.decode):
+            mark(f"decode {step + 1}")
+            out = self.next(ids[:, :1], out)
+        mark("release")
+        del out
+
+    def generate(self, ids, encoder, inputs):
+        """generate() marks nothing itself: each call of the model begins a place."""
+        calls, forward = [], self.model.forward
+
+        def marked(*args, **more):
+            mark(f"decode {len(calls)}" if calls else "prefill")
+            calls.append(1)
+            return forward(*args, **more)
+
+        self.model.forward = marked
+        more = {**encoder, **inputs} if self.encodes else {"input_ids": ids, **inputs}
+        if self.encodes:
+            mark("encoder")
+        out = self.model.generate(**more, max_new_tokens=self.decode + 1, min_new_tokens=self.decode + 1,
+                                  do_sample=False, **self.run["generate"])
+        mark("release")
+        del out
+        self.model.forward = forward
+
+    def warm(self):
+        """What is made once and kept, and what torch does at first sight of an operator."""
+        if self.run.get("generate") is not None:
+            self.generate(self.ids(self.batch, self.tokens), self.encoder_inputs(self.batch), self.inputs(self.batch))
+            return
+        small = not self.run.get("inputs") and not self.encodes and self.run["cache"] == "dynamic"
+        ids = self.ids(1, 8) if small else self.ids(self.batch, self.tokens)
+        out = self.first(ids, self.encoder_inputs(self.batch), self.inputs(self.batch))
+        if self.decode > 0:
+            self.next(self.ids(ids.shape[0], 1), out)
+
+
+def trace(model, run, dtype):
+    math = sdpa_kernel([SDPBackend.MATH]) if run["implementation"] == "math" else contextlib.nullcontext()
+    routing = Routing(model, run["routing"])
+    if routing.experts:  # made before anything is recorded
+        for tokens in (run["batch"] * run["tokens"], run["batch"]):
+            routing.counts(tokens)
+    call = Call(model, run, dtype)
+    ids = call.ids(run["batch"], run["tokens"])
+    encoder, inputs = call.encoder_inputs(run["batch"]), call.inputs(run["batch"])
+    with torch.no_grad(), math, routing:
+        call.warm()
+        with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as prof:
+            (call.steps if run.get("generate") is None else call.generate)(ids, encoder, inputs)
+    return Walk(prof), routing
 
 
 class Walk:
@@ -128,36 +279,15 @@ class Walk:
             self.visit(child, path)
 
 
-def mark(name):
-    with record_function("= " + name):
-        pass
+# ---- writing
+
+def write(path, header, lines):
+    with open(path, "w") as out:
+        out.write("".join(f"# {k} {v}\n" for k, v in header))
+        out.write("\n".join(lines) + "\n")
 
 
-def trace(model, batch, tokens, decode, last, math):
-    keep = {"logits_to_keep": 1} if last else {}
-    key = "cache" if MAJOR_MINOR >= (5, 20) else "past_key_values"
-    backend = sdpa_kernel([SDPBackend.MATH]) if math else contextlib.nullcontext()
-
-    def call(ids, cache=None):
-        return model(ids, use_cache=True, **keep, **({} if cache is None else {key: cache}))
-
-    ids = torch.zeros((batch, tokens), dtype=torch.long)
-    with torch.no_grad(), backend:
-        warm = call(torch.zeros((1, 8), dtype=torch.long))
-        call(torch.zeros((1, 1), dtype=torch.long), getattr(warm, key))
-        del warm
-        with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as prof:
-            mark("prefill")
-            out = call(ids)
-            for step in range(decode):
-                mark(f"decode {step + 1}")
-                out = call(ids[:, :1], getattr(out, key))
-            mark("release")
-            del out
-    return Walk(prof)
-
-
-def write(path, header, walk):
+def event_lines(walk):
     numbers, storages, lines, words, n = {}, {}, [], [], 0
 
     def flush():
@@ -181,12 +311,18 @@ def write(path, header, walk):
         elif pointer in storages:
             words.append(f"-{storages.pop(pointer)}")
     flush()
-    with open(path, "w") as out:
-        out.write("".join(f"# {k} {v}\n" for k, v in header.items()))
-        out.write("\n".join(lines) + "\n")
+    return lines
 
 
-def write_order(path, header, model):
+def shape_word(tensor):
+    return "x".join(map(str, tensor.shape)) or "-"
+
+
+def dtype_word(tensor):
+    return str(tensor.dtype).removeprefix("torch.")
+
+
+def order_lines(model):
     """What module.to() visits, in its order; a tied parameter is moved at its first visit."""
     names, seen, lines = {}, set(), []
     for name, tensor in [*model.named_parameters(remove_duplicate=False), *model.named_buffers()]:
@@ -197,64 +333,93 @@ def write_order(path, header, model):
         if id(tensor) not in seen:
             seen.add(id(tensor))
             kind = "P" if id(tensor) in parameters else "B"
-            dtype = str(tensor.dtype).removeprefix("torch.")
-            lines.append(f"{kind} {names[id(tensor)]} {tensor.numel()} {dtype}")
-        return tensor
+            lines.append(f"{kind} {names[id(tensor)]} {tensor.numel()} {dtype_word(tensor)} {shape_word(tensor)}")
 
     def walk(module):  # as torch.nn.Module._apply does
         for child in module.children():
             walk(child)
-        for parameter in module._parameters.values():
-            if parameter is not None:
-                visit(parameter)
-        for buffer in module._buffers.values():
-            if buffer is not None:
-                visit(buffer)
+        for tensor in [*module._parameters.values(), *module._buffers.values()]:
+            if tensor is not None:
+                visit(tensor)
 
     walk(model)
-    with open(path, "w") as out:
-        out.write("".join(f"# {k} {v}\n" for k, v in header.items()))
-        out.write("\n".join(lines) + "\n")
+    lines += [f"S {name} {dtype_word(t)} {shape_word(t)}" for name, t in stored(model).items()]
+    return lines
 
 
-def describe(shape, **more):
-    kind, hidden, heads, kv_heads, head_dim, ffn, tied, _ = SHAPES[shape]
-    return dict(model_type=kind, hidden=hidden, heads=heads, kv_heads=kv_heads, head_dim=head_dim, ffn=ffn,
-                vocab=VOCAB, tied=int(tied), layers=2, transformers=VERSION,
-                torch=torch.__version__.split("+")[0], python=".".join(map(str, sys.version_info[:3])),
-                **more)
+def describe(name, config, model, **more):
+    # What a published file also says.
+    config = {"architectures": [type(model).__name__], "torch_dtype": "bfloat16", **config}
+    return [("case", name), ("model_type", config["model_type"]), ("transformers", VERSION),
+            ("torch", torch.__version__.split("+")[0]), ("python", ".".join(map(str, sys.version_info[:3]))),
+            *more.items(), ("config", json.dumps(config))]
+
+
+# ---- all of it
+
+RUN = dict(batch=1, tokens=80, decode=1, logits="all", dtype="bfloat16", cache="dynamic", routing="spread")
+
+
+def record_order(out, name, case):
+    model = on_meta(make_config(case["config"]), case.get("class", "AutoModelForCausalLM"))
+    path = os.path.join(out, f"order-{name}-{VERSION}.tsv")
+    write(path, describe(name, case["config"], model), order_lines(model))
+
+
+def record_run(out, name, case, run):
+    facts = merged(case["config"], run.get("config", {}))
+    dtype = getattr(torch, run["dtype"])
+    asked = {"attn_implementation": {"math": "sdpa"}.get(run["implementation"], run["implementation"])}
+    if "experts" in run:
+        asked["experts_implementation"] = run["experts"]
+    model = in_memory(on_meta(make_config(facts), case.get("class", "AutoModelForCausalLM"), dtype, **asked))
+    walk, routing = trace(model, run, dtype)
+    more = {k: run[k] for k in ("implementation", "batch", "tokens", "decode", "logits", "dtype")}
+    if run["cache"] != "dynamic":
+        more["cache"] = json.dumps(run["cache"])
+    if routing.experts:
+        how = getattr(model.config.get_text_config(), "_experts_implementation", None) or "class"
+        more["experts"] = run.get("experts", how)
+        more["routing"] = run["routing"]
+        more["expert_tokens"] = " ".join(map(str, routing.counts(run["batch"] * run["tokens"])))
+        more["expert_tokens_decode"] = " ".join(map(str, routing.counts(run["batch"])))
+    for key in ("encoder", "inputs", "image_tokens", "generate"):
+        if key in run:
+            more[key] = json.dumps(run[key])
+    header = describe(name, facts, model, **more)
+    header += [("workload", f"{k} {v}") for k, v in run.get("workload", {}).items()]
+    path = f"{name}-{run['implementation']}-{run['variant']}-{VERSION}.tsv"
+    write(os.path.join(out, path), header, event_lines(walk))
+    print(f"{path}: {len(walk.events)} events", flush=True)
+
+
+def runs_of(case):
+    for run in case["runs"]:
+        run = {**RUN, **run}
+        kinds = run["implementation"]
+        for kind in [kinds] if isinstance(kinds, str) else kinds:
+            if in_versions(run.get("versions")):
+                yield {**run, "implementation": kind}
 
 
 def main():
-    out = sys.argv[1]
-    os.makedirs(out, exist_ok=True)
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--cases", action="append")
+    parser.add_argument("out")
+    args = parser.parse_args()
+    os.makedirs(args.out, exist_ok=True)
     torch.manual_seed(0)
-    for shape in SHAPES:
-        model = make_model(make_config(shape), "eager", torch.bfloat16)
-        write_order(os.path.join(out, f"order-{shape}-{VERSION}.tsv"), describe(shape), model)
-    for shape, impl, variant, settings in cases():
-        batch, tokens = settings.get("batch", 1), settings.get("tokens", 80)
-        decode, last = settings.get("decode", 1), settings.get("last", False)
-        dtype = settings.get("dtype", torch.bfloat16)
+    for name, case in chosen_cases(args.cases):
         try:
-            config = make_config(shape, settings.get("window"))
-            model = make_model(config, impl, dtype)
-        except ValueError as error:
-            print(f"{shape} {impl}: {str(error).splitlines()[0][:90]}")
+            record_order(args.out, name, case)
+        except ValueError as error:  # a class that this version does not have
+            print(f"{name}: {str(error).splitlines()[0][:90]}")
             continue
-        walk = trace(model, batch, tokens, decode, last, impl == "math")
-        window = getattr(config, "sliding_window", None) or 0
-        kinds = getattr(config, "layer_types", None)
-        if kinds is None:
-            one = window and shape.startswith(("mistral", "phi3"))
-            kinds = ["sliding_attention" if one else "full_attention"] * 2
-        letters = "".join("s" if k.startswith("sliding") else "f" for k in kinds)
-        header = describe(shape, implementation=impl, batch=batch, tokens=tokens, decode=decode,
-                          logits="last" if last else "all", dtype=str(dtype).removeprefix("torch."),
-                          window=window, layer_kinds=letters)
-        name = f"{shape}-{impl}-{variant}-{VERSION}.tsv"
-        write(os.path.join(out, name), header, walk)
-        print(f"{name}: {len(walk.events)} events")
+        for run in runs_of(case):
+            try:
+                record_run(args.out, name, case, run)
+            except ValueError as error:  # an implementation that this class refuses
+                print(f"{name} {run['implementation']} {run['variant']}: {str(error).splitlines()[0][:90]}")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT
+ * Which models have a tape at all. What is described has weights and a cache; its activations are counted
+ * only when every kind of layer that it has, is written by a file here. */
+#include "engine/pass.h"
+
+static const uint8_t attentions[] = { VR_ATTENTION_FULL, VR_ATTENTION_SLIDING };
+static const uint8_t mlps[] = { VR_MLP_GATED, VR_MLP_GATED_FUSED, VR_MLP_PLAIN };
+
+static bool is_in(uint8_t kind, const uint8_t *list, size_t n)
+{
+    size_t i = 0;
+    while (i < n && list[i] != kind)
+        i++;
+    return i < n;
+}
+
+const char *vr_no_tape(const vram_model *m)
+{
+    if (m->structure == VR_ENCODER_DECODER)
+        return "an encoder and a decoder are not rehearsed yet";
+    if (m->family->untaped)
+        return "what this class computes is not known storage by storage";
+    for (uint64_t i = 0; i < m->n_layers; i++) {
+        const vr_layer *l = &m->layers[i];
+        if (l->attention == VR_ATTENTION_RECURRENT)
+            return "what its recurrent layers compute is not known storage by storage";
+        if (!is_in(l->attention, attentions, sizeof attentions) || l->kv_from != 0 ||
+            l->output_gate)
+            return "what its kind of attention computes is not known storage by storage";
+        if (!is_in(l->mlp, mlps, sizeof mlps))
+            return "what its experts compute is not known storage by storage";
+    }
+    return m->activation == VR_ACT_UNKNOWN ? "its activation function is not known storage by storage" : NULL;
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT
+ * Private to the room: what sees pictures in a multimodal model, and what hands its result to the decoder. */
+#ifndef VR_TOWER_H
+#define VR_TOWER_H
+
+#include "model/declare.h"
+#include "model/reading.h"
+
+typedef struct vr_tower_kind vr_tower_kind;
+
+struct vr_tower_kind {
+    const char *name;
+    const char *inside; /* "visual.", in front of the tower's own names and behind the model's */
+    /* Sizes from vision_config, which r->text is here; r->root is the whole. */
+    vram_status (*read)(const vr_reading *r, vr_tower *t);
+    /* d->path is the tower's; d->part VR_PART_VISION. */
+    void (*declare)(vr_declaring *d, const vr_tower *t);
+    /* d->path is that of what stands around tower and decoder; NULL: the tower has all. */
+    void (*declare_projector)(vr_declaring *d, const vr_tower *t);
+};
+
+extern const vr_tower_kind vr_tower_qwen2_5_vl, vr_tower_qwen3_vl, vr_tower_siglip, vr_tower_clip,
+    vr_tower_pixtral;
+
+/* m->tower, when vision_config describes one of a kind that is known; else m->uncounted_part says that there
+ * is one. */
+vram_status vr_read_tower(vr_reading *r);
+/* What m->tower declares, before the decoder. */
+void vr_declare_tower(vr_declaring *d);
+
+#endif

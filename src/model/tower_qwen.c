@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: MIT
+ * The vision towers of Qwen2.5-VL and of Qwen3-VL, which Qwen3.5 has too.
+ * Names, shapes, order, defaults: modeling_ and configuration_qwen2_5_vl.py, _qwen3_vl.py, _qwen3_5.py of
+ * transformers 5.24. */
+#include "model/tower.h"
+
+#define MOST_PATCH 4096
+
+/* Keys that both spell alike. */
+static vram_status read_common(const vr_reading *r, vr_tower *t, const vr_tower *silent)
+{
+    const struct {
+        const char *key;
+        uint64_t most, silent, *to;
+    } rows[] = {
+        { "depth", VR_MAX_LAYERS, silent->layers, &t->layers },
+        { "hidden_size", VR_MAX_WIDTH, silent->hidden, &t->hidden },
+        { "intermediate_size", VR_MAX_WIDTH, silent->ffn, &t->ffn },
+        { "num_heads", VR_MAX_HEADS, silent->heads, &t->heads },
+        { "in_channels", MOST_PATCH, 3, &t->channels },
+        { "patch_size", MOST_PATCH, silent->patch, &t->patch },
+        { "temporal_patch_size", MOST_PATCH, 2, &t->temporal_patch },
+        { "spatial_merge_size", MOST_PATCH, 2, &t->merge },
+        { "out_hidden_size", VR_MAX_WIDTH, 3584, &t->out },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        VR_TRY(vr_config_count(r, rows[i].key, rows[i].most, rows[i].silent, rows[i].to));
+    vr_json v;
+    if (t->hidden % t->heads == 0)
+        return VRAM_OK;
+    return vr_json_get(r->text, "hidden_size", &v)
+               ? vr_config_refuse(r, "vision_config.hidden_size", v, "a multiple of num_heads")
+               : VRAM_EFORMAT;
+}
+
+static void declare_patches(vr_declaring *d, const vr_tower *t)
+{
+    const uint64_t dims[] = { t->hidden, t->channels, t->temporal_patch, t->patch, t->patch };
+    vr_declare(d, "patch_embed.proj.weight", VR_PARAM_CONV, dims, 5);
+}
+
+/* Rotated are a quarter of a head for rows and a quarter for columns. */
+static void declare_rotary(vr_declaring *d, const vr_tower *t)
+{
+    const uint64_t n = t->hidden / t->heads / 4;
+    vr_declare(d, "rotary_pos_emb.inv_freq", VR_PARAM_ROTARY, &n, 1);
+}
+
+static void declare_attention(vr_declaring *d, const vr_tower *t)
+{
+    vr_declare_linear(d, "attn.qkv", t->hidden, 3 * t->hidden, true);
+    vr_declare_linear(d, "attn.proj", t->hidden, t->hidden, true);
+}
+
+static void each_block(vr_declaring *d, const vr_tower *t, void (*block)(vr_declaring *, const vr_tower *))
+{
+    const char *path = d->path;
+    for (uint64_t i = 0; i < t->layers && d->status == VRAM_OK; i++) {
+        d->layer = (uint32_t)i;
+        vr_declare_under(d, T(path), T("blocks."), U(i), T("."));
+        block(d, t);
+    }
+    d->layer = VR_NO_LAYER;
+    d->path = path;
+}
+
+/* ---- Qwen2.5-VL ---- */
+
+static vram_status read_qwen2_5(const vr_reading *r, vr_tower *t)
+{
+    static const vr_tower silent = { .layers = 32, .hidden = 3584, .ffn = 3420, .heads = 16, .patch = 14 };
+    VR_TRY(read_common(r, t, &silent));
+    return vr_config_count(r, "window_size", VR_MAX_WIDTH, 112, &t->window);
+}
+
+static void block_qwen2_5(vr_declaring *d, const vr_tower *t)
+{
+    vr_declare_vector(d, "norm1.weight", t->hidden);
+    vr_declare_vector(d, "norm2.weight", t->hidden);
+    declare_attention(d, t);
+    vr_declare_linear(d, "mlp.gate_proj", t->hidden, t->ffn, true);
+    vr_declare_linear(d, "mlp.up_proj", t->hidden, t->ffn, true);
+    vr_declare_linear(d, "mlp.down_proj", t->ffn, t->hidden, true);
+}
+
+static void declare_qwen2_5(vr_declaring *d, const vr_tower *t)
+{
+    uint64_t merged = t->hidden * t->merge * t->merge;
+    declare_patches(d, t);
+    declare_rotary(d, t);
+    each_block(d, t, block_qwen2_5);
+    vr_declare_vector(d, "merger.ln_q.weight", t->hidden);
+    vr_declare_linear(d, "merger.mlp.0", merged, merged, true);
+    vr_declare_linear(d, "merger.mlp.2", merged, t->out, true);
+}
+
+const vr_tower_kind vr_tower_qwen2_5_vl = {
+    .name = "qwen2_5_vl", .inside = "visual.", .read = read_qwen2_5, .declare = declare_qwen2_5
+};
+
+/* ---- Qwen3-VL ---- */
+
+#define MOST_DEEPSTACK 4096
+
+/* Qwen3.5 has none, whatever its configuration says. */
+static vram_status count_deepstack(const vr_reading *r, vr_tower *t)
+{
+    vr_json list, v;
+    bool qwen3_5 = vr_str_starts(vr_str_of(r->m->model_type), "qwen3_5");
+    t->n_deepstack = qwen3_5 ? 0 : 3;
+    if (qwen3_5 || !vr_config_get(r, "deepstack_visual_indexes", &list))
+        return VRAM_OK;
+    if (list.type != VR_JSON_ARRAY)
+        return vr_config_refuse(r, "deepstack_visual_indexes", list, "an array");
+    vr_json_iter it = vr_json_each(list);
+    for (t->n_deepstack = 0; vr_json_next(&it, &v); t->n_deepstack++)
+        if (t->n_deepstack == MOST_DEEPSTACK)
+            return vr_config_refuse(r, "deepstack_visual_indexes", list, "so long an array");
+    return VRAM_OK;
+}
+
+static vram_status read_qwen3(const vr_reading *r, vr_tower *t)
+{
+    static const vr_tower silent = { .layers = 27, .hidden = 1152, .ffn = 4304, .heads = 16, .patch = 16 };
+    VR_TRY(read_common(r, t, &silent));
+    VR_TRY(vr_config_count(r, "num_position_embeddings", VR_MAX_WIDTH, 2304, &t->positions));
+    return count_deepstack(r, t);
+}
+
+static void declare_norm(vr_declaring *d, const char *weight, const char *bias, uint64_t n)
+{
+    vr_declare_vector(d, weight, n);
+    vr_declare_vector(d, bias, n);
+}
+
+static void block_qwen3(vr_declaring *d, const vr_tower *t)
+{
+    declare_norm(d, "norm1.weight", "norm1.bias", t->hidden);
+    declare_norm(d, "norm2.weight", "norm2.bias", t->hidden);
+    declare_attention(d, t);
+    vr_declare_linear(d, "mlp.linear_fc1", t->hidden, t->ffn, true);
+    vr_declare_linear(d, "mlp.linear_fc2", t->ffn, t->hidden, true);
+}
+
+/* norm_width: the first merger normalises patches, the others what is merged already */
+static void declare_merger(vr_declaring *d, const vr_tower *t, uint64_t norm_width)
+{
+    uint64_t merged = t->hidden * t->merge * t->merge;
+    declare_norm(d, "norm.weight", "norm.bias", norm_width);
+    vr_declare_linear(d, "linear_fc1", merged, merged, true);
+    vr_declare_linear(d, "linear_fc2", merged, t->out, true);
+}
+
+static void declare_qwen3(vr_declaring *d, const vr_tower *t)
+{
+    const char *path = d->path;
+    declare_patches(d, t);
+    vr_declare_vector(d, "patch_embed.proj.bias", t->hidden);
+    vr_declare_matrix(d, "pos_embed.weight", t->positions, t->hidden);
+    declare_rotary(d, t);
+    each_block(d, t, block_qwen3);
+    vr_declare_under(d, T(path), T("merger."));
+    declare_merger(d, t, t->hidden);
+    for (uint64_t i = 0; i < t->n_deepstack && d->status == VRAM_OK; i++) {
+        vr_declare_under(d, T(path), T("deepstack_merger_list."), U(i), T("."));
+        declare_merger(d, t, t->hidden * t->merge * t->merge);
+    }
+    d->path = path;
+}
+
+const vr_tower_kind vr_tower_qwen3_vl = {
+    .name = "qwen3_vl", .inside = "visual.", .read = read_qwen3, .declare = declare_qwen3
+};

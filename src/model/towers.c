@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT
+ * Which multimodal models have which tower, and where its tensors lie: beside the decoder of a checkpoint of
+ * transformers before 4.52 ("visual.", "vision_tower."), under "model." since. */
+#include "model/tower.h"
+
+#include <string.h>
+
+static const struct {
+    const char *model_type; /* of the whole */
+    const char *vision;     /* of its vision_config; NULL: any */
+    const vr_tower_kind *kind;
+} towers[] = {
+    { "qwen2_5_vl", NULL, &vr_tower_qwen2_5_vl },     { "qwen3_vl", NULL, &vr_tower_qwen3_vl },
+    { "qwen3_vl_moe", NULL, &vr_tower_qwen3_vl },     { "qwen3_5", NULL, &vr_tower_qwen3_vl },
+    { "qwen3_5_moe", NULL, &vr_tower_qwen3_vl },      { "gemma3", NULL, &vr_tower_siglip },
+    { "llava", "clip_vision_model", &vr_tower_clip }, { "llava", "pixtral", &vr_tower_pixtral },
+    { "mistral3", "pixtral", &vr_tower_pixtral },
+};
+
+static const vr_tower_kind *kind_of(const vr_reading *r, vr_json vision)
+{
+    vr_str own = { NULL, 0 };
+    vr_json v;
+    if (vr_json_get(vision, "model_type", &v) && v.type == VR_JSON_STRING)
+        own = vr_config_word(r->ck, (uint64_t)(v.text.s - r->ck->config_text.s));
+    for (size_t i = 0; i < sizeof towers / sizeof *towers; i++)
+        if (vr_str_is(vr_str_of(r->m->model_type), towers[i].model_type) &&
+            (towers[i].vision == NULL || vr_str_is(own, towers[i].vision)))
+            return towers[i].kind;
+    return NULL;
+}
+
+vram_status vr_read_tower(vr_reading *r)
+{
+    vram_model *m = r->m;
+    vr_json vision;
+    if (!vr_family_wrapped(r->family, vr_str_of(m->model_type)) ||
+        !vr_json_get(r->root, "vision_config", &vision) || vision.type == VR_JSON_NULL)
+        return VRAM_OK;
+    if (vision.type != VR_JSON_OBJECT)
+        return vr_config_refuse(r, "vision_config", vision, "an object");
+    const vr_tower_kind *kind = kind_of(r, vision);
+    if (kind == NULL)
+        return VRAM_OK;
+    vr_tower *t = VR_NEW(&m->arena, vr_tower);
+    if (t == NULL)
+        return VRAM_ENOMEM;
+    vr_reading inner = *r;
+    inner.text = vision;
+    t->kind = kind;
+    VR_TRY(kind->read(&inner, t));
+    m->tower = t;
+    m->uncounted_part = NULL;
+    return VRAM_OK;
+}
+
+/* "model." of "model.language_model.", "" of "language_model.model." and of "model.": there it is beside. */
+static const char *around(const vram_model *m)
+{
+    return vr_str_is(vr_str_of(m->prefix), "model.language_model.") ? "model." : "";
+}
+
+void vr_declare_tower(vr_declaring *d)
+{
+    const vr_tower *t = d->m->tower;
+    const char *outside = around(d->m);
+    d->part = VR_PART_VISION;
+    vr_declare_under(d, T(outside), T(t->kind->inside));
+    t->kind->declare(d, t);
+    d->part = VR_PART_PROJECTOR;
+    d->path = outside;
+    if (t->kind->declare_projector != NULL)
+        t->kind->declare_projector(d, t);
+    d->path = "";
+}

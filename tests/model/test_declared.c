@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: MIT
+ * A configuration alone against the same with its checkpoint: what is declared is what is stored, tensor by
+ * tensor; and what is not known for certain is not made up. */
+#include "support.h"
+
+#define COMMON                                                                                               \
+    "\"num_hidden_layers\":3,\"hidden_size\":64,\"intermediate_size\":96,\"num_attention_heads\":4,"         \
+    "\"num_key_value_heads\":2,\"head_dim\":16,\"vocab_size\":80,\"torch_dtype\":\"bfloat16\""
+
+static const struct {
+    const char *config;
+    shape shape;
+} kinds[] = {
+    { "{\"model_type\":\"llama\"," COMMON "}", { "model.", 3, 64, 4, 2, 16, 96, 80, .head = true } },
+    { "{\"model_type\":\"llama\",\"tie_word_embeddings\":true," COMMON "}",
+      { "model.", 3, 64, 4, 2, 16, 96, 80, .head = false } },
+    { "{\"model_type\":\"qwen3\"," COMMON "}",
+      { "model.", 3, 64, 4, 2, 16, 96, 80, .head = true, .qk_norm = true } },
+    { "{\"model_type\":\"phi3\"," COMMON "}",
+      { "model.", 3, 64, 4, 2, 16, 96, 80, .fused = true, .head = true } },
+};
+#define N_KINDS (sizeof kinds / sizeof *kinds)
+
+static void same_tensors(const vram_checkpoint *a, const vram_checkpoint *b)
+{
+    assert_int_equal(a->n_tensors, b->n_tensors);
+    assert_int_equal(a->tensor_bytes, b->tensor_bytes);
+    assert_int_equal(a->elements, b->elements);
+    for (size_t i = 0; i < a->n_tensors; i++) {
+        const vr_tensor *t = &a->tensors[i], *u = vr_checkpoint_find(b, t->name);
+        if (u == NULL)
+            fail_msg("%.*s is not there", (int)t->name.n, t->name.s);
+        assert_int_equal(t->dtype, u->dtype);
+        assert_int_equal(t->n_dims, u->n_dims);
+        assert_memory_equal(t->dims, u->dims, t->n_dims * sizeof *t->dims);
+        assert_int_equal(t->end - t->begin, u->end - u->begin);
+    }
+}
+
+static void same_components(const vram_model *a, const vram_model *b)
+{
+    vr_arena of_a, of_b;
+    vr_component *x, *y;
+    size_t n, k;
+    vr_arena_init(&of_a, a->ctx);
+    vr_arena_init(&of_b, b->ctx);
+    assert_int_equal(vr_model_components(a, &of_a, &x, &n), VRAM_OK);
+    assert_int_equal(vr_model_components(b, &of_b, &y, &k), VRAM_OK);
+    assert_int_equal(n, k);
+    for (size_t i = 0; i < n; i++) {
+        assert_string_equal(x[i].name, y[i].name);
+        assert_int_equal(x[i].bytes, y[i].bytes);
+        assert_int_equal(x[i].elements, y[i].elements);
+    }
+    vr_arena_free(&of_a);
+    vr_arena_free(&of_b);
+}
+
+static void as_stored(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < N_KINDS; i++) {
+        world alone = { 0 }, stored = { 0 };
+        add_decoder(&stored.s, &kinds[i].shape);
+        open_world(&stored, kinds[i].config);
+        open_world(&alone, kinds[i].config);
+        assert_int_equal(alone.status, VRAM_OK);
+        assert_int_equal(stored.status, VRAM_OK);
+        assert_true(alone.m->checkpoint->config_only && !stored.m->checkpoint->config_only);
+        assert_null(alone.m->weights_unknown);
+        assert_ptr_equal(alone.m->family, stored.m->family);
+        assert_int_equal(alone.m->parameters, stored.m->parameters);
+        assert_int_equal(alone.m->has_head, stored.m->has_head);
+        assert_int_equal(alone.m->dtype, stored.m->dtype);
+        same_tensors(alone.m->checkpoint, stored.m->checkpoint);
+        same_tensors(stored.m->checkpoint, alone.m->checkpoint);
+        same_components(alone.m, stored.m);
+        for (size_t k = 0; k < alone.m->n_declared; k++)
+            assert_true((alone.m->declared[k].tensor != NULL) == (stored.m->declared[k].tensor != NULL));
+        assert_true(warned(alone.ctx, "there are no weight files"));
+        assert_int_equal(vram_warnings(alone.ctx, &(const vram_warning *){ NULL }), 1);
+        close_world(&alone);
+        close_world(&stored);
+    }
+}
+
+static void not_made_up(void **state)
+{
+    static const struct {
+        const char *config, *why;
+        bool parameters;
+    } cases[] = {
+        { "{\"model_type\":\"lama\"," COMMON "}", "the architecture \"lama\" is not known", false },
+        { "{\"model_type\":\"llama\"," COMMON ",\"quantization_config\":{\"quant_method\":\"aqlm\"}}",
+          "how many bytes AQLM takes is not known", true },
+        { "{\"model_type\":\"llama\"," COMMON ",\"quantization\":{\"bits\":4,\"group_size\":64}}",
+          "how many bytes MLX takes is not known", true },
+        { "{\"model_type\":\"gemma3\",\"vision_config\":{},\"text_config\":{\"model_type\":\"gemma3_"
+          "text\"," COMMON ",\"sliding_window\":8}}",
+          "the sizes of its vision tower are not known without files; the decoder alone has ", false },
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        world w = { 0 };
+        open_world(&w, cases[i].config);
+        assert_int_equal(w.status, VRAM_OK);
+        assert_non_null(w.m->weights_unknown);
+        if (strncmp(w.m->weights_unknown, cases[i].why, strlen(cases[i].why)) != 0)
+            fail_msg("%s", w.m->weights_unknown);
+        assert_int_equal(w.m->checkpoint->n_tensors, 0);
+        assert_int_equal(w.m->packing.uncountable, !cases[i].parameters);
+        assert_int_equal(w.m->parameters != 0, cases[i].parameters);
+        close_world(&w);
+    }
+}
+
+static void type_not_said(void **state)
+{
+    world w = { 0 };
+    (void)state;
+    open_world(&w, "{\"model_type\":\"llama\",\"num_hidden_layers\":1,\"hidden_size\":64,\"vocab_size\":80,"
+                   "\"num_attention_heads\":4,\"intermediate_size\":96}");
+    assert_int_equal(w.status, VRAM_OK);
+    assert_true(w.m->dtype_assumed && w.m->dtype == VR_BF16);
+    assert_true(warned(w.ctx, "bf16 is assumed"));
+    close_world(&w);
+}
+
+/* Sizes at their bounds: no sum leaves 64 bits unseen. */
+static void largest(void **state)
+{
+    world w = { 0 };
+    (void)state;
+    open_world(&w, "{\"model_type\":\"llama\",\"num_hidden_layers\":4096,\"hidden_size\":16777216,"
+                   "\"intermediate_size\":16777216,\"num_attention_heads\":65536,\"head_dim\":65536,"
+                   "\"vocab_size\":268435456,\"torch_dtype\":\"float32\"}");
+    assert_true(w.status == VRAM_OK || w.status == VRAM_ELIMIT);
+    if (w.status == VRAM_OK)
+        assert_true(w.m->parameters > UINT64_C(1) << 60);
+    close_world(&w);
+}
+
+static void allocations(void **state)
+{
+    vram_status s = VRAM_ENOMEM;
+    (void)state;
+    for (size_t n = 1; s == VRAM_ENOMEM; n++) {
+        world w = { .s.config = kinds[0].config };
+        w.h.fail_at = n;
+        s = vram_open(&w.ctx, hook_alloc, &w.h);
+        if (s != VRAM_OK)
+            continue;
+        s = load(&w.ck, w.ctx, &w.s);
+        if (s == VRAM_OK)
+            s = vram_model_new(&w.m, w.ck);
+        assert_true(n < 500);
+        close_world(&w);
+    }
+    assert_int_equal(s, VRAM_OK);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(as_stored), cmocka_unit_test(not_made_up), cmocka_unit_test(type_not_said),
+        cmocka_unit_test(largest),   cmocka_unit_test(allocations),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
