@@ -45,8 +45,8 @@ static vram_status read_mixer(vr_reading *r, vr_layer *mixer)
     return r->m->not_understood == NULL ? check_inner(r, mixer) : VRAM_OK;
 }
 
-/* Silent, the class takes all layers for recurrent; an excerpt of a configuration that only counts them says
- * that this one is not. */
+/* Silent, the class takes all layers for recurrent. No published model is so, but excerpts of
+ * configurations are silent too. */
 static vram_status read_kinds(vr_reading *r, uint8_t *kinds)
 {
     static const char *const keys[] = { "layer_types", "layers_block_type", NULL };
@@ -57,16 +57,11 @@ static vram_status read_kinds(vr_reading *r, uint8_t *kinds)
         { "full_attention", VR_ATTENTION_FULL },
         { NULL, 0 },
     };
-    vr_json counts;
     bool given;
-    for (uint64_t i = 0; i < r->m->n_layers; i++)
-        kinds[i] = VR_ATTENTION_RECURRENT;
     VR_TRY(vr_config_layer_kinds(r, keys, words, kinds, &given));
-    if (!given && vr_config_get(r, "layer_type_counts", &counts))
-        return vr_not_understood(r,
-                                 T("layer_types is absent, and layer_type_counts does not say which layers "
-                                   "attend"));
-    return VRAM_OK;
+    if (given || r->m->not_understood != NULL)
+        return VRAM_OK;
+    return vr_not_understood(r, T("config.json does not state which layers attend (layer_types)"));
 }
 
 static vram_status read_rotary(vr_reading *r)
