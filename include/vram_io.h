@@ -54,7 +54,8 @@ VRAM_API void vram_io_set_progress(vram_io *io, vram_io_progress_fn fn, void *ud
 /* Reads the checkpoint of that name, wherever it lies; an existing path wins. Paths as vram_io_open_path;
  * "org/name[@revision]" and "org/name:QUANT" on the Hugging Face hub (HF_ENDPOINT) or in its local cache, and
  * any of its URLs; "modelscope:org/name"; "ollama:name[:tag]" in the local store or the registry; any http(s)
- * URL of a file. VRAM_ENOTFOUND: there is no such thing; VRAM_EIO: not reachable, or not allowed. */
+ * URL of a file; a name of the built-in catalogue. VRAM_ENOTFOUND: there is no such thing; VRAM_EIO: not
+ * reachable, or not allowed. */
 VRAM_API vram_status vram_io_open(vram_checkpoint **out, vram_io *io, vram_ctx *ctx, const char *name);
 
 /* Reads the checkpoint at path until it is complete: a directory, with two levels of sub-folders; one file of

@@ -85,6 +85,8 @@ int cli_parse(cli *c, int argc, char **argv);
 const char *cli_value(const cli *c, const char *key);
 bool cli_has(const cli *c, const char *key);
 size_t cli_count(const cli *c, const char *key);
+/* The n-th of those, from 0; NULL: there are fewer. */
+const char *cli_nth(const cli *c, const char *key, size_t n);
 
 /* ---- topics of help and manual that belong to no option ---- */
 

@@ -19,25 +19,39 @@ static vram_status set_workload(cli *c, vram_workload *w)
     return VRAM_OK;
 }
 
+#define MOST_CARDS 64
+
+/* One --free is for every card, otherwise each has its own. */
+static vram_status make_devices(cli *c, vram_device **out, size_t n)
+{
+    vram_status s = VRAM_OK;
+
+    for (size_t i = 0; i < n && s == VRAM_OK; i++) {
+        const char *own = cli_nth(c, "free", i);
+        s = cli_device(c, cli_nth(c, "gpu", i), own != NULL ? own : cli_value(c, "free"), &out[i]);
+    }
+    return s;
+}
+
 static vram_status answer(cli *c, const char *name, vram_fit **out)
 {
-    const char *query = cli_value(c, "gpu");
+    size_t n = cli_count(c, "gpu");
     vram_checkpoint *checkpoint = NULL;
     vram_model *model = NULL;
     vram_workload *workload = NULL;
-    vram_device *device = NULL;
+    vram_device *devices[MOST_CARDS] = { NULL };
     vram_status s = vram_workload_new(&workload, c->ctx, cli_value(c, "engine"));
 
     if (s == VRAM_OK)
         s = set_workload(c, workload);
-    if (s == VRAM_OK && query != NULL)
-        s = cli_device(c, query, cli_value(c, "free"), &device);
+    if (s == VRAM_OK)
+        s = make_devices(c, devices, n);
     if (s == VRAM_OK)
         s = cli_open_checkpoint(c, name, &checkpoint);
     if (s == VRAM_OK)
         s = vram_model_new(&model, checkpoint);
     if (s == VRAM_OK)
-        s = vram_fit_new(out, model, workload, (const vram_device *const *)&device, query != NULL ? 1 : 0);
+        s = vram_fit_new(out, model, workload, (const vram_device *const *)devices, n);
     return s;
 }
 
@@ -53,9 +67,15 @@ int cli_fit(cli *c, const char *model)
 
 static int run(cli *c)
 {
-    if (cli_count(c, "gpu") > 1) {
-        cli_error("--gpu was given more than once: a run over different cards is not rehearsed yet");
-        cli_hint("run it once for each card, or leave --gpu out to see which cards would do");
+    size_t n = cli_count(c, "gpu"), n_free = cli_count(c, "free");
+
+    if (n > MOST_CARDS) {
+        cli_error("--gpu was given too often: at most 64 times");
+        return CLI_USAGE;
+    }
+    if (n_free > 1 && n_free != n && n != 0) {
+        cli_error("--free was given more than once, but not once for each --gpu");
+        cli_hint("give it once for all cards, or once for each");
         return CLI_USAGE;
     }
     if (cli_has(c, "free") && !cli_has(c, "gpu")) {
@@ -74,13 +94,14 @@ const cli_command cli_fit_command = {
         "Plays the engine's own allocations on an exact model of its allocator, from the "
         "checkpoint's headers alone. "
         "MODEL is a directory or a file of weights, a model of the Hugging Face hub (ORG/NAME), of "
-        "ModelScope or Ollama, an address, or a built-in example: see vram help model. Without "
+        "ModelScope or Ollama, an address, a config.json, or a built-in model: see vram help model. Without "
         "--gpu it says on which cards the model fits. Of a model whose run is not known the weights "
         "are counted, and the verdict is unknown.",
     .examples = "vram fit Qwen/Qwen2.5-7B-Instruct --gpu rtx-3060-12gb\n"
                 "vram fit ./Qwen2.5-7B-Instruct --gpu 24GiB --context 16K --sequences 4\n"
                 "vram fit bartowski/Qwen2.5-14B-Instruct-GGUF:Q4_K_M --gpu 4090\n"
                 "vram fit ollama:qwen2.5:14b --gpu 24GiB\n"
+                "vram fit qwen3-32b --gpu 80GiB\n"
                 "vram fit example:qwen2.5-7b --gpu \"4090\" --free 21.5GiB --json",
     .least = 1,
     .most = 1,

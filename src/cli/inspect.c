@@ -31,7 +31,7 @@ const cli_command cli_inspect_command = {
     .description =
         "Reads the headers of a checkpoint and nothing else of it: safetensors, GGUF, PyTorch, pipelines, "
         "adapters. MODEL is a directory or a file of weights, a model of the Hugging Face hub (ORG/NAME), of "
-        "ModelScope or Ollama, an address, or a built-in example: see vram help model.",
+        "ModelScope or Ollama, an address, a config.json, or a built-in model: see vram help model.",
     .examples = "vram inspect Qwen/Qwen2.5-7B-Instruct\n"
                 "vram inspect ./models --file Q4_K_M\n"
                 "vram inspect ./model.gguf --json | jq .metadata\n"

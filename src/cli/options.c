@@ -324,3 +324,12 @@ size_t cli_count(const cli *c, const char *key)
         n += strcmp(c->settings[i].row->option->key, key) == 0;
     return n;
 }
+
+const char *cli_nth(const cli *c, const char *key, size_t n)
+{
+    for (size_t i = 0; i < c->n_settings; i++) {
+        if (strcmp(c->settings[i].row->option->key, key) == 0 && n-- == 0)
+            return c->settings[i].value;
+    }
+    return NULL;
+}

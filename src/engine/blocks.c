@@ -72,20 +72,23 @@ static vr_block norm_gemma(const norm_of *n)
 
 static vr_block norm(const norm_of *n)
 {
-    vr_block weight = vr_bring(n->p, n->size * n->p->width, n->label);
-    vr_block out = n->p->m->family->norm == VR_NORM_RMS_GEMMA ? norm_gemma(n) : norm_rms(n);
-    vr_drop(n->p, weight);
-    return out;
+    return n->p->m->family->norm == VR_NORM_RMS_GEMMA ? norm_gemma(n) : norm_rms(n);
 }
 
 vr_block vr_norm(vr_pass *p, uint64_t rows, uint64_t size, vr_step step)
 {
-    return norm(&(norm_of){ p, rows, size, vr_pass_label(p, step) });
+    vr_block weight = vr_bring(p, size * p->width, step);
+    vr_block out = norm(&(norm_of){ p, rows, size, vr_pass_label(p, step) });
+    vr_drop(p, weight);
+    return out;
 }
 
 vr_block vr_norm_at(vr_pass *p, uint64_t rows, uint64_t size, vr_place place)
 {
-    return norm(&(norm_of){ p, rows, size, vr_place_label(p, place) });
+    vr_block weight = vr_bring_at(p, size * p->width, place);
+    vr_block out = norm(&(norm_of){ p, rows, size, vr_place_label(p, place) });
+    vr_drop(p, weight);
+    return out;
 }
 
 /* down_proj(act_fn(gate_proj(x)) * up_proj(x)) */
@@ -120,5 +123,12 @@ static vr_block mlp_fused(vr_pass *p)
 
 vr_block vr_mlp(vr_pass *p)
 {
-    return vr_layer_of(p)->mlp == VR_MLP_GATED_FUSED ? mlp_fused(p) : mlp_gated(p);
+    switch (vr_layer_of(p)->mlp) {
+    case VR_MLP_EXPERTS:
+        return vr_experts(p);
+    case VR_MLP_GATED_FUSED:
+        return mlp_fused(p);
+    default:
+        return mlp_gated(p);
+    }
 }

@@ -29,6 +29,10 @@ typedef enum vr_weight_quant {
 /* transformers: the model's own only */
 typedef enum vr_kv_dtype { VR_KV_AS_MODEL, VR_KV_F32, VR_KV_F16 } vr_kv_dtype;
 
+/* How experts of one tensor are run, and how tokens are spread over them. */
+typedef enum vr_experts_impl { VR_EXPERTS_GROUPED, VR_EXPERTS_EAGER, VR_EXPERTS_BATCHED } vr_experts_impl;
+typedef enum vr_expert_load { VR_LOAD_EVEN, VR_LOAD_SAME } vr_expert_load;
+
 /* Every setting: enumerator, key in JSON and on the command line's rows */
 #define VR_SETTINGS(X)                                                                                       \
     X(ENGINE_VERSION, "engine_version")                                                                      \
@@ -70,6 +74,7 @@ struct vram_workload {
     vr_dtype dtype;         /* VR_DTYPE_NONE before resolve: "auto" or the engine's default */
     bool dtype_auto;        /* the user said "auto" */
     uint8_t kv_dtype, attention, logits, device_map, weight_quant;
+    uint8_t experts, expert_load; /* vr_experts_impl, vr_expert_load */
     vr_alloc_conf alloc;
     const char *alloc_text; /* as given, or NULL */
     uint64_t host_memory;   /* bytes that programs may take of the computer's own; 0: as much as it takes */

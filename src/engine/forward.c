@@ -26,7 +26,7 @@ static bool scales_inside(const vr_pass *p)
 static vr_block embed(vr_pass *p)
 {
     uint64_t weight = p->m->vocab * p->m->hidden * p->width;
-    vr_block brought = vr_bring(p, weight, vr_place_label(p, VR_PLACE_EMBEDDING));
+    vr_block brought = vr_bring_at(p, weight, VR_PLACE_EMBEDDING);
     vr_block x = hidden(p, VR_PLACE_EMBEDDING);
     vr_drop(p, brought);
     if (!scales_inside(p))
@@ -294,7 +294,7 @@ static vr_block head(vr_pass *p, vr_block normed)
     uint64_t rows = p->w->logits == VR_LOGITS_ALL ? p->rows : p->batch, h = p->m->hidden;
     go_to(p, ends(p).head);
     vr_block copy = sent(p, normed, ends(p).norm, rows * h * p->width, VR_ITEM_HIDDEN, VR_PLACE_FINAL_NORM);
-    vr_block weight = vr_bring(p, p->m->vocab * h * p->width, vr_place_label(p, VR_PLACE_LOGITS));
+    vr_block weight = vr_bring_at(p, p->m->vocab * h * p->width, VR_PLACE_LOGITS);
     vr_block logits = take_logits(p, rows);
     vr_gemm(p, false);
     vr_drop(p, weight);

@@ -28,6 +28,11 @@ static const char *const place_names[] = {
 vram_status vr_pass_open(vr_pass *p)
 {
     p->labels = VR_ARRAY(p->arena, uint32_t, (size_t)p->m->n_layers * VR_STEP_COUNT);
+    if (p->placement != NULL && p->placement->layers_off != 0) {
+        p->brought = VR_ARRAY(p->arena, uint32_t, (size_t)p->m->n_layers * VR_STEP_COUNT);
+        if (p->brought == NULL)
+            return VRAM_ENOMEM;
+    }
     p->workspace = p->lt_workspace = VR_NONE;
     p->full_mask = p->sliding_mask = VR_NONE;
     return p->labels == NULL ? VRAM_ENOMEM : VRAM_OK;
@@ -94,9 +99,36 @@ void vr_pass_on(vr_pass *p, uint16_t device)
     p->brings = p->placement != NULL && device >= VR_ON_HOST;
 }
 
-vr_block vr_bring(vr_pass *p, uint64_t bytes, uint32_t label)
+/* "model.layers.54.mlp.up_proj weight, brought to the card" */
+static uint32_t brought_label(vr_pass *p, vr_step step)
 {
-    return p->brings && bytes != 0 ? vr_take_labelled(p, bytes, VR_ITEM_PARAMETERS, label) : VR_NONE;
+    static const char output[] = " output";
+    uint32_t *label = &p->brought[p->layer * VR_STEP_COUNT + step];
+    vr_str name = vr_str_of(slot_names[step]);
+    if (*label != 0)
+        return *label;
+    if (vr_str_ends(name, output))
+        name.n -= sizeof output - 1;
+    const char *text = vr_text(p->arena, T(layer_path(p->m)), U(p->layer), T("."), S(name),
+                               T(" weight, brought to the card"));
+    if (text == NULL)
+        p->tape->status = VRAM_ENOMEM;
+    *label = vr_tape_label(p->tape, vr_str_of(text));
+    return *label;
+}
+
+vr_block vr_bring(vr_pass *p, uint64_t bytes, vr_step step)
+{
+    if (!p->brings || p->elsewhere || bytes == 0)
+        return VR_NONE;
+    return vr_take_labelled(p, bytes, VR_ITEM_PARAMETERS, brought_label(p, step));
+}
+
+vr_block vr_bring_at(vr_pass *p, uint64_t bytes, vr_place place)
+{
+    if (!p->brings || p->elsewhere || bytes == 0)
+        return VR_NONE;
+    return vr_take_at(p, bytes, VR_ITEM_PARAMETERS, place);
 }
 
 /* ---- matrix products ---- */
@@ -164,8 +196,8 @@ vr_block vr_linear(vr_pass *p, uint64_t in, uint64_t out, bool biased, vr_item i
 {
     if (p->w->weight_quant != VR_QUANT_NONE)
         return quantised_linear(p, in, out, item, step);
-    vr_block weight = vr_bring(p, in * out * p->width, vr_pass_label(p, step));
-    vr_block bias = vr_bring(p, biased ? out * p->width : 0, vr_pass_label(p, step));
+    vr_block weight = vr_bring(p, in * out * p->width, step);
+    vr_block bias = vr_bring(p, biased ? out * p->width : 0, step);
     vr_block result = vr_take(p, p->rows * out * p->width, item, step);
     vr_gemm(p, biased);
     vr_drop(p, weight);

@@ -31,8 +31,13 @@ typedef struct vr_rules {
     bool gemma2_eager;    /* gemma2 refuses sdpa, for it cannot cap scores */
     bool own_maps; /* device maps are made by transformers itself, which asks quantisers for sizes; false: by
                       accelerate */
+    bool latent_cache;       /* latent attention is cached as its short vectors; false: keys and values of all
+                                heads */
     bool balance_by_all;     /* the largest layer counts for the balance of GPUs; false: the first */
     bool balance_by_largest; /* the largest leaf counts for the balance of GPUs; false: the mean of all */
+    bool fused_experts;      /* experts are one tensor, and run by torch's grouped product */
+    bool masks_experts; /* what no expert of this process takes is masked in copies, be there any or not */
+    bool masks_rarely;  /* ... only where experts are spread over processes; the loop counts one more */
 } vr_rules;
 
 /* From this version of PyTorch on, until the next row (ATen/cuda/CublasHandlePool.cpp). */
@@ -69,6 +74,7 @@ typedef uint32_t vr_block;
     X(VALUES, "value cache")                                                                                 \
     X(CONV_STATE, "convolution state")                                                                       \
     X(STATE, "recurrent state")                                                                              \
+    X(INDEX_KEYS, "index key cache")                                                                         \
     X(REPEATED, "self_attn repeated keys and values")                                                        \
     X(SCORES, "self_attn scores")                                                                            \
     X(ATTENTION, "self_attn attention output")                                                               \
@@ -83,6 +89,14 @@ typedef uint32_t vr_block;
     X(GATE_UP, "mlp.gate_up_proj output")                                                                    \
     X(PRODUCT, "mlp.down_proj input")                                                                        \
     X(DOWN, "mlp.down_proj output")                                                                          \
+    X(ROUTER, "mlp router")                                                                                  \
+    X(ROUTED, "mlp tokens of each expert")                                                                   \
+    X(EXPERT_IN, "mlp.experts input")                                                                        \
+    X(EXPERT_GATE, "mlp.experts gate and up")                                                                \
+    X(EXPERT_ACT, "mlp.experts activation")                                                                  \
+    X(EXPERT_DOWN, "mlp.experts down")                                                                       \
+    X(EXPERTS, "mlp.experts output")                                                                         \
+    X(SHARED, "mlp shared experts")                                                                          \
     X(OUTPUT, "output")
 
 typedef enum vr_step {
@@ -138,8 +152,9 @@ typedef struct vr_pass {
     const vr_device_facts *device;
     const vr_rules *rules;
     const vr_torch_rules *torch;
-    unsigned width;   /* bytes of an activation */
-    uint32_t *labels; /* [layer * VR_STEP_COUNT + step]; 0: not made yet */
+    unsigned width;    /* bytes of an activation */
+    uint32_t *labels;  /* [layer * VR_STEP_COUNT + step]; 0: not made yet */
+    uint32_t *brought; /* the same, of weights that are brought to the card */
     uint32_t places[VR_PLACE_COUNT];
     vr_block workspace, lt_workspace;
     bool has_kernels;
@@ -169,8 +184,10 @@ void vr_drop(vr_pass *p, vr_block block); /* VR_NONE, VR_ELSEWHERE: nothing */
 /* What follows happens on this device: a GPU, or what brings weights to the first one. */
 void vr_pass_on(vr_pass *p, uint16_t device);
 uint16_t vr_pass_gpu(const vr_pass *p, uint16_t device); /* the GPU that computes what lies there */
-/* A module's own weights, brought to the card until it has run; VR_NONE where they lie there. */
-vr_block vr_bring(vr_pass *p, uint64_t bytes, uint32_t label);
+/* A module's own weights, brought to the card until it has run; VR_NONE where they lie there. step: what it
+ * makes, in the layer that p->layer names. */
+vr_block vr_bring(vr_pass *p, uint64_t bytes, vr_step step);
+vr_block vr_bring_at(vr_pass *p, uint64_t bytes, vr_place place);
 /* What a matrix product takes beside its result, before and after the kernel; `biased` ones run in cublasLt.
  */
 void vr_gemm(vr_pass *p, bool biased);
@@ -187,10 +204,42 @@ vr_block vr_norm(vr_pass *p, uint64_t rows, uint64_t size, vr_step step);
 vr_block vr_norm_at(vr_pass *p, uint64_t rows, uint64_t size, vr_place place);
 vr_block vr_mlp(vr_pass *p); /* over p->rows */
 
+/* ---- experts.c: a block of experts, of any layer that has one ---- */
+
+/* Over p->rows; what the block reads belongs to the caller. */
+vr_block vr_experts(vr_pass *p);
+
+/* What the router leaves: a token's weights and the numbers of its experts. */
+typedef struct vr_routed {
+    vr_block logits, weights, indices;
+    uint64_t slots;        /* tokens x experts of each */
+    unsigned weight_width; /* bytes of a weight */
+} vr_routed;
+
+bool vr_experts_fused(const vr_pass *p); /* the class has all experts in one tensor */
+uint64_t vr_expert_tokens(const vr_pass *p, uint64_t expert);
+/* act_fn(gate) * up of `rows` rows; `both` holds them beside each other, and goes. */
+vr_block vr_expert_gate(vr_pass *p, uint64_t rows, vr_block both);
+
+/* ---- experts_loop.c, experts_grouped.c: the experts themselves; the result ---- */
+
+vr_block vr_experts_loop(vr_pass *p, const vr_routed *r);
+vr_block vr_experts_grouped(vr_pass *p, const vr_routed *r);
+vr_block vr_experts_batched(vr_pass *p, const vr_routed *r);
+
 /* ---- attention.c ---- */
 
 /* The projections, the cache and the kernel; *probabilities stay until the layer returns. Drops `normed`. */
 vr_block vr_attention(vr_pass *p, vr_block normed, vr_block *probabilities);
+
+/* ---- latent.c ---- */
+
+/* What this version's cache keeps of a token in this layer: elements over all heads. */
+typedef struct vr_kept {
+    uint64_t keys, values, index;
+} vr_kept;
+
+vr_kept vr_kept_of(const vr_layer *l, const vr_rules *rules);
 
 /* ---- kernels.c ---- */
 
@@ -224,7 +273,7 @@ vr_encoded vr_encode(vr_pass *p, uint64_t sequences, uint64_t tokens);
 /* ---- tapes.c ---- */
 
 /* Why nothing is known of what this model computes; NULL: it is. */
-const char *vr_no_tape(const vram_model *m);
+const char *vr_no_tape(const vram_model *m, const vram_workload *w);
 
 /* ---- parameters.c ---- */
 

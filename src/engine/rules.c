@@ -8,11 +8,13 @@
 #define V4_56 .gqa = true, .warms_up = true
 #define V5_0                                                                                                 \
     V4_56, .warmup_with_head = true, .dtype_auto = true, .natural_order = true, .two_inv_freq = true,        \
-           .window_tensor = true, .plain_masks = true, .own_maps = true
+           .window_tensor = true, .plain_masks = true, .own_maps = true, .fused_experts = true
 #define V5_2 V5_0, .warmup_of_total = true
 #define V5_5 V5_2, .positions_added = true, .gemma2_scales = true
 #define V5_14 V5_5, .balance_by_all = true
-#define V5_18 V5_14, .balance_by_largest = true
+#define V5_15 V5_14, .latent_cache = true
+#define V5_17 V5_15, .masks_experts = true
+#define V5_18 V5_17, .balance_by_largest = true, .masks_rarely = true
 #define V5_19 V5_18, .rotary_product = true
 #define V5_21 V5_19, .gemma2_eager = true
 #define V5_23 V5_21, .packs_gqa = true
@@ -29,6 +31,8 @@ static const vr_rules rules[] = {
     { .major = 5, .minor = 2, V5_2 },
     { .major = 5, .minor = 5, V5_5 },
     { .major = 5, .minor = 14, V5_14 },
+    { .major = 5, .minor = 15, V5_15 },
+    { .major = 5, .minor = 17, V5_17 },
     { .major = 5, .minor = 18, V5_18 },
     { .major = 5, .minor = 19, V5_19 },
     { .major = 5, .minor = 21, V5_21 },

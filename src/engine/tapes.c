@@ -2,9 +2,10 @@
  * Which models have a tape at all. What is described has weights and a cache; its activations are counted
  * only when every kind of layer that it has, is written by a file here. */
 #include "engine/pass.h"
+#include "model/experts.h"
 
 static const uint8_t attentions[] = { VR_ATTENTION_FULL, VR_ATTENTION_SLIDING };
-static const uint8_t mlps[] = { VR_MLP_GATED, VR_MLP_GATED_FUSED, VR_MLP_PLAIN };
+static const uint8_t mlps[] = { VR_MLP_GATED, VR_MLP_GATED_FUSED, VR_MLP_PLAIN, VR_MLP_EXPERTS };
 
 static bool is_in(uint8_t kind, const uint8_t *list, size_t n)
 {
@@ -14,7 +15,16 @@ static bool is_in(uint8_t kind, const uint8_t *list, size_t n)
     return i < n;
 }
 
-const char *vr_no_tape(const vram_model *m)
+static const char *no_tape_of_experts(const vr_layer *l, const vram_workload *w)
+{
+    bool plain = l->moe != NULL && l->moe->form == VR_EXPERTS_LIST && l->moe->router == VR_ROUTER_SOFTMAX;
+    if (!plain)
+        return "what its experts compute is not known storage by storage";
+    return w->weight_quant != VR_QUANT_NONE ? "what quantised experts compute is not known storage by storage"
+                                            : NULL;
+}
+
+const char *vr_no_tape(const vram_model *m, const vram_workload *w)
 {
     if (m->structure == VR_ENCODER_DECODER)
         return "an encoder and a decoder are not rehearsed yet";
@@ -24,11 +34,16 @@ const char *vr_no_tape(const vram_model *m)
         const vr_layer *l = &m->layers[i];
         if (l->attention == VR_ATTENTION_RECURRENT)
             return "what its recurrent layers compute is not known storage by storage";
-        if (!is_in(l->attention, attentions, sizeof attentions) || l->kv_from != 0 ||
+        if (!is_in(l->attention, attentions, sizeof attentions) || l->kv_from != 0 || l->sinks ||
             l->output_gate)
             return "what its kind of attention computes is not known storage by storage";
         if (!is_in(l->mlp, mlps, sizeof mlps))
             return "what its experts compute is not known storage by storage";
+        const char *why = l->mlp == VR_MLP_EXPERTS ? no_tape_of_experts(l, w) : NULL;
+        if (why != NULL)
+            return why;
     }
+    if (m->family->qk_norm_whole)
+        return "what norms over all heads compute is not known storage by storage";
     return m->activation == VR_ACT_UNKNOWN ? "its activation function is not known storage by storage" : NULL;
 }

@@ -14,6 +14,7 @@
 #define MOST_BYTES (UINT64_C(1) << 58) /* of any one product below */
 #define MOST_LAYERS 4096
 #define EVENTS_A_LAYER 100 /* at most; 55 in a qwen2 */
+#define EVENTS_AN_EXPERT 20
 /* Of generated tokens; what is more is taken in larger steps, of which there are at least so many. Held
  * against every single step on Qwen2.5 of 0.5, 1.5 and 7 billion, up to 4,096 tokens: the driver figure
  * differs by one segment of 2 MiB at most with one batch of prompts; with 64 of them, against 128 steps, by
@@ -141,6 +142,12 @@ static uint64_t widest(const vram_model *m)
     return vr_mul_sat(2, most);
 }
 
+static uint64_t widest_expert(const vram_model *m)
+{
+    uint64_t both = 2 * m->expert_ffn;
+    return both > m->hidden ? both : m->hidden;
+}
+
 /* After this no size of a storage overflows. */
 static vram_status check_limits(const vr_pass *p)
 {
@@ -154,6 +161,8 @@ static vram_status check_limits(const vr_pass *p)
         { { widest(m), widest(m), m->n_layers + 1, 8, 1 }, "a layer's weights" },
         { { w->sequences, w->context, 8, 1, 1 }, "the token ids" },
         { { batch, w->context, widest(m), 8, 1 }, "the widest storage" },
+        { { batch, w->context, vr_mul_sat(m->experts_used, widest_expert(m)), 8, 1 }, "the experts' tokens" },
+        { { batch, w->context, vr_mul_sat(m->experts_used, m->experts + 1), 8, 1 }, "the experts' masks" },
         { { w->sequences, tokens, widest(m), m->n_layers + 1, 8 }, "the KV cache" },
         { { batch, m->heads, tokens, tokens, 8 }, "the attention scores" },
     };
@@ -175,13 +184,21 @@ typedef struct groups {
     vr_block ids;
 } groups;
 
+static uint64_t events_of_all_layers(const vram_model *m)
+{
+    uint64_t n = EVENTS_A_LAYER;
+    for (uint64_t i = 0; i < m->n_layers; i++)
+        n += EVENTS_A_LAYER + (uint64_t)m->layers[i].experts * EVENTS_AN_EXPERT;
+    return n;
+}
+
 static vram_status make_groups(groups *g, const vr_pass *p)
 {
     const vram_workload *w = p->w;
     uint64_t left = w->sequences, layers = p->m->n_layers;
     uint64_t passes = w->decode == 0 ? 1 : 1 + (w->decode < LEAST_STEPS ? w->decode : LEAST_STEPS);
     g->n = w->sequences / w->prefill_batch + (w->sequences % w->prefill_batch != 0);
-    if (g->n > MOST_PASS_EVENTS / ((layers + 1) * EVENTS_A_LAYER * passes) + 1) {
+    if (g->n > MOST_PASS_EVENTS / (events_of_all_layers(p->m) * passes) + 1) {
         vram_status s = vr_fail(p->m->ctx, VRAM_ELIMIT, GROUPED(g->n),
                                 T(" batches of prompts one after the other are more than can be rehearsed"));
         vr_hint(p->m->ctx,
@@ -226,8 +243,7 @@ static void pass_all(vr_pass *p, groups *g, uint64_t q)
 /* Steps of one token; the cache of so many that they would fill the tape grows by several at a time. */
 static bool decode_all(vr_pass *p, groups *g)
 {
-    uint64_t n = p->w->decode,
-             most = MOST_STEP_EVENTS / (g->n * (p->m->n_layers + 1) * EVENTS_A_LAYER) + LEAST_STEPS;
+    uint64_t n = p->w->decode, most = MOST_STEP_EVENTS / (g->n * events_of_all_layers(p->m)) + LEAST_STEPS;
     uint64_t steps = n < most ? n : most;
     size_t from = p->tape->n;
     for (uint64_t s = 0; s < steps && p->tape->status == VRAM_OK; s++) {
@@ -313,8 +329,10 @@ static vram_status keep_kv(vr_pass *p)
     for (p->layer = 0; p->layer < p->m->n_layers; p->layer++) {
         const vr_layer *l = vr_layer_of(p);
         vr_pass_on(p, p->placement != NULL ? p->placement->layers[p->layer] : 0);
-        keep(p, columns * l->key_elements, VR_STEP_KEYS);
-        keep(p, columns * l->value_elements, VR_STEP_VALUES);
+        vr_kept kept = vr_kept_of(l, p->rules);
+        keep(p, columns * kept.keys, VR_STEP_KEYS);
+        keep(p, columns * kept.values, VR_STEP_VALUES);
+        keep(p, columns * kept.index, VR_STEP_INDEX_KEYS);
         keep(p, sequences * vr_layer_conv_elements(l) * p->width, VR_STEP_CONV_STATE);
         keep(p, sequences * vr_layer_state_elements(l) * 4, VR_STEP_STATE);
     }
@@ -369,7 +387,7 @@ static const char *why_no_activations(const vr_pass *p)
     if (p->m->quantised)
         return vr_why_quantised(p->m, p->arena);
     if (p->m->uncounted_part == NULL)
-        return vr_no_tape(p->m);
+        return vr_no_tape(p->m, p->w);
     return vr_text(p->arena, T("the "), T(p->m->uncounted_part),
                    T(" beside the decoder is not computed yet"));
 }
@@ -459,14 +477,15 @@ vram_status vr_prepared_of(const struct vr_prepared **out, struct vr_prepared *o
 
 /* ---- the plan ---- */
 
-static void note(vr_facts *f, const vram_model *m, const struct vr_prepared *from)
+static void note(vr_facts *f, const vr_pass *p, const struct vr_prepared *from)
 {
+    const vram_model *m = p->m;
     bool known = m->family != NULL && from->params.refused == NULL;
     f->refused = from->params.refused;
     f->n_anew = from->params.n_anew;
     f->as_stored = from->as_stored;
     f->has_kv = known;
-    f->has_activations = known && !m->quantised && m->uncounted_part == NULL && vr_no_tape(m) == NULL;
+    f->has_activations = known && !m->quantised && m->uncounted_part == NULL && vr_no_tape(m, p->w) == NULL;
 }
 
 static vram_status write_tape(vr_pass *p, vr_facts *f)
@@ -474,7 +493,7 @@ static vram_status write_tape(vr_pass *p, vr_facts *f)
     struct vr_prepared own;
     const struct vr_prepared *from;
     VR_TRY(vr_prepared_of(&from, &own, p->m, p->w, p->arena));
-    note(f, p->m, from);
+    note(f, p, from);
     if (f->has_kv)
         VR_TRY(check_limits(p));
     VR_TRY(vr_pass_open(p));

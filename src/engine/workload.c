@@ -389,6 +389,13 @@ static const char *version_word(const vram_workload *w, vr_arena *a)
     return vr_text(a, T(own), T("+torch"), U(w->torch_major), T("."), U(w->torch_minor));
 }
 
+/* As the user wrote it. */
+static const char *text_given(const vram_workload *w, vr_setting s)
+{
+    const char *text = s == VR_SET_HOST_MEMORY ? w->host_text : s == VR_SET_ALLOC_CONF ? w->alloc_text : NULL;
+    return text != NULL ? text : "";
+}
+
 const char *vr_workload_value(const vram_workload *w, vr_setting s, vr_arena *a)
 {
     switch (s) {
@@ -412,13 +419,9 @@ const char *vr_workload_value(const vram_workload *w, vr_setting s, vr_arena *a)
         return word_text(logits_words, w->logits);
     case VR_SET_DEVICE_MAP:
         return word_text(map_words, w->device_map);
-    case VR_SET_HOST_MEMORY:
-        return w->host_text != NULL ? w->host_text : "";
     case VR_SET_WEIGHT_QUANT:
         return word_text(quant_words, w->weight_quant);
-    case VR_SET_ALLOC_CONF:
-        return w->alloc_text != NULL ? w->alloc_text : "";
     default:
-        return "";
+        return text_given(w, s);
     }
 }

@@ -61,7 +61,18 @@ static const char *name_beside(const io_choice *c, const char *name)
         return NULL;
     if (strcmp(name, meant) == 0 || same_set(name, meant) || is_index_of(name, meant))
         return name;
-    return strcmp(name, "config.json") == 0 ? name : NULL;
+    return strcmp(name, "config.json") == 0 || io_choice_quantises(name) ? name : NULL;
+}
+
+bool io_choice_quantises(const char *name)
+{
+    return strcmp(name, "hf_quant_config.json") == 0 || strcmp(name, "quantize_config.json") == 0;
+}
+
+bool io_choice_configures(const char *name)
+{
+    return ends_with(name, ".json") && !ends_with(name, ".index.json") &&
+           strcmp(base_of(name), "model_index.json") != 0;
 }
 
 const char *io_choice_name(const io_choice *c, const char *name)

@@ -18,4 +18,9 @@ vram_status io_choice_make(io_choice *c, vram_ctx *ctx, const char *place, const
 /* What the file is called in the checkpoint, NULL: it is not meant. */
 const char *io_choice_name(const io_choice *c, const char *name);
 
+/* A file beside a configuration that says how the weights are quantised. */
+bool io_choice_quantises(const char *name);
+/* A configuration, or somebody takes it for one: named by itself, it is read without weights. */
+bool io_choice_configures(const char *name);
+
 #endif

@@ -8,6 +8,7 @@
 #define _POSIX_C_SOURCE 200809L
 #define _FILE_OFFSET_BITS 64
 
+#include "choice.h"
 #include "local.h"
 
 #include <dirent.h>
@@ -204,8 +205,7 @@ static bool is_beside(const char *name, const char *only)
 {
     bool split = strstr(only, "-of-") != NULL;
     return strcmp(name, "config.json") == 0 || strcmp(name, "adapter_config.json") == 0 ||
-           strcmp(name, "hf_quant_config.json") == 0 || strcmp(name, "quantize_config.json") == 0 ||
-           is_sibling(name, only) || (split && ends_with(name, ".index.json"));
+           io_choice_quantises(name) || is_sibling(name, only) || (split && ends_with(name, ".index.json"));
 }
 
 static vram_status list_entries(open_path *o, DIR *d, const level *in)

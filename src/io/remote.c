@@ -167,6 +167,8 @@ vram_status io_remote_add_listed(io_remote *r, const io_place *place, const io_l
     for (size_t i = 0; i < n; i++)
         names[i] = list[i].name;
     VR_TRY(io_choice_make(&c, r->source.ctx, r->place, names, n));
+    if (c.one && io_choice_configures(c.file))
+        VR_TRY(vram_checkpoint_named(r->source.ck, c.file + c.folder));
     for (size_t i = 0; i < n; i++) {
         const char *name = io_choice_name(&c, list[i].name);
         bool unknown = list[i].size == IO_SIZE_UNKNOWN;

@@ -4,6 +4,7 @@
  * address it came with and to no other, and is in no text of ours.
  * Names: as in choice.c. */
 #include "io/address.h"
+#include "io/choice.h"
 #include "io/places.h"
 
 #include <stdio.h>
@@ -184,7 +185,9 @@ static vram_status add_file(web *w)
     io_remote_file *f = NULL;
     VR_TRY(io_remote_add(&w->remote, w->name, w->url, IO_SIZE_UNKNOWN, &f));
     VR_TRY(add_parts(w));
-    if (strcmp(w->name, "config.json") != 0)
+    if (io_choice_configures(w->name))
+        VR_TRY(add_beside(w, "hf_quant_config.json", true));
+    else
         VR_TRY(add_beside(w, "config.json", true));
     VR_TRY(io_remote_heads(&w->remote));
     return name_by_bytes(w, &w->remote.files[0]);

@@ -85,8 +85,9 @@ vram_status vr_try(vr_trial *out, const vram_model *m, const vram_workload *w, c
 /* Message, shortage and number of cards of a fit that has its answer and a device. */
 vram_status vr_fit_failure(vram_fit *f);
 void vr_fit_count(vram_fit *f);
-/* asked: the workload as the user gave it. */
-vram_status vr_levers(vram_fit *f, const vram_workload *asked);
+struct vr_memories; /* memories.h */
+/* asked: the workload as the user gave it; gpus: of the run, as the workload spreads the model over them. */
+vram_status vr_levers(vram_fit *f, const vram_workload *asked, const struct vr_memories *gpus);
 
 #define VR_DECK_KINDS 16
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * `vram fit`: the answer for one model, workload and card, or for all cards of the table. A model is judged
- * whole on one card; splitting it over several is not computed here, which a warning says. */
-#include "ledger/answer.h"
+ * `vram fit`: the answer for one model, workload and the cards of one run, or for all cards of the table,
+ * each alone. */
+#include "ledger/memories.h"
 
 static void release(vr_object *self)
 {
@@ -43,24 +43,161 @@ static vram_status take_answer(vram_fit *f, vr_rooms *rooms)
     return VRAM_OK;
 }
 
-/* Several cards, and one alone is not enough: how a model is split over them is not computed. */
-static vram_status judge_several(vram_fit *f, uint64_t n_cards)
+/* ---- on cards ---- */
+
+static bool spreads(const vram_fit *f)
 {
-    if (n_cards < 2 || f->verdict != VRAM_DOES_NOT_FIT)
+    return f->workload->engine->place != NULL && !f->foreign && !f->model->foreign;
+}
+
+/* Several cards, one alone is not enough, and how the model is split over them is not known. */
+static vram_status not_spread(vram_fit *f)
+{
+    bool unknown = f->placement != NULL && f->placement->unknown != NULL;
+    if (f->n_gpus < 2 || (spreads(f) && !unknown) || f->verdict != VRAM_DOES_NOT_FIT)
         return VRAM_OK;
     f->verdict = VRAM_UNKNOWN;
     f->verdict_reason = vr_text(&f->arena, T("it does not fit on one card, and splitting it over "),
-                                U(n_cards), T(" is not computed yet"));
+                                U(f->n_gpus), T(" is not computed yet"));
     return f->verdict_reason == NULL ? VRAM_ENOMEM : VRAM_OK;
 }
 
-static vram_status fit_on_card(vram_fit *f, const vram_workload *asked, uint64_t n_cards, vr_rooms *rooms)
+static vram_status warn_not_spread(const vram_fit *f)
 {
-    VR_TRY(take_answer(f, rooms));
-    VR_TRY(vr_fit_failure(f));
-    vr_fit_count(f);
-    VR_TRY(vr_levers(f, asked));
-    return judge_several(f, n_cards);
+    const char *why = f->placement != NULL ? f->placement->unknown : NULL;
+    if (f->n_gpus < 2 || (spreads(f) && why == NULL))
+        return VRAM_OK;
+    return vr_warn(f->ctx, NULL, U(f->n_gpus), T(" cards: splitting a model over cards is not computed here"),
+                   T(why != NULL ? " (" : ""), T(why != NULL ? why : ""), T(why != NULL ? ")" : ""),
+                   T(", the answer is for the whole model on one of them"));
+}
+
+/* The card with the most room. */
+static const vram_device *roomiest(const vr_memories *gpus)
+{
+    const vram_device *best = &gpus->gpus[0];
+    for (size_t i = 1; i < gpus->n; i++)
+        best = gpus->gpus[i].available.bytes > best->available.bytes ? &gpus->gpus[i] : best;
+    return best;
+}
+
+/* How bad, from the best to the worst. */
+static unsigned rank_of(vram_verdict v)
+{
+    switch (v) {
+    case VRAM_FITS:
+        return 0;
+    case VRAM_TIGHT:
+        return 1;
+    case VRAM_UNKNOWN:
+        return 2;
+    default:
+        return 3;
+    }
+}
+
+static bool worse(const vram_fit *a, const vram_fit *b)
+{
+    if (rank_of(a->verdict) != rank_of(b->verdict))
+        return rank_of(a->verdict) > rank_of(b->verdict);
+    if (a->run.failed && b->run.failed && a->run.failure.next_moment != b->run.failure.next_moment)
+        return a->run.failure.next_moment < b->run.failure.next_moment; /* the run ends there */
+    return a->headroom < b->headroom;
+}
+
+static vram_status judge_rank(vram_fit *out, vram_fit *f, const vram_device *device, vr_rooms *rooms)
+{
+    *out = *f;
+    out->device = device;
+    vram_status status = take_answer(out, rooms);
+    if (status == VRAM_OK)
+        status = vr_fit_failure(out);
+    f->arena = out->arena; /* it is one and the same */
+    return status;
+}
+
+static void take_worst(vram_fit *f)
+{
+    const vram_fit *worst = &f->ranks[0];
+    for (size_t i = 1; i < f->n_ranks; i++)
+        worst = worse(&f->ranks[i], worst) ? &f->ranks[i] : worst;
+    vram_fit merged = *worst;
+    merged.object = f->object;
+    merged.arena = f->arena;
+    merged.ranks = f->ranks;
+    merged.n_ranks = f->n_ranks;
+    *f = merged;
+}
+
+static vram_status judge_ranks(vram_fit *f, const vr_memories *gpus, vr_rooms *rooms)
+{
+    vram_fit *ranks = VR_ARRAY(&f->arena, vram_fit, gpus->used);
+    if (ranks == NULL)
+        return VRAM_ENOMEM;
+    for (size_t i = 0; i < gpus->used; i++)
+        VR_TRY(judge_rank(&ranks[i], f, &gpus->gpus[i], rooms));
+    f->ranks = ranks;
+    f->n_ranks = gpus->used;
+    take_worst(f);
+    f->count_note = "of a model that is spread over several cards the number is not computed";
+    return VRAM_OK;
+}
+
+/* Nothing is loaded: the engine stops with an error of its own. */
+static void stop(vram_fit *f)
+{
+    f->stops = f->placement != NULL ? f->placement->refused : NULL;
+    if (f->stops == NULL)
+        return;
+    for (size_t i = 0; i < f->n_ranks; i++)
+        f->ranks[i].stops = f->stops;
+    f->verdict = VRAM_DOES_NOT_FIT;
+    f->verdict_reason = "the loader puts a part on the CPU or the disk, which bitsandbytes refuses";
+}
+
+/* It lives, but not on the cards alone. */
+static vram_status tell_offload(vram_fit *f)
+{
+    const vr_placement *p = f->placement;
+    if (f->verdict != VRAM_FITS || p == NULL || p->unknown != NULL ||
+        vr_add_sat(p->host_bytes, p->disk_bytes) == 0)
+        return VRAM_OK;
+    f->verdict_reason = vr_text(&f->arena, T("but "), BYTES(vr_add_sat(p->host_bytes, p->disk_bytes)),
+                                T(" of the weights stay on the CPU"));
+    return f->verdict_reason == NULL ? VRAM_ENOMEM : VRAM_OK;
+}
+
+static vram_status fit_on_cards(vram_fit *f, const vram_workload *asked, vr_memories *gpus, vr_rooms *rooms)
+{
+    VR_TRY(vr_memories_place(gpus, f->model, f->workload, &f->arena));
+    f->placement = f->workload->device_map != VR_MAP_NONE && spreads(f) ? &gpus->placement : NULL;
+    f->device = spreads(f) ? &gpus->gpus[0] : roomiest(gpus);
+    VR_TRY(warn_not_spread(f));
+    if (gpus->used > 1) {
+        VR_TRY(judge_ranks(f, gpus, rooms));
+    } else {
+        VR_TRY(take_answer(f, rooms));
+        VR_TRY(vr_fit_failure(f));
+        vr_fit_count(f);
+    }
+    VR_TRY(vr_levers(f, asked, gpus));
+    stop(f);
+    VR_TRY(tell_offload(f));
+    return not_spread(f);
+}
+
+/* .to("cuda") is cuda:0, whatever else there is. */
+static vram_status warn_all_on_first(const vram_fit *f)
+{
+    if (f->n_gpus < 2 || !spreads(f) || f->workload->device_map != VR_MAP_NONE)
+        return VRAM_OK;
+    if (f->n_gpus == 2)
+        return vr_warn(f->ctx, NULL,
+                       T(".to(\"cuda\") puts the whole model on GPU 0, and GPU 1 stays empty: "
+                         "device_map=\"auto\" spreads it (here --device-map auto)"));
+    return vr_warn(f->ctx, NULL, T(".to(\"cuda\") puts the whole model on GPU 0, and the other "),
+                   U(f->n_gpus - 1),
+                   T(" stay empty: device_map=\"auto\" spreads it (here --device-map auto)"));
 }
 
 /* ---- without a card: all of the table ---- */
@@ -125,38 +262,18 @@ static vram_status fit_on_any(vram_fit *f, vr_rooms *rooms)
 
 /* ---- the whole ---- */
 
-/* The card with the most room: the model goes there whole. Of it, what a memory fraction leaves. */
-static vram_status take_roomiest(vram_fit *f, const vram_device *const *devices, size_t n)
+/* Of each card, what a memory fraction leaves. */
+static void cap_all(vram_fit *f, vr_memories *gpus)
 {
-    const vram_device *best = n > 0 ? devices[0] : NULL;
-    for (size_t i = 1; i < n; i++) {
-        if (devices[i]->available.bytes > best->available.bytes)
-            best = devices[i];
+    if (f->workload->alloc.memory_fraction_permille == 0)
+        return;
+    for (size_t i = 0; i < gpus->n; i++) {
+        uint64_t before = gpus->gpus[i].available.bytes;
+        vr_cap(&gpus->gpus[i], &f->workload->alloc);
+        gpus->gpus[i].free_given = true; /* what it has is not its total */
+        if (i == 0)
+            f->kept_free = before - gpus->gpus[i].available.bytes;
     }
-    f->device = best;
-    if (best == NULL || f->workload->alloc.memory_fraction_permille == 0)
-        return VRAM_OK;
-    vram_device *capped = VR_NEW(&f->arena, vram_device);
-    if (capped == NULL)
-        return VRAM_ENOMEM;
-    *capped = *best;
-    vr_cap(capped, &f->workload->alloc);
-    capped->free_given = true; /* what it has is not its total */
-    f->device = capped;
-    f->kept_free = best->available.bytes - capped->available.bytes;
-    return VRAM_OK;
-}
-
-static vram_status count_cards(uint64_t *count, vram_ctx *ctx, const vram_device *const *devices, size_t n)
-{
-    *count = 0;
-    for (size_t i = 0; i < n; i++)
-        *count = vr_add_sat(*count, devices[i]->count);
-    if (*count < 2)
-        return VRAM_OK;
-    return vr_warn(ctx, NULL, U(*count),
-                   T(" cards: splitting a model over cards is not computed yet, the answer is for the "
-                     "whole model on one of them"));
 }
 
 /* Files of another program, parts of a pipeline, and what is loaded on top of a model. */
@@ -181,16 +298,21 @@ vram_status vram_fit_new(vram_fit **out, const vram_model *m, const vram_workloa
     vr_rooms rooms;
     vram_fit *f;
     vram_workload *resolved;
-    uint64_t n_cards;
+    vr_memories *gpus;
     VR_TRY(make(&f, m));
     VR_TRY(vr_workload_resolve(&resolved, w, m, &f->arena));
     f->workload = resolved;
     f->foreign = no_engine_for(m) && !resolved->engine_given;
     VR_TRY(warn_fp32(m, resolved));
-    VR_TRY(take_roomiest(f, devices, n));
-    VR_TRY(count_cards(&n_cards, m->ctx, devices, n));
+    gpus = VR_NEW(&f->arena, vr_memories);
+    if (gpus == NULL)
+        return VRAM_ENOMEM;
+    VR_TRY(vr_memories_of(gpus, devices, n, m->ctx, &f->arena));
+    f->n_gpus = gpus->n;
+    cap_all(f, gpus);
+    VR_TRY(warn_all_on_first(f));
     vr_rooms_open(&rooms, m->ctx);
-    vram_status status = f->device != NULL ? fit_on_card(f, w, n_cards, &rooms) : fit_on_any(f, &rooms);
+    vram_status status = gpus->n != 0 ? fit_on_cards(f, w, gpus, &rooms) : fit_on_any(f, &rooms);
     vr_rooms_close(&rooms);
     if (status == VRAM_OK)
         *out = f;

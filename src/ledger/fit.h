@@ -46,7 +46,7 @@ struct vram_fit {
     /* No engine here runs the model and the user named none: then no setting of an engine is said, nothing
      * is told of how a load goes, and no change is offered. */
     bool foreign;
-    uint64_t kept_free;            /* of what is free, by a memory fraction; not in device->available */
+    uint64_t kept_free; /* of what is free, by a memory fraction; not in device->available */
     vr_plan plan;
     struct vr_rehearsed *large; /* what is known of the same on a card with room for all; or NULL */
     vr_rehearsal run; /* on the device as it is; where it lives in the least that may be available, in that */
@@ -66,6 +66,13 @@ struct vram_fit {
     const char *ranked_by;   /* by what the levers are ranked, a sentence */
     uint64_t smallest_count; /* 0: not known */
     const char *count_note;  /* "real sharding is never perfect ...", or why smallest_count is not known */
+    /* Of several GPUs. The figures above are those of the one that is worst off; each has its own in `ranks`,
+     * as a fit without levers, verdict_reason and all. NULL: only one takes part. */
+    struct vram_fit *ranks;
+    size_t n_ranks;
+    size_t n_gpus;                 /* that were given, also those that stay empty */
+    const vr_placement *placement; /* by a device map; or NULL */
+    const char *stops;             /* the engine's error before anything is loaded; or NULL */
     struct vr_card {
         const vr_gpu *gpu;
         vram_verdict verdict;

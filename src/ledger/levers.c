@@ -4,7 +4,9 @@
  * that holds it; and pairs where no single change does. What to type is written as transformers and PyTorch
  * spell it. Cost classes: 0 nothing is lost, 1 less at once, 2 shorter, 3 and 4 quality (8 and 4 bits), 5
  * other hardware. */
-#include "ledger/answer.h"
+#include <string.h>
+
+#include "ledger/memories.h"
 
 #define LEAST_CONTEXT 256 /* tokens; below, the change would make the run useless */
 #define MOST_PAIRS 3      /* shown */
@@ -16,6 +18,7 @@ typedef struct change {
     vram_workload *w;
     const vram_workload *now;
     const vram_model *m;
+    size_t n_gpus;
     vr_arena *arena;
 } change;
 
@@ -95,6 +98,15 @@ static vram_status half_context(change *c, bool *applies)
     return VRAM_OK;
 }
 
+static vram_status map_auto(change *c, bool *applies)
+{
+    *applies = c->n_gpus > 1 && c->now->device_map == VR_MAP_NONE && c->now->engine->place != NULL &&
+               !c->m->quantised;
+    c->w->device_map = VR_MAP_AUTO;
+    set(c, VR_SET_DEVICE_MAP);
+    return VRAM_OK;
+}
+
 static vram_status quantise(change *c, bool *applies, vr_weight_quant to)
 {
     *applies = c->now->weight_quant == VR_QUANT_NONE && !c->m->quantised;
@@ -135,6 +147,8 @@ static const struct row {
     { "expandable_segments", expandable, VR_SET_ALLOC_CONF, 0, "expandable segments in PyTorch's allocator",
       "PYTORCH_CUDA_ALLOC_CONF=%", NULL, 0, 0, "--alloc-conf %",
       "nothing; set it before the process starts" },
+    { "device_map_auto", map_auto, VR_SET_DEVICE_MAP, 0, "the layers spread over all cards",
+      "device_map=\"%\"", NULL, 0, 0, "--device-map %", "one card works at a time" },
     { "half_sequences", half_sequences, VR_SET_SEQUENCES, 1, "% sequences at once", NULL, NULL, 0, 0,
       "--sequences %", "less at once: more passes for the same work" },
     { "half_context", half_context, VR_SET_CONTEXT, 2, "a context of % tokens",
@@ -161,6 +175,7 @@ typedef struct candidate {
 typedef struct search {
     vram_fit *f;
     const vram_workload *asked; /* as the user gave it */
+    const vr_memories *gpus;
     vr_rooms rooms;
     candidate found[N_ROWS + 1 + MOST_PAIRS];
     size_t n, n_singles; /* singles come first */
@@ -182,12 +197,38 @@ static vram_status applied(change *c, const struct row *const rows[2], bool *app
     return VRAM_OK;
 }
 
+/* On all GPUs of the run, spread as this workload has it: the figures of the one that is worst off. */
+static vram_status try_cards_of_run(vr_trial *out, search *q, const vram_workload *w)
+{
+    vr_memories gpus = *q->gpus;
+    int64_t least = INT64_MAX;
+    bool fits = true;
+    gpus.gpus = VR_ARRAY(&q->f->arena, vram_device, gpus.n);
+    if (gpus.gpus == NULL)
+        return VRAM_ENOMEM;
+    memcpy(gpus.gpus, q->gpus->gpus, gpus.n * sizeof(*gpus.gpus));
+    VR_TRY(vr_memories_place(&gpus, q->f->model, w, &q->f->arena));
+    for (size_t i = 0; i < gpus.used; i++) {
+        vr_trial one;
+        VR_TRY(vr_try(&one, q->f->model, w, &gpus.gpus[i], &q->rooms));
+        int64_t left = vr_diff(gpus.gpus[i].available.bytes, one.required);
+        fits = fits && one.fits;
+        if (i == 0 || left < least)
+            *out = one;
+        least = left < least ? left : least;
+    }
+    out->fits = fits && gpus.placement.refused == NULL &&
+                vr_add_sat(gpus.placement.host_bytes, gpus.placement.disk_bytes) == 0;
+    return VRAM_OK;
+}
+
 /* The change is made to what the user gave, and what was left open is filled anew: so it is what the option
  * does when it is typed. */
 static vram_status resolved(candidate *c, search *q, bool *applies)
 {
     change x = { .w = vr_workload_copy(q->asked, &q->f->arena),
                  .now = q->f->workload,
+                 .n_gpus = q->gpus->n,
                  .m = q->f->model,
                  .arena = &q->f->arena };
     vram_workload *w;
@@ -199,7 +240,7 @@ static vram_status resolved(candidate *c, search *q, bool *applies)
     x.w->prepared = q->f->workload->prepared; /* no lever changes the engine's version */
     VR_TRY(vr_workload_resolve(&w, x.w, q->f->model, &q->f->arena));
     c->workload = w;
-    return vr_try(&c->trial, q->f->model, w, q->f->device, &q->rooms);
+    return try_cards_of_run(&c->trial, q, w);
 }
 
 /* Warnings are about what was asked for, not about what could be. */
@@ -446,7 +487,7 @@ static vram_status find(search *q)
         return VRAM_OK;
     if (!one_fits(q))
         VR_TRY(try_pairs(q));
-    return try_cards(q);
+    return q->gpus->used == 1 ? try_cards(q) : VRAM_OK;
 }
 
 static vram_status write_all(search *q)
@@ -465,9 +506,9 @@ static vram_status write_all(search *q)
     return VRAM_OK;
 }
 
-vram_status vr_levers(vram_fit *f, const vram_workload *asked)
+vram_status vr_levers(vram_fit *f, const vram_workload *asked, const vr_memories *gpus)
 {
-    search q = { .f = f, .asked = asked };
+    search q = { .f = f, .asked = asked, .gpus = gpus };
     if (f->foreign) /* the settings are another engine's */
         return VRAM_OK;
     vr_rooms_open(&q.rooms, f->ctx);

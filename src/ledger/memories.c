@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The GPUs of one run: the cards that were given, one by one, and where the engine puts the model's pieces. */
+ * The GPUs of one run: the cards that were given, one by one, and where the engine puts the model's pieces.
+ */
 #include "ledger/memories.h"
 
 vram_status vr_memories_of(vr_memories *out, const vram_device *const *cards, size_t n, vram_ctx *ctx,

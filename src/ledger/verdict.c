@@ -26,11 +26,12 @@ static const char *allocator_message(const vram_fit *f, vr_arena *a)
     if (allowed == NULL)
         return NULL;
     return vr_text(
-        a, T("CUDA out of memory. Tried to allocate "), BYTES(f->run.failure.tried),
-        T(". GPU 0 has a total capacity of "), BYTES(f->device->usable.bytes), T(" of which "),
-        BYTES(f->run.failure.driver_free), T(" is free. Including non-PyTorch memory, this process has "),
-        BYTES(live->driver), T(" memory in use. "), T(allowed), T("Of the allocated memory "),
-        BYTES(live->allocated), T(" is allocated by PyTorch, and "), BYTES(live->reserved - live->allocated),
+        a, T("CUDA out of memory. Tried to allocate "), BYTES(f->run.failure.tried), T(". GPU "),
+        U(f->device->facts.rank), T(" has a total capacity of "), BYTES(f->device->usable.bytes),
+        T(" of which "), BYTES(f->run.failure.driver_free),
+        T(" is free. Including non-PyTorch memory, this process has "), BYTES(live->driver),
+        T(" memory in use. "), T(allowed), T("Of the allocated memory "), BYTES(live->allocated),
+        T(" is allocated by PyTorch, and "), BYTES(live->reserved - live->allocated),
         T(" is reserved by PyTorch but unallocated. If reserved but unallocated memory is large try setting "
           "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True to avoid fragmentation.  See documentation for "
           "Memory Management  (https://pytorch.org/docs/stable/notes/cuda.html#environment-variables)"));

@@ -79,7 +79,8 @@ static vram_status make_plain(vram_checkpoint *out, vram_model *m, vr_dtype dtyp
         return VRAM_ENOMEM;
     for (size_t i = 0; i < m->n_declared; i++) {
         if (vr_param_is_stored(m->declared[i].kind) &&
-            put_plain(&list[n++], &m->declared[i], dtype, &at) != VRAM_OK)
+            put_plain(&list[n++], &m->declared[i], m->declared[i].kind == VR_PARAM_STATE_F32 ? VR_F32 : dtype,
+                      &at) != VRAM_OK)
             return too_large(m);
     }
     return vr_checkpoint_declare(out, m->checkpoint, &m->arena, list, n);

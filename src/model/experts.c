@@ -6,14 +6,25 @@
 #define MOST_OF_ALL_LAYERS (UINT64_C(1) << 17) /* three times what the largest model has */
 
 /* clang-format off */
+/* The block of DeepSeek-V3, which other classes have as well. */
+#define LIKE_DEEPSEEK_V3(name, which, ...)                                                                   \
+    { .model_type = name, .router = VR_ROUTER_SIGMOID, .where = which, .block = "mlp.",                      \
+      .router_name = "gate", .gate = "gate_proj", .up = "up_proj", .down = "down_proj",                      \
+      .router_last = true, .router_last_5 = true,                                                            \
+      .correction = VR_CORRECTION_OF_ROUTER, .correction_name = "gate.e_score_correction_bias",              \
+      .shared = "shared_experts", .shared_key = "n_shared_experts", .shared_is_count = true,                 \
+      .ffn_key = "moe_intermediate_size", .shared_default = 1, .normalised = true, .source = name,           \
+      __VA_ARGS__ }
+
 static const vr_moe rows[] = {
     { .model_type = "mixtral", .router = VR_ROUTER_SOFTMAX, .block = "block_sparse_moe.", .block_5 = "mlp.",
       .router_name = "gate", .gate = "w1", .up = "w3", .down = "w2", .down_second = true,
+      .wide_weights_5 = true,
       .experts = 8, .used = 2, .normalised = true, .source = "mixtral" },
     { .model_type = "qwen2_moe", .router = VR_ROUTER_SOFTMAX, .where = VR_MOE_STEP, .block = "mlp.",
       .router_name = "gate", .gate = "gate_proj", .up = "up_proj", .down = "down_proj",
       .shared = "shared_expert", .shared_key = "shared_expert_intermediate_size",
-      .shared_gate = "shared_expert_gate", .ffn_key = "moe_intermediate_size",
+      .shared_gate = "shared_expert_gate", .shared_first_5 = true, .ffn_key = "moe_intermediate_size",
       .experts = 60, .used = 4, .ffn = 1408, .shared_default = 5632, .step = 1, .source = "qwen2_moe" },
     { .model_type = "qwen3_next", .router = VR_ROUTER_SOFTMAX, .where = VR_MOE_STEP, .block = "mlp.",
       .router_name = "gate", .gate = "gate_proj", .up = "up_proj", .down = "down_proj",
@@ -59,13 +70,28 @@ static const vr_moe rows[] = {
       .shared = "shared_experts", .shared_key = "n_shared_experts", .shared_is_count = true,
       .ffn_key = "moe_intermediate_size", .experts = 128, .used = 8, .ffn = 1408, .shared_default = 1,
       .first_dense = 1, .normalised = true, .source = "glm4_moe" },
-    { .model_type = "deepseek_v3", .router = VR_ROUTER_SIGMOID, .where = VR_MOE_FIRST_DENSE, .block = "mlp.",
+    LIKE_DEEPSEEK_V3("deepseek_v3", VR_MOE_FIRST_DENSE,
+                     .experts = 256, .used = 8, .ffn = 2048, .first_dense = 3),
+    { .model_type = "deepseek_v2", .router = VR_ROUTER_OTHER, .where = VR_MOE_FIRST_DENSE, .block = "mlp.",
       .router_name = "gate", .gate = "gate_proj", .up = "up_proj", .down = "down_proj",
       .router_last = true, .router_last_5 = true,
-      .correction = VR_CORRECTION_OF_ROUTER, .correction_name = "gate.e_score_correction_bias",
       .shared = "shared_experts", .shared_key = "n_shared_experts", .shared_is_count = true,
-      .ffn_key = "moe_intermediate_size", .experts = 256, .used = 8, .ffn = 2048, .shared_default = 1,
-      .first_dense = 3, .normalised = true, .source = "deepseek_v3" },
+      .ffn_key = "moe_intermediate_size", .experts = 64, .ffn = 1407, .shared_default = 2,
+      .source = "deepseek_v2" },
+    LIKE_DEEPSEEK_V3("kimi_k2", VR_MOE_FIRST_DENSE,
+                     .experts = 256, .used = 8, .ffn = 2048, .first_dense = 3),
+    LIKE_DEEPSEEK_V3("deepseek_v32", VR_MOE_TYPES,
+                     .experts = 256, .used = 8, .ffn = 2048, .first_dense = 3),
+    LIKE_DEEPSEEK_V3("glm_moe_dsa", VR_MOE_TYPES,
+                     .experts = 256, .used = 8, .ffn = 2048, .first_dense = 3),
+    LIKE_DEEPSEEK_V3("glm4_moe_lite", VR_MOE_TYPES,
+                     .experts = 64, .used = 4, .ffn = 1536, .first_dense = 1),
+    { .model_type = "mistral4", .router = VR_ROUTER_OTHER, .where = VR_MOE_FIRST_DENSE, .block = "mlp.",
+      .router_name = "gate", .gate = "gate_proj", .up = "up_proj", .down = "down_proj",
+      .router_last = true, .router_last_5 = true,
+      .shared = "shared_experts", .shared_key = "n_shared_experts", .shared_is_count = true,
+      .ffn_key = "moe_intermediate_size", .experts = 128, .used = 4, .ffn = 2048, .shared_default = 1,
+      .normalised = true, .source = "mistral4" },
     { .model_type = "minimax_m2", .router = VR_ROUTER_SIGMOID,
       .block = "block_sparse_moe.", .block_5 = "mlp.",
       .router_name = "gate", .gate = "w1", .up = "w3", .down = "w2", .down_second = true,
@@ -244,6 +270,26 @@ static vram_status where_first_dense(vr_reading *r, const vr_moe *moe, bool *wit
     return VRAM_OK;
 }
 
+/* DeepseekV32Config, GlmMoeDsaConfig: mlp_layer_types, or else the first few are dense */
+static vram_status where_types(vr_reading *r, const vr_moe *moe, bool *with)
+{
+    vr_json list, v;
+    uint64_t n = 0;
+    if (!vr_config_get(r, "mlp_layer_types", &list))
+        return where_first_dense(r, moe, with);
+    if (list.type != VR_JSON_ARRAY)
+        return vr_config_refuse(r, "mlp_layer_types", list, "an array");
+    for (vr_json_iter it = vr_json_each(list); vr_json_next(&it, &v); n++) {
+        if (!vr_json_str_is(v, "sparse") && !vr_json_str_is(v, "dense"))
+            return vr_not_understood(r, T("mlp_layer_types has a word that is not known, at layer "), U(n));
+        if (n < r->m->n_layers)
+            with[n] = vr_json_str_is(v, "sparse");
+    }
+    return n >= r->m->n_layers ? VRAM_OK
+                               : vr_not_understood(r, T("mlp_layer_types is of "), U(n),
+                                                   T(" layers, the model has "), U(r->m->n_layers));
+}
+
 /* Llama4TextConfig: range(step - 1, layers, step) unless moe_layers says which */
 static vram_status where_interleaved(vr_reading *r, const vr_moe *moe, bool *with)
 {
@@ -311,6 +357,7 @@ vram_status vr_read_experts(vr_reading *r, const vr_moe *moe)
         [VR_MOE_STEP] = where_step,
         [VR_MOE_FIRST_DENSE] = where_first_dense,
         [VR_MOE_INTERLEAVED] = where_interleaved,
+        [VR_MOE_TYPES] = where_types,
     };
     settings s;
     bool *with = VR_ARRAY(&r->m->arena, bool, (size_t)r->m->n_layers);

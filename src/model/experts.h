@@ -32,6 +32,7 @@ typedef enum vr_moe_where {
     VR_MOE_ALL,
     VR_MOE_STEP,        /* decoder_sparse_step, mlp_only_layers */
     VR_MOE_FIRST_DENSE, /* first_k_dense_replace; of these moe_layer_freq, a number or a list */
+    VR_MOE_TYPES,       /* mlp_layer_types; without it as FIRST_DENSE */
     VR_MOE_INTERLEAVED, /* moe_layers, interleave_moe_layer_step */
     VR_MOE_RANGE        /* moe_layer_start_index, moe_layer_end_index, moe_layer_interval */
 } vr_moe_where;
@@ -66,7 +67,11 @@ typedef struct vr_moe {
     const char *dense_ffn_key; /* of layers without experts; NULL: intermediate_size */
     /* Defaults of the configuration class; 0: there is none. */
     uint32_t experts, used, ffn, shared_default, first_dense, step;
-    bool normalised; /* norm_topk_prob when the config is silent, or always where the class reads none */
+    /* What of a token's weights stays in fp32: its router does not narrow them again. */
+    bool wide_weights;   /* up to transformers 4 */
+    bool wide_weights_5; /* from 5 on */
+    bool shared_first_5; /* the shared experts run before the router, from 5 on */
+    bool normalised;     /* norm_topk_prob when the config is silent, or always where the class reads none */
     const char *source;
 } vr_moe;
 

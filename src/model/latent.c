@@ -6,13 +6,15 @@
  * mistral4, minicpm3, their configuration_*.py and modeling_*.py. */
 #include "model/latent.h"
 
+#include "model/experts.h"
+
 /* ---- the settings ---- */
 
 /* null is a word of its own here: no short vector for the queries. */
 static vram_status read_query_latent(vr_reading *r, uint64_t *out)
 {
     vr_json v;
-    if (vr_json_get(r->text, "q_lora_rank", &v) && v.type == VR_JSON_NULL) {
+    if (vr_config_says(r, "q_lora_rank", &v) && v.type == VR_JSON_NULL) {
         *out = 0;
         return VRAM_OK;
     }
@@ -178,6 +180,7 @@ static vram_status share_index(vr_reading *r)
 static vram_status read_decoder(vr_reading *r)
 {
     vram_model *m = r->m;
+    const vr_moe *moe = vr_moe_of(r->family->model_type); /* minicpm3 has none */
     vr_latent sizes = defaults_of(r);
     if (m->kv_heads != m->heads)
         return vr_not_understood(r, T("num_key_value_heads is "), U(m->kv_heads),
@@ -190,13 +193,14 @@ static vram_status read_decoder(vr_reading *r)
     m->rotary_dim = sizes.rotary;
     for (uint64_t i = 0; i < m->n_layers; i++)
         vr_set_latent(&m->layers[i], &sizes, m->heads);
-    return share_index(r);
+    VR_TRY(share_index(r));
+    return moe != NULL && m->not_understood == NULL ? vr_read_experts(r, moe) : VRAM_OK;
 }
 
 static void declare_layer(vr_declaring *d, const vr_layer *l)
 {
     vr_declare_latent(d, l);
-    vr_declare_mlp(d, l);
+    vr_declare_any_mlp(d, l);
     vr_declare_norms(d);
 }
 

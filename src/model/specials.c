@@ -12,7 +12,6 @@ static const vr_special *const specials[] = {
     &vr_special_moe,
     &vr_special_nemotron_h,
     &vr_special_t5,
-    &vr_special_moe,
     NULL,
 };
 

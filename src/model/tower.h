@@ -20,7 +20,7 @@ struct vr_tower_kind {
 };
 
 extern const vr_tower_kind vr_tower_qwen2_5_vl, vr_tower_qwen3_vl, vr_tower_siglip, vr_tower_clip,
-    vr_tower_pixtral;
+    vr_tower_pixtral, vr_tower_gemma4, vr_tower_kimi_k25, vr_tower_llama4, vr_tower_minimax_m3;
 
 /* m->tower, when vision_config describes one of a kind that is known; else m->uncounted_part says that there
  * is one. */

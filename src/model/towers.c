@@ -14,18 +14,18 @@ static const struct {
     { "qwen3_vl_moe", NULL, &vr_tower_qwen3_vl },     { "qwen3_5", NULL, &vr_tower_qwen3_vl },
     { "qwen3_5_moe", NULL, &vr_tower_qwen3_vl },      { "gemma3", NULL, &vr_tower_siglip },
     { "llava", "clip_vision_model", &vr_tower_clip }, { "llava", "pixtral", &vr_tower_pixtral },
-    { "mistral3", "pixtral", &vr_tower_pixtral },
+    { "mistral3", "pixtral", &vr_tower_pixtral },     { "gemma4", "gemma4_vision", &vr_tower_gemma4 },
+    { "kimi_k25", NULL, &vr_tower_kimi_k25 },         { "llama4", NULL, &vr_tower_llama4 },
+    { "minimax_m3_vl", NULL, &vr_tower_minimax_m3 },
 };
 
 static const vr_tower_kind *kind_of(const vr_reading *r, vr_json vision)
 {
-    vr_str own = { NULL, 0 };
-    vr_json v;
-    if (vr_json_get(vision, "model_type", &v) && v.type == VR_JSON_STRING)
-        own = vr_config_word(r->ck, (uint64_t)(v.text.s - r->ck->config_text.s));
+    vr_json own;
+    bool says = vr_json_get(vision, "model_type", &own);
     for (size_t i = 0; i < sizeof towers / sizeof *towers; i++)
         if (vr_str_is(vr_str_of(r->m->model_type), towers[i].model_type) &&
-            (towers[i].vision == NULL || vr_str_is(own, towers[i].vision)))
+            (towers[i].vision == NULL || (says && vr_json_str_is(own, towers[i].vision))))
             return towers[i].kind;
     return NULL;
 }

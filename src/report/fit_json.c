@@ -6,7 +6,33 @@
 #include "report/fit_report.h"
 #include "report/quantised_report.h"
 
-static void put_model(vr_json_out *o, const vram_model *m, const vr_plan *plan)
+/* On all GPUs and beside them. */
+static void put_loaded(vr_json_out *o, const vram_fit *f)
+{
+    uint64_t n = f->plan.n_parameters, bytes = f->plan.weight_bytes,
+             width = vr_dtype_bits(f->workload->dtype) / 8;
+    bool spread = f->n_ranks != 0 || (f->placement != NULL && f->placement->host_bytes != 0);
+
+    for (size_t i = 0; i < f->n_ranks; i++) {
+        n = (i == 0 ? 0 : n) + f->ranks[i].plan.n_parameters;
+        bytes = (i == 0 ? 0 : bytes) + f->ranks[i].plan.weight_bytes;
+    }
+    if (spread) {
+        uint64_t beside = vr_add_sat(f->placement->host_bytes, f->placement->disk_bytes);
+        bytes = vr_add_sat(bytes, beside);
+        n = vr_add_sat(n, width != 0 ? beside / width : 0);
+    }
+    if (f->model->packing.uncountable || f->model->weights_unknown != NULL)
+        vr_json_kv_null(o, "loaded_parameters");
+    else
+        vr_json_kv_u64(o, "loaded_parameters", n);
+    if (f->model->weights_unknown != NULL)
+        vr_json_kv_null(o, "loaded_bytes");
+    else
+        vr_json_kv_u64(o, "loaded_bytes", bytes);
+}
+
+static void put_model(vr_json_out *o, const vram_model *m, const vram_fit *f)
 {
     const vram_checkpoint *ck = m->checkpoint;
 
@@ -24,14 +50,7 @@ static void put_model(vr_json_out *o, const vram_model *m, const vr_plan *plan)
     vr_json_kv_bool(o, "incomplete", ck->incomplete);
     vr_json_kv_text(o, "dtype", m->dtype != VR_DTYPE_NONE ? vr_dtype_name(m->dtype) : NULL);
     vr_json_quantization(o, m);
-    if (m->packing.uncountable || m->weights_unknown != NULL)
-        vr_json_kv_null(o, "loaded_parameters");
-    else
-        vr_json_kv_u64(o, "loaded_parameters", plan->n_parameters);
-    if (m->weights_unknown != NULL)
-        vr_json_kv_null(o, "loaded_bytes");
-    else
-        vr_json_kv_u64(o, "loaded_bytes", plan->weight_bytes);
+    put_loaded(o, f);
     vr_json_close(o, '}');
 }
 
@@ -49,6 +68,12 @@ static void put_setting(vr_json_out *o, const vram_workload *w, vr_setting s, vr
         return;
     case VR_SET_DECODE:
         vr_json_kv_u64(o, "value", w->decode);
+        return;
+    case VR_SET_HOST_MEMORY:
+        if (w->host_memory != 0)
+            vr_json_kv_u64(o, "value", w->host_memory);
+        else
+            vr_json_kv_null(o, "value");
         return;
     default:
         vr_json_kv_text(o, "value", vr_workload_value(w, s, a));
@@ -136,12 +161,35 @@ static void put_live(vr_json_out *o, const vr_live *live)
     vr_json_close(o, '}');
 }
 
+/* The engine's own error: nothing is loaded, so there are no figures. */
+static void put_stop(vr_json_out *o, const vram_fit *f)
+{
+    static const char *const figures[] = { "label",           "tried_bytes",    "requested_bytes",
+                                           "allocated_bytes", "reserved_bytes", "reserved_unallocated_bytes",
+                                           "free_bytes",      "short_bytes" };
+
+    vr_json_key(o, "failure");
+    vr_json_open(o, '{');
+    vr_json_kv_text(o, "moment", vr_moment_name(VR_AT_LOADED));
+    for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)
+        vr_json_kv_null(o, figures[i]);
+    vr_json_kv_u64(o, "loaded_fraction", 0);
+    vr_json_kv_text(o, "message", f->stops);
+    vr_json_kv_text(o, "message_version", "transformers");
+    vr_json_kv_null(o, "live");
+    vr_json_close(o, '}');
+}
+
 static void put_failure(vr_json_out *o, const vram_fit *f)
 {
     const vr_rehearsal *run = &f->run;
     const vr_live *live = &run->failure.live;
     const vr_tape *tape = &f->plan.tape;
 
+    if (f->stops != NULL) {
+        put_stop(o, f);
+        return;
+    }
     if (!run->failed) {
         vr_json_kv_null(o, "failure");
         return;
@@ -166,13 +214,15 @@ static void put_failure(vr_json_out *o, const vram_fit *f)
     vr_json_close(o, '}');
 }
 
-static void put_device(vr_json_out *o, const vram_fit *f)
+static void put_device(vr_json_out *o, vr_report *r, const vram_fit *f)
 {
     const vr_rehearsal *whole = f->run.failed ? &f->needs : &f->run;
 
     vr_json_open(o, '{');
     vr_json_kv_text(o, "kind", "gpu");
     vr_json_kv_u64(o, "count", f->device != NULL ? f->device->count : 1);
+    if (f->device != NULL)
+        vr_json_kv_u64(o, "rank", f->device->facts.rank);
     if (f->device != NULL)
         put_gpu(o, f->device);
     else
@@ -190,7 +240,58 @@ static void put_device(vr_json_out *o, const vram_fit *f)
         vr_json_kv_u64(o, "weights_over_usable_bytes", f->weights_over_usable);
         put_failure(o, f);
     }
+    if (f->placement != NULL && f->placement->unknown == NULL && f->device != NULL)
+        vr_json_kv_text(o, "holds", vr_fit_pieces(r, f, (uint16_t)f->device->facts.rank));
     vr_json_close(o, '}');
+}
+
+static const vr_ledger *host_ledger(vr_report *r, const vram_fit *f, vr_ledger *l)
+{
+    uint64_t bytes = f->placement->host_bytes;
+    const vr_figure none = { .counted = true, .basis = VR_BASIS_EXACT };
+
+    *l = (vr_ledger){ .required = bytes, .required_low = bytes, .required_high = bytes, .least_certain = -1 };
+    for (size_t c = 0; c < VR_CATEGORY_COUNT; c++)
+        l->category[c] = none;
+    l->category[VR_WEIGHTS].bytes = l->category[VR_WEIGHTS].low = l->category[VR_WEIGHTS].high = bytes;
+    l->category[VR_WEIGHTS].formula = vr_fit_pieces(r, f, VR_ON_HOST);
+    return l;
+}
+
+/* Weights that the cards have no room for. */
+static void put_host(vr_json_out *o, vr_report *r, const vram_fit *f)
+{
+    vr_ledger l;
+    uint64_t given = f->workload->host_memory;
+
+    if (f->placement == NULL || vr_add_sat(f->placement->host_bytes, f->placement->disk_bytes) == 0)
+        return;
+    vr_json_open(o, '{');
+    vr_json_kv_text(o, "kind", "host");
+    vr_json_kv_u64(o, "count", 1);
+    vr_json_kv_null(o, "gpu");
+    vr_json_ledger(o, host_ledger(r, f, &l), NULL);
+    vr_json_totals(o, &l);
+    if (given != 0)
+        vr_json_kv_i64(o, "headroom_bytes", vr_diff(given, l.required));
+    else
+        vr_json_kv_null(o, "headroom_bytes");
+    vr_json_kv_u64(o, "disk_bytes", f->placement->disk_bytes);
+    vr_json_kv_u64(o, "layers", f->placement->layers_off);
+    vr_json_kv_text(o, "holds", vr_fit_pieces(r, f, VR_ON_HOST));
+    vr_json_close(o, '}');
+}
+
+static void put_devices(vr_json_out *o, vr_report *r, const vram_fit *f)
+{
+    vr_json_key(o, "devices");
+    vr_json_open(o, '[');
+    for (size_t i = 0; i < f->n_ranks; i++)
+        put_device(o, r, &f->ranks[i]);
+    if (f->device != NULL && f->n_ranks == 0)
+        put_device(o, r, f);
+    put_host(o, r, f);
+    vr_json_close(o, ']');
 }
 
 static void put_lever(vr_json_out *o, const vr_lever *v)
@@ -254,16 +355,12 @@ void vr_fit_json(vr_report *r, const vram_fit *f)
     vr_json_out o;
 
     vr_json_start(&o, r, "vram.fit/1");
-    put_model(&o, f->model, &f->plan);
+    put_model(&o, f->model, f);
     put_workload(&o, r, f);
-    vr_json_key(&o, "devices");
-    vr_json_open(&o, '[');
-    if (f->device != NULL)
-        put_device(&o, f);
-    vr_json_close(&o, ']');
+    put_devices(&o, r, f);
     if (f->device == NULL) {
         vr_json_key(&o, "needs");
-        put_device(&o, f);
+        put_device(&o, r, f);
         put_cards(&o, f);
     }
     vr_json_kv_text(&o, "verdict", vr_verdict_json(f->verdict));

@@ -16,10 +16,19 @@ void vr_fit_details(vr_report *r, const vram_fit *f);
 
 /* "RTX 3060 12 GB", "24GiB GPU", "2 x 24GiB" */
 const char *vr_fit_cards(vr_report *r, const vram_device *d, uint64_t count);
+/* The total that CUDA gives to programs, what is free of it where that was given, what a memory fraction
+ * leaves: the figure that people compare with. */
+uint64_t vr_fit_room(const vram_fit *f);
 /* False of a setting of an engine that does not run the model. */
 bool vr_fit_setting_known(const vram_fit *f, vr_setting s);
 /* Settings in words by who set them: the last lines of the report. */
 void vr_fit_settings(vr_report *r, const vram_fit *f);
+/* Of several GPUs, each a column. */
+void vr_fit_side_by_side(vr_report *r, const vram_fit *f);
+/* What lies on each GPU and what stays on the host; nothing where all is on one. */
+void vr_fit_places(vr_report *r, const vram_fit *f);
+/* "embeddings, layers 0-10" of a GPU, or VR_ON_HOST: also what lies on disk. */
+const char *vr_fit_pieces(vr_report *r, const vram_fit *f, uint16_t where);
 /* What to change and the cards that would do. */
 void vr_fit_advice(vr_report *r, const vram_fit *f);
 

@@ -44,7 +44,7 @@ static const char *needs_words(vr_report *r, const vram_fit *f)
 
 /* The total that CUDA gives to programs, as `vram gpus` shows it; what is free of it where that was given;
  * what PyTorch may take of that where a memory fraction was set. */
-static uint64_t shown_room(const vram_fit *f)
+uint64_t vr_fit_room(const vram_fit *f)
 {
     return f->device->free_given || f->kept_free != 0 ? f->device->available.bytes : f->device->usable.bytes;
 }
@@ -55,13 +55,13 @@ static const char *card_words(vr_report *r, const vram_fit *f)
     const char *have = d->count > 1 ? " have " : " has ";
     const char *kind = f->kept_free != 0 ? " allowed" : d->free_given ? " free" : " usable";
 
-    return vr_say(r, T(vr_fit_cards(r, d, d->count)), T(have), T(vr_gib(r, shown_room(f))), T(kind),
+    return vr_say(r, T(vr_fit_cards(r, d, d->count)), T(have), T(vr_gib(r, vr_fit_room(f))), T(kind),
                   T(d->count > 1 ? " each" : ""));
 }
 
 static const char *room_words(vr_report *r, const vram_fit *f)
 {
-    const char *gib = vr_gib_between(r, shown_room(f), f->ledger.required, f->headroom);
+    const char *gib = vr_gib_between(r, vr_fit_room(f), f->ledger.required, f->headroom);
 
     if (only_weights(f) && f->headroom < 0)
         return vr_say(r, T(gib), T(" short for the weights alone"));
@@ -89,6 +89,12 @@ static const char *reason_words(vr_report *r, const vram_fit *f)
                   T(f->verdict_reason));
 }
 
+/* Of several GPUs the one that is worst off. */
+static const char *gpu_words(vr_report *r, const vram_fit *f)
+{
+    return f->n_ranks == 0 ? "" : vr_say(r, T("GPU "), U(f->device->facts.rank), T(" "));
+}
+
 static void put_verdict(vr_report *r, const vram_fit *f)
 {
     const char *head = vr_say(r, T(vr_verdict_screen(f->verdict)), T("  "));
@@ -97,8 +103,8 @@ static void put_verdict(vr_report *r, const vram_fit *f)
     const char *reason = told ? "" : reason_words(r, f);
 
     vr_para(r, vr_verdict_ink(f->verdict), head, 0,
-            vr_say(r, T(needs_words(r, f)), T(vr_dot(r)), T(card_words(r, f)), T(": "), T(room_words(r, f)),
-                   T(weights_words(r, f)), T(reason)));
+            vr_say(r, T(gpu_words(r, f)), T(needs_words(r, f)), T(vr_dot(r)), T(card_words(r, f)), T(": "),
+                   T(room_words(r, f)), T(weights_words(r, f)), T(reason)));
 }
 
 /* ---- the ledger ---- */
@@ -225,8 +231,9 @@ static const char *lack_words(vr_report *r, const vram_fit *f)
                            : vr_say(r, T("; "), BYTES(f->run.failure.tried), T(" is only the last piece"));
 
     if (f->weights_over_usable == 0)
-        return vr_say(r, T("at least "), T(vr_gib_between(r, shown_room(f), f->ledger.required, f->headroom)),
-                      T(" GiB"), T(last));
+        return vr_say(r, T("at least "),
+                      T(vr_gib_between(r, vr_fit_room(f), f->ledger.required, f->headroom)), T(" GiB"),
+                      T(last));
     return vr_say(r, T(vr_gib(r, f->weights_over_usable)), T(" GiB ("),
                   FIXED(f->weights_over_usable, VR_GB, 2), T(" GB) in weights alone"), T(last));
 }
@@ -235,6 +242,11 @@ static void put_failure(vr_report *r, const vram_fit *f)
 {
     const char *phase;
 
+    if (f->stops != NULL) {
+        vr_para(r, VR_INK_BOLD, "dies", VR_FIT_INDENT,
+                vr_say(r, T("before anything is loaded: "), T(f->stops)));
+        return;
+    }
     if (!f->run.failed)
         return;
     phase = vr_say(r, T(failure_phase(r, f)), T(failure_label(r, f)));
@@ -347,7 +359,11 @@ void vr_fit_text(vr_report *r, const vram_fit *f)
         put_verdict(r, f);
     else
         put_cardless_verdict(r, f);
-    put_ledger(r, f);
+    if (f->n_ranks != 0)
+        vr_fit_side_by_side(r, f);
+    else
+        put_ledger(r, f);
+    vr_fit_places(r, f);
     put_projector(r, f);
     if (f->device != NULL)
         put_failure(r, f);

@@ -479,7 +479,10 @@ class Usage(unittest.TestCase):
         self.refused(["fit", "x", "--gpu", "24GiB", "--free", "lots"], "--free 'lots': must be a size")
         self.refused(["fit", "x", "--gpu", "24GiB", "--free", "0MiB"], "--free '0MiB': where nothing is free nothing fits")
         self.refused(["fit", "x", "--free", "1GiB"], "--free says what is free on one card, but no --gpu is given")
-        self.refused(["fit", "x", "--gpu", "a", "--gpu", "b"], "--gpu was given more than once")
+        self.refused(
+            ["fit", "x", "--gpu", "24GiB", "--gpu", "24GiB", "--gpu", "8GiB", "--free", "1GiB", "--free", "2GiB"],
+            "--free was given more than once, but not once for each --gpu",
+        )
         self.refused(["fit", "example:qwen2.5-7b", "--engine", "llama"], "")
         self.refused(["fit", "example:qwen2.5-7b", "--context", "-5"], "")
         self.refused(["completion", "tcsh"], "there is no completion for 'tcsh'")

@@ -569,6 +569,74 @@ class Caches(Case):
         self.assertEqual(self.hub.log, [])
 
 
+LLAMA = {'model_type': 'llama', 'torch_dtype': 'bfloat16', 'num_hidden_layers': 1, 'hidden_size': 64, 'vocab_size': 80,
+         'intermediate_size': 96, 'num_attention_heads': 4}
+LLAMA_BYTES = 2 * (2 * 80 * 64 + 4 * 64 * 64 + 3 * 64 * 96 + 3 * 64)
+
+
+class Configurations(Case):
+    """A configuration without weights, wherever it lies, is that and says so."""
+
+    def check(self, got, bytes_known=True, warnings=0):
+        self.assertEqual(got['model']['evidence'], 'configuration')
+        self.assertEqual(got['checkpoint_bytes'], LLAMA_BYTES if bytes_known else None)
+        self.assertEqual(len(got['warnings']), warnings)
+
+    def test_repository(self):
+        files = {'config.json': json.dumps(LLAMA).encode(), 'tokenizer.json': b'{}'}
+        self.hub.add('org/name', files)
+        got = self.inspect('org/name')
+        self.check(got, warnings=1)
+        self.assert_same(got, files)
+        self.assertIn('there are no weight files', got['warnings'][0]['text'])
+        files['hf_quant_config.json'] = b'{}'
+        self.hub.add('org/quantised', files)
+        self.check(self.inspect('org/quantised'), bytes_known=False, warnings=1)
+        self.hub.add('org/other', {'config.json': b'{"a": 1}'})
+        self.refused(3, 'org/other: no weight files', 'org/other')
+
+    def test_named_beside_weights(self):
+        files = {**sharded(2), 'config.json': json.dumps(LLAMA).encode(), 'generation_config.json': b'{"eos_token_id": 1}'}
+        self.hub.add('org/name', files)
+        self.check(self.inspect(self.hub.url + '/org/name/blob/main/config.json'))
+        self.assertEqual(self.hub.asked(tail='.safetensors'), [])
+        self.refused(3, 'generation_config.json: this is no configuration of a model',
+                     self.hub.url + '/org/name/resolve/main/generation_config.json')
+        self.hub.add('org/quantised', {**files, 'hf_quant_config.json': b'{}'})
+        self.check(self.inspect(self.hub.url + '/org/quantised/blob/main/config.json'), bytes_known=False)
+        self.snapshot('org/name', files)
+        self.check(self.inspect('hf://org/name/config.json'))
+        self.assertEqual(self.hub.log, [])
+
+    def test_address(self):
+        self.hub.static['/x/config.json'] = json.dumps(LLAMA).encode()
+        self.check(self.inspect(self.hub.files_url + '/x/config.json'))
+        self.hub.static['/x/mine.json'] = json.dumps(LLAMA).encode()
+        self.check(self.inspect(self.hub.files_url + '/x/mine.json'))
+        self.hub.static['/x/hf_quant_config.json'] = b'{}'
+        self.check(self.inspect(self.hub.files_url + '/x/config.json'), bytes_known=False)
+
+    def test_in_the_cache_alone(self):
+        """Offline what is there will do; otherwise the hub has the weights."""
+        files = {'config.json': json.dumps(LLAMA).encode()}
+        self.snapshot('org/name', files)
+        self.check(self.inspect('org/name', '--offline'), warnings=1)
+        self.hub.add('org/name', {**files, **sharded(2)})
+        self.assertEqual(self.inspect('org/name')['model']['evidence'], 'checkpoint')
+
+    def test_built_in(self):
+        """The repository's name is the hub's; that the shape is built in is a hint where there is no answer."""
+        for words in (['Qwen/Qwen3-32B'], ['Qwen/Qwen3-32B', '--offline'], ['modelscope:Qwen/Qwen3-32B', '--offline']):
+            error = self.refused(4, 'Qwen/Qwen3-32B: ', *words)
+            self.assertRegex(error, r'hint: .*its shape is built in: qwen3-32b\n')
+        self.assertNotIn('built in', self.refused(4, 'org/name: ', 'org/name'))
+        got = self.inspect('qwen3-32b')
+        self.assertEqual(self.hub.log, [])
+        self.assertEqual((got['model']['evidence'], got['checkpoint_bytes']), ('catalogue', 65524246528))
+        os.mkdir(os.path.join(self.home, 'qwen3-32b'))  # an existing path always wins
+        self.assertIn('no weight files', self.vram('inspect', 'qwen3-32b').stderr)
+
+
 class Addresses(Case):
     def put(self, path, data):
         self.hub.static[path] = data

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT
+ * Experts of transformers 5 in one product over all: torch's grouped product of tokens sorted by expert, and
+ * a batch of matrices picked for each token (integrations/moe.py, grouped_mm_experts_forward and
+ * batched_mm_experts_forward). */
+#include "engine/pass.h"
+
+static vr_block piece(vr_pass *p, uint64_t bytes, vr_step step)
+{
+    return vr_take(p, bytes, VR_ITEM_HIDDEN, step);
+}
+
+static uint64_t widest_weight(const vr_pass *p, const vr_routed *r)
+{
+    return r->weight_width > p->width ? r->weight_width : p->width;
+}
+
+/* What no expert of this process takes is set to 0 in a copy, in some versions always. */
+static vr_block masked(vr_pass *p, vr_block x, uint64_t bytes, vr_step step)
+{
+    if (!p->rules->masks_experts || p->rules->masks_rarely)
+        return x;
+    vr_block copy = piece(p, bytes, step);
+    vr_drop(p, x);
+    return copy;
+}
+
+/* .view(tokens, used, hidden).sum(dim=1), narrowed where the weights are wide */
+static vr_block summed(vr_pass *p, const vr_routed *r)
+{
+    uint64_t n = p->rows * p->m->hidden;
+    vr_block sum = piece(p, n * widest_weight(p, r), VR_STEP_EXPERTS);
+    if (r->weight_width <= p->width)
+        return sum;
+    vr_block narrow = piece(p, n * p->width, VR_STEP_EXPERTS);
+    vr_drop(p, sum);
+    return narrow;
+}
+
+typedef struct sorted {
+    vr_block ids, order, input, weights, counted, counts, offsets, mask;
+} sorted;
+
+/* sort, hidden_states[order // used], weights[order], histc of the ids in 32 bits, cumsum */
+static sorted sort_by_expert(vr_pass *p, const vr_routed *r)
+{
+    const vr_layer *l = vr_layer_of(p);
+    sorted s;
+    s.ids = piece(p, r->slots * 8, VR_STEP_ROUTED);
+    s.order = piece(p, r->slots * 8, VR_STEP_ROUTED);
+    vr_block tokens = piece(p, r->slots * 8, VR_STEP_ROUTED);
+    s.input = piece(p, r->slots * p->m->hidden * p->width, VR_STEP_EXPERT_IN);
+    vr_drop(p, tokens);
+    s.weights = piece(p, r->slots * r->weight_width, VR_STEP_ROUTED);
+    s.counted = piece(p, r->slots * 4, VR_STEP_ROUTED);
+    s.counts = piece(p, (uint64_t)l->experts * 4, VR_STEP_ROUTED);
+    s.offsets = piece(p, (uint64_t)l->experts * 4, VR_STEP_ROUTED);
+    s.mask = p->rules->masks_rarely ? VR_NONE : piece(p, r->slots, VR_STEP_ROUTED);
+    return s;
+}
+
+static vr_block grouped_product(vr_pass *p, uint64_t bytes, vr_step step)
+{
+    vr_block out = piece(p, bytes, step);
+    vr_gemm(p, false);
+    return masked(p, out, bytes, step);
+}
+
+vr_block vr_experts_grouped(vr_pass *p, const vr_routed *r)
+{
+    uint64_t h = r->slots * p->m->hidden, f = r->slots * vr_layer_of(p)->expert_ffn;
+    sorted s = sort_by_expert(p, r);
+    vr_block both = grouped_product(p, 2 * f * p->width, VR_STEP_EXPERT_GATE);
+    vr_block gated = vr_expert_gate(p, r->slots, both);
+    vr_block down = piece(p, h * p->width, VR_STEP_EXPERT_DOWN);
+    vr_gemm(p, false);
+    vr_drop(p, gated);
+    down = masked(p, down, h * p->width, VR_STEP_EXPERT_DOWN);
+    vr_block weighted = piece(p, h * widest_weight(p, r), VR_STEP_EXPERTS);
+    vr_block back = piece(p, r->slots * 8, VR_STEP_ROUTED);
+    vr_drop(p, piece(p, r->slots * 8, VR_STEP_ROUTED)); /* arange */
+    vr_block in_order = piece(p, h * widest_weight(p, r), VR_STEP_EXPERTS);
+    vr_drop(p, weighted);
+    vr_block out = summed(p, r);
+    vr_block rest[] = { s.ids,     s.order, s.input, s.weights, s.counted, s.counts,
+                        s.offsets, s.mask,  down,    in_order,  back };
+    for (size_t i = 0; i < sizeof(rest) / sizeof(rest[0]); i++)
+        vr_drop(p, rest[i]);
+    return out;
+}
+
+/* gate_up_proj[expert_ids]: the matrices of a token's experts, copied for each token */
+vr_block vr_experts_batched(vr_pass *p, const vr_routed *r)
+{
+    uint64_t hidden = p->m->hidden, ffn = vr_layer_of(p)->expert_ffn;
+    uint64_t h = r->slots * hidden, f = r->slots * ffn;
+    vr_block input = piece(p, h * p->width, VR_STEP_EXPERT_IN);
+    vr_block ids = p->rules->masks_rarely ? VR_NONE : piece(p, r->slots * 8, VR_STEP_ROUTED);
+    vr_block picked = piece(p, r->slots * 2 * ffn * hidden * p->width, VR_STEP_EXPERT_GATE);
+    vr_block both = piece(p, 2 * f * p->width, VR_STEP_EXPERT_GATE);
+    vr_gemm(p, false);
+    vr_block gated = vr_expert_gate(p, r->slots, both);
+    vr_block picked_down = piece(p, r->slots * hidden * ffn * p->width, VR_STEP_EXPERT_DOWN);
+    vr_drop(p, picked);
+    vr_block down = piece(p, h * p->width, VR_STEP_EXPERT_DOWN);
+    vr_gemm(p, false);
+    vr_drop(p, gated);
+    vr_block weighted = piece(p, h * widest_weight(p, r), VR_STEP_EXPERTS);
+    vr_block out = summed(p, r);
+    vr_block rest[] = { input, ids, picked_down, down, weighted };
+    for (size_t i = 0; i < sizeof(rest) / sizeof(rest[0]); i++)
+        vr_drop(p, rest[i]);
+    return out;
+}

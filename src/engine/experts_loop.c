@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT
+ * Experts one after the other, each over the tokens that it is hit by: all classes up to transformers 4, and
+ * from 5 on with experts_implementation="eager" (modeling_*.py, forward of the *SparseMoeBlock and *Experts
+ * classes). A name that the loop assigns holds its storage until the next turn assigns it anew. */
+#include "engine/pass.h"
+#include "model/experts.h"
+
+static vr_block piece(vr_pass *p, uint64_t bytes, vr_step step)
+{
+    return vr_take(p, bytes, VR_ITEM_HIDDEN, step);
+}
+
+/* What the names of the loop hold. */
+typedef struct turn {
+    vr_block where, input, both, output;
+} turn;
+
+static void assign(vr_pass *p, vr_block *name, vr_block value)
+{
+    vr_drop(p, *name);
+    *name = value;
+}
+
+/* one_hot of all slots, which experts are hit, their numbers */
+static void find_hit(vr_pass *p, const vr_routed *r, vr_block *mask, vr_block *hit)
+{
+    uint64_t n = vr_layer_of(p)->experts + (p->rules->masks_rarely ? 1u : 0u), n_hit = 0;
+    for (uint64_t i = 0; i < n; i++)
+        n_hit += vr_expert_tokens(p, i) != 0;
+    *mask = piece(p, r->slots * n * 8, VR_STEP_ROUTED);
+    vr_block sums = piece(p, n * 8, VR_STEP_ROUTED);
+    vr_block flags = piece(p, n, VR_STEP_ROUTED);
+    vr_drop(p, sums);
+    *hit = piece(p, n_hit * 8, VR_STEP_ROUTED);
+    vr_drop(p, flags);
+}
+
+/* The gated MLP of one expert with modules of its own. */
+static vr_block listed_mlp(vr_pass *p, uint64_t rows)
+{
+    uint64_t f = rows * vr_layer_of(p)->expert_ffn * p->width;
+    vr_block gate = piece(p, f, VR_STEP_EXPERT_GATE);
+    vr_gemm(p, false);
+    vr_block act = piece(p, f, VR_STEP_EXPERT_ACT);
+    vr_drop(p, gate);
+    vr_block up = piece(p, f, VR_STEP_EXPERT_GATE);
+    vr_gemm(p, false);
+    vr_block product = piece(p, f, VR_STEP_EXPERT_ACT);
+    vr_drop(p, act);
+    vr_drop(p, up);
+    vr_block down = piece(p, rows * p->m->hidden * p->width, VR_STEP_EXPERT_DOWN);
+    vr_gemm(p, false);
+    vr_drop(p, product);
+    return down;
+}
+
+/* gate, up = linear(x, gate_up_proj[i]).chunk(2): views, which hold the whole until the next turn */
+static vr_block fused_mlp(vr_pass *p, turn *t, uint64_t rows)
+{
+    uint64_t f = rows * vr_layer_of(p)->expert_ffn * p->width;
+    vr_block both = piece(p, 2 * f, VR_STEP_EXPERT_GATE);
+    vr_gemm(p, false);
+    assign(p, &t->both, both);
+    vr_block act = piece(p, f, VR_STEP_EXPERT_ACT);
+    vr_block product = piece(p, f, VR_STEP_EXPERT_ACT);
+    vr_drop(p, act);
+    assign(p, &t->output, product);
+    vr_block down = piece(p, rows * p->m->hidden * p->width, VR_STEP_EXPERT_DOWN);
+    vr_gemm(p, false);
+    assign(p, &t->output, down);
+    return VR_NONE;
+}
+
+/* output * weights[tokens], narrowed when the weights are wide */
+static void weigh(vr_pass *p, const vr_routed *r, turn *t, uint64_t rows, vr_block down)
+{
+    uint64_t n = rows * p->m->hidden;
+    bool wide = r->weight_width > p->width;
+    vr_block weights = piece(p, rows * r->weight_width, VR_STEP_ROUTED);
+    vr_block product = piece(p, n * (wide ? 4 : p->width), VR_STEP_EXPERTS);
+    vr_drop(p, weights);
+    vr_drop(p, down);
+    assign(p, &t->output, product);
+    if (wide)
+        vr_drop(p, piece(p, n * p->width, VR_STEP_EXPERTS));
+}
+
+static void run_expert(vr_pass *p, const vr_routed *r, turn *t, uint64_t rows)
+{
+    bool fused = vr_experts_fused(p);
+    vr_block index = piece(p, fused ? 1 : r->slots * 8, VR_STEP_ROUTED);
+    if (fused) /* is it the class that is none? */
+        vr_drop(p, index);
+    vr_block where = piece(p, rows * 2 * 8, VR_STEP_ROUTED);
+    if (!fused)
+        vr_drop(p, index);
+    assign(p, &t->where, where);
+    assign(p, &t->input, piece(p, rows * p->m->hidden * p->width, VR_STEP_EXPERT_IN));
+    vr_block down = fused ? fused_mlp(p, t, rows) : listed_mlp(p, rows);
+    weigh(p, r, t, rows, down);
+}
+
+vr_block vr_experts_loop(vr_pass *p, const vr_routed *r)
+{
+    turn t = { VR_NONE, VR_NONE, VR_NONE, VR_NONE };
+    vr_block mask, hit;
+    vr_block out = piece(p, p->rows * p->m->hidden * p->width, VR_STEP_EXPERTS);
+    find_hit(p, r, &mask, &hit);
+    for (uint64_t i = 0; i < vr_layer_of(p)->experts; i++) {
+        uint64_t rows = vr_expert_tokens(p, i);
+        if (rows != 0)
+            run_expert(p, r, &t, rows);
+    }
+    vr_block rest[] = { mask, hit, t.where, t.input, t.both, t.output };
+    for (size_t i = 0; i < sizeof(rest) / sizeof(rest[0]); i++)
+        vr_drop(p, rest[i]);
+    return out;
+}
