@@ -5,12 +5,21 @@
 
 typedef struct states {
     vr_block q, k, v;
+    vr_block gate;  /* of the output, copied from beside the queries, or VR_NONE */
     vr_block whole; /* of a fused projection, whose parts are views; otherwise VR_NONE */
 } states;
 
 static uint64_t head_bytes(const vr_pass *p, uint64_t heads)
 {
     return p->rows * heads * vr_layer_of(p)->key_dim * p->width;
+}
+
+/* The rotated part and the one that is not, put together. */
+static vr_block joined(vr_pass *p, uint64_t heads, vr_item item, vr_block rotated)
+{
+    vr_block whole = vr_take(p, head_bytes(p, heads), item, VR_STEP_ROPE);
+    vr_drop(p, rotated);
+    return whole;
 }
 
 /* (x * cos) + (rotate_half(x) * sin); phi3 puts the part that is not rotated behind it, empty or not. */
@@ -26,11 +35,7 @@ static vr_block rotate(vr_pass *p, uint64_t heads, vr_item item)
     vr_block sum = vr_take(p, rotated, item, VR_STEP_ROPE);
     vr_drop(p, a);
     vr_drop(p, b);
-    if (p->m->modules[VR_MODULE_QKV].n == 0)
-        return sum;
-    vr_block whole = vr_take(p, head_bytes(p, heads), item, VR_STEP_ROPE);
-    vr_drop(p, sum);
-    return whole;
+    return p->m->modules[VR_MODULE_QKV].n == 0 ? sum : joined(p, heads, item, sum);
 }
 
 /* Early versions keep the first keys and values themselves: what becomes the cache belongs to it from the
@@ -59,13 +64,15 @@ static void project(vr_pass *p, states *s)
     const vr_family *f = m->family;
     const vr_layer *l = vr_layer_of(p);
     uint64_t q = (uint64_t)l->heads * l->key_dim, kv = (uint64_t)l->kv_heads * l->key_dim;
-    bool at_once = f->qk_norm && f->norm == VR_NORM_RMS, after = f->qk_norm && !at_once;
-    *s = (states){ VR_NONE, VR_NONE, VR_NONE, VR_NONE };
+    bool at_once = f->qk_norm && (f->norm == VR_NORM_RMS || l->output_gate), after = f->qk_norm && !at_once;
+    *s = (states){ VR_NONE, VR_NONE, VR_NONE, VR_NONE, VR_NONE };
     if (m->modules[VR_MODULE_QKV].n != 0) {
         s->whole = vr_linear(p, m->hidden, q + 2 * kv, m->qkv_bias, kv_item(p), VR_STEP_QKV);
         return;
     }
-    s->q = vr_linear(p, m->hidden, q, m->qkv_bias, VR_ITEM_HIDDEN, VR_STEP_Q);
+    s->q = vr_linear(p, m->hidden, l->output_gate ? 2 * q : q, m->qkv_bias, VR_ITEM_HIDDEN, VR_STEP_Q);
+    if (l->output_gate)
+        s->gate = vr_take(p, p->rows * q * p->width, VR_ITEM_HIDDEN, VR_STEP_GATE_OF_OUTPUT);
     if (at_once)
         normalise(p, &s->q, l->heads);
     s->k = vr_linear(p, m->hidden, kv, m->qkv_bias, VR_ITEM_HIDDEN, VR_STEP_K);
@@ -125,6 +132,12 @@ static void update(vr_pass *p, states *s, vr_block keys)
 
 /* ---- the module ---- */
 
+/* Only a part of a head is rotated: queries and keys are put together from both parts, head by head. */
+static bool rotates_part(const vr_pass *p)
+{
+    return p->m->modules[VR_MODULE_QKV].n == 0 && vr_layer_of(p)->rotary_dim < vr_layer_of(p)->key_dim;
+}
+
 static vr_block run_kernel(vr_pass *p, vr_block *probabilities)
 {
     const vr_layer *l = vr_layer_of(p);
@@ -134,7 +147,7 @@ static vr_block run_kernel(vr_pass *p, vr_block *probabilities)
                    .groups = l->heads / l->kv_heads,
                    .size = l->key_dim,
                    .kv_tokens = vr_kv_length(p, window),
-                   .packed = p->m->modules[VR_MODULE_QKV].n != 0,
+                   .packed = p->m->modules[VR_MODULE_QKV].n != 0 || rotates_part(p),
                    .mask = window != 0 ? p->sliding_mask : p->full_mask };
     switch (p->w->attention) {
     case VR_IMPL_EAGER:
@@ -146,6 +159,17 @@ static vr_block run_kernel(vr_pass *p, vr_block *probabilities)
     }
 }
 
+/* mixed * sigmoid(gate) */
+static vr_block gated(vr_pass *p, vr_block mixed)
+{
+    uint64_t bytes = p->rows * vr_layer_of(p)->heads * vr_layer_of(p)->value_dim * p->width;
+    vr_block share = vr_take(p, bytes, VR_ITEM_HIDDEN, VR_STEP_GATE_OF_OUTPUT);
+    vr_block out = vr_take(p, bytes, VR_ITEM_HIDDEN, VR_STEP_GATE_OF_OUTPUT);
+    vr_drop(p, share);
+    vr_drop(p, mixed);
+    return out;
+}
+
 vr_block vr_attention(vr_pass *p, vr_block normed, vr_block *probabilities)
 {
     const vr_layer *l = vr_layer_of(p);
@@ -153,14 +177,21 @@ vr_block vr_attention(vr_pass *p, vr_block normed, vr_block *probabilities)
     *probabilities = VR_NONE;
     project(p, &s);
     vr_block q = rotate(p, l->heads, VR_ITEM_HIDDEN), k = rotate(p, l->kv_heads, kv_item(p));
+    if (rotates_part(p)) {
+        q = joined(p, l->heads, VR_ITEM_HIDDEN, q);
+        k = joined(p, l->kv_heads, kv_item(p), k);
+    }
     vr_drop(p, s.q);
     vr_drop(p, s.k);
     update(p, &s, k);
     vr_block mixed = run_kernel(p, probabilities);
+    if (s.gate != VR_NONE)
+        mixed = gated(p, mixed);
     vr_block out = vr_linear(p, (uint64_t)l->heads * l->value_dim, p->m->hidden, p->m->o_bias, VR_ITEM_HIDDEN,
                              VR_STEP_O);
     vr_drop(p, mixed);
     vr_drop(p, s.whole);
+    vr_drop(p, s.gate);
     vr_drop(p, q);
     vr_drop(p, normed);
     return out;

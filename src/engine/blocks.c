@@ -39,17 +39,20 @@ static vr_block normalise(const norm_of *n, bool keep_mean, vr_block *mean)
 }
 
 /* LlamaRMSNorm: weight * scaled.to(input dtype) */
-static vr_block norm_rms(const norm_of *n)
+static vr_block norm_rms(const norm_of *n, vr_block *mean)
 {
-    vr_block mean;
     uint64_t bytes = n->rows * n->size * n->p->width;
-    vr_block scaled = normalise(n, true, &mean);
+    vr_block scaled = normalise(n, true, mean);
     vr_block cast = narrow(n) ? piece(n, bytes) : VR_NONE;
     vr_block out = piece(n, bytes);
     vr_drop(n->p, cast);
     vr_drop(n->p, scaled);
-    vr_drop(n->p, mean);
     return out;
+}
+
+vr_block vr_norm_kept(vr_pass *p, uint64_t rows, uint64_t size, vr_step step, vr_block *variance)
+{
+    return norm_rms(&(norm_of){ p, rows, size, vr_pass_label(p, step) }, variance);
 }
 
 /* Gemma2RMSNorm: (scaled * (1.0 + weight.float())).type_as(x) */
@@ -72,7 +75,12 @@ static vr_block norm_gemma(const norm_of *n)
 
 static vr_block norm(const norm_of *n)
 {
-    return n->p->m->family->norm == VR_NORM_RMS_GEMMA ? norm_gemma(n) : norm_rms(n);
+    vr_block mean;
+    if (n->p->m->family->norm == VR_NORM_RMS_GEMMA)
+        return norm_gemma(n);
+    vr_block out = norm_rms(n, &mean);
+    vr_drop(n->p, mean);
+    return out;
 }
 
 vr_block vr_norm(vr_pass *p, uint64_t rows, uint64_t size, vr_step step)

@@ -154,8 +154,41 @@ static vr_block scaled_wave(vr_pass *p)
     return scaled;
 }
 
+/* Qwen3_5TextRotaryEmbedding: angles of three positions of each token, waves of all, then one table. */
+static void grid_table(vr_pass *p, vr_block *cos, vr_block *sin)
+{
+    uint64_t d = p->m->rotary_dim;
+    vr_block positions = rotary(p, 3, 4), angles = rotary(p, 3 * d / 2, 4), waves[2], tables[2];
+    if (p->rules->rotary_product)
+        vr_drop(p, positions);
+    else
+        vr_gemm(p, false);
+    for (int i = 0; i < 2; i++) {
+        vr_block wave = rotary(p, 3 * d / 2, 4);
+        waves[i] = rotary(p, 3 * d / 2, 4);
+        vr_drop(p, wave);
+    }
+    for (int i = 1; i >= 0; i--) { /* sines first */
+        tables[i] = rotary(p, d, 4);
+        vr_drop(p, waves[i]);
+    }
+    *cos = p->width != 4 ? rotary(p, d, p->width) : tables[0];
+    *sin = p->width != 4 ? rotary(p, d, p->width) : tables[1];
+    if (!p->rules->rotary_product)
+        vr_drop(p, positions);
+    vr_drop(p, angles);
+    if (p->width != 4) {
+        vr_drop(p, tables[0]);
+        vr_drop(p, tables[1]);
+    }
+}
+
 static void rotary_table(vr_pass *p, vr_block *cos, vr_block *sin)
 {
+    if (p->m->family->grid_rotary) {
+        grid_table(p, cos, sin);
+        return;
+    }
     uint64_t d = p->m->rotary_dim;
     vr_block positions = rotary(p, 1, 4);
     vr_block angles = rotary(p, d / 2, 4);
@@ -259,13 +292,21 @@ static vr_block norm_then_drop(vr_pass *p, vr_block x, vr_step step)
     return out;
 }
 
+static vr_block mix(vr_pass *p, vr_block normed, vr_block *probabilities)
+{
+    *probabilities = VR_NONE;
+    if (vr_layer_of(p)->attention == VR_ATTENTION_RECURRENT)
+        return vr_mixer_recurrent(p, normed);
+    return vr_attention(p, normed, probabilities);
+}
+
 /* A decoder layer; its input belongs to the caller until it returns. */
 static vr_block layer(vr_pass *p)
 {
     uint64_t h = p->m->hidden;
     bool sandwich = p->m->modules[VR_MODULE_POST_MLP].n != 0;
     vr_block probabilities;
-    vr_block out = vr_attention(p, vr_norm(p, p->rows, h, VR_STEP_NORM_IN), &probabilities);
+    vr_block out = mix(p, vr_norm(p, p->rows, h, VR_STEP_NORM_IN), &probabilities);
     if (sandwich)
         out = norm_then_drop(p, out, VR_STEP_NORM_ATTENTION);
     vr_block middle = sum(p, VR_STEP_MIDDLE);
@@ -326,7 +367,7 @@ static vr_block first_hidden(vr_pass *p, vr_block embeddings)
 static void start_cache(vr_pass *p)
 {
     for (uint64_t i = 0; i < p->m->n_layers && !p->group->started; i++)
-        p->group->layers[i] = (vr_kv){ VR_NONE, VR_NONE, VR_NONE };
+        p->group->layers[i] = (vr_kv){ VR_NONE, VR_NONE, VR_NONE, VR_NONE, VR_NONE };
     p->group->started = true;
 }
 

@@ -36,6 +36,7 @@ typedef struct vr_rules {
     bool balance_by_all;     /* the largest layer counts for the balance of GPUs; false: the first */
     bool balance_by_largest; /* the largest leaf counts for the balance of GPUs; false: the mean of all */
     bool fused_experts;      /* experts are one tensor, and run by torch's grouped product */
+    bool groups_inside;      /* the delta rule itself repeats queries and keys for each value head */
     bool masks_experts; /* what no expert of this process takes is masked in copies, be there any or not */
     bool masks_rarely;  /* ... only where experts are spread over processes; the loop counts one more */
 } vr_rules;
@@ -72,6 +73,13 @@ typedef uint32_t vr_block;
     X(ROPE, "self_attn rotary embedding")                                                                    \
     X(KEYS, "key cache")                                                                                     \
     X(VALUES, "value cache")                                                                                 \
+    X(MIXER_IN, "mixer projections")                                                                         \
+    X(CONV, "mixer convolution")                                                                             \
+    X(DECAY, "mixer decay")                                                                                  \
+    X(SCAN, "mixer scan")                                                                                    \
+    X(MIXER_NORM, "mixer norm")                                                                              \
+    X(MIXER_OUT, "mixer output")                                                                             \
+    X(GATE_OF_OUTPUT, "self_attn output gate")                                                               \
     X(CONV_STATE, "convolution state")                                                                       \
     X(STATE, "recurrent state")                                                                              \
     X(INDEX_KEYS, "index key cache")                                                                         \
@@ -119,6 +127,7 @@ typedef enum vr_step {
     X(WORKSPACE, "cuBLAS workspace")                                                                         \
     X(LT_WORKSPACE, "cublasLt workspace")                                                                    \
     X(RANDOM, "random state of the attention kernel")                                                        \
+    X(SOLVER, "addresses of a batched solver")                                                               \
     X(KERNEL, "sums of the attention kernel")                                                                \
     X(MOVED, "hidden states from another device")                                                            \
     X(DEQUANTISED, "weight in 16 bits")
@@ -133,7 +142,8 @@ typedef enum vr_place {
 /* Keys and values of one layer of one group of sequences. */
 typedef struct vr_kv {
     vr_block k, v;
-    vr_block window; /* the tensor that holds its length, or VR_NONE */
+    vr_block window;      /* the tensor that holds its length, or VR_NONE */
+    vr_block conv, state; /* of a recurrent layer, instead of keys and values */
 } vr_kv;
 
 /* A group of sequences that are computed together. */
@@ -202,6 +212,8 @@ uint64_t vr_kv_length(const vr_pass *p, uint64_t window); /* keys that this pass
 /* Over `rows` rows of `size`; the input stays. */
 vr_block vr_norm(vr_pass *p, uint64_t rows, uint64_t size, vr_step step);
 vr_block vr_norm_at(vr_pass *p, uint64_t rows, uint64_t size, vr_place place);
+/* weight * normalised; *variance is held by a variable of the module. */
+vr_block vr_norm_kept(vr_pass *p, uint64_t rows, uint64_t size, vr_step step, vr_block *variance);
 vr_block vr_mlp(vr_pass *p); /* over p->rows */
 
 /* ---- experts.c: a block of experts, of any layer that has one ---- */
@@ -240,6 +252,11 @@ typedef struct vr_kept {
 } vr_kept;
 
 vr_kept vr_kept_of(const vr_layer *l, const vr_rules *rules);
+
+/* ---- recurrent.c ---- */
+
+/* The mixer of a recurrent layer. Drops `normed`. */
+vr_block vr_mixer_recurrent(vr_pass *p, vr_block normed);
 
 /* ---- kernels.c ---- */
 

@@ -4,7 +4,7 @@
 #include "engine/pass.h"
 #include "model/experts.h"
 
-static const uint8_t attentions[] = { VR_ATTENTION_FULL, VR_ATTENTION_SLIDING };
+static const uint8_t attentions[] = { VR_ATTENTION_FULL, VR_ATTENTION_SLIDING, VR_ATTENTION_RECURRENT };
 static const uint8_t mlps[] = { VR_MLP_GATED, VR_MLP_GATED_FUSED, VR_MLP_PLAIN, VR_MLP_EXPERTS };
 
 static bool is_in(uint8_t kind, const uint8_t *list, size_t n)
@@ -17,11 +17,23 @@ static bool is_in(uint8_t kind, const uint8_t *list, size_t n)
 
 static const char *no_tape_of_experts(const vr_layer *l, const vram_workload *w)
 {
-    bool plain = l->moe != NULL && l->moe->form == VR_EXPERTS_LIST && l->moe->router == VR_ROUTER_SOFTMAX;
+    bool plain =
+        l->moe != NULL && l->moe->form != VR_EXPERTS_TRANSPOSED && l->moe->router == VR_ROUTER_SOFTMAX;
     if (!plain)
         return "what its experts compute is not known storage by storage";
     return w->weight_quant != VR_QUANT_NONE ? "what quantised experts compute is not known storage by storage"
                                             : NULL;
+}
+
+static const char *no_tape_of_recurrent(const vr_layer *l, const vram_workload *w)
+{
+    if (l->attention != VR_ATTENTION_RECURRENT)
+        return NULL;
+    if (l->recurrent != VR_RECURRENT_DELTA)
+        return "what its recurrent layers compute is not known storage by storage";
+    return w->version_major < 5 ? "what its recurrent layers compute before transformers 5 is not known "
+                                  "storage by storage"
+                                : NULL;
 }
 
 const char *vr_no_tape(const vram_model *m, const vram_workload *w)
@@ -32,10 +44,9 @@ const char *vr_no_tape(const vram_model *m, const vram_workload *w)
         return "what this class computes is not known storage by storage";
     for (uint64_t i = 0; i < m->n_layers; i++) {
         const vr_layer *l = &m->layers[i];
-        if (l->attention == VR_ATTENTION_RECURRENT)
-            return "what its recurrent layers compute is not known storage by storage";
-        if (!is_in(l->attention, attentions, sizeof attentions) || l->kv_from != 0 || l->sinks ||
-            l->output_gate)
+        if (no_tape_of_recurrent(l, w) != NULL)
+            return no_tape_of_recurrent(l, w);
+        if (!is_in(l->attention, attentions, sizeof attentions) || l->kv_from != 0 || l->sinks)
             return "what its kind of attention computes is not known storage by storage";
         if (!is_in(l->mlp, mlps, sizeof mlps))
             return "what its experts compute is not known storage by storage";

@@ -266,6 +266,8 @@ static void release_all(vr_pass *p, groups *g)
             vr_drop(p, group->layers[l].window);
             vr_drop(p, group->layers[l].k);
             vr_drop(p, group->layers[l].v);
+            vr_drop(p, group->layers[l].conv);
+            vr_drop(p, group->layers[l].state);
         }
     }
     vr_drop(p, g->ids);

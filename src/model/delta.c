@@ -30,6 +30,7 @@ static vram_status read_net(vr_reading *r, vr_layer *net)
                        .state_rows = (uint32_t)key_dim,
                        .state_columns = (uint32_t)value_dim,
                        .state_groups = (uint32_t)keys,
+                       .by_key_head = vr_str_is(vr_str_of(r->family->model_type), "qwen3_next"),
                        .chunk = 64 };
     return VRAM_OK;
 }
@@ -77,7 +78,7 @@ static vram_status read(vr_reading *r)
 static void declare_net(vr_declaring *d, const vr_layer *l)
 {
     uint64_t h = d->m->hidden, values = (uint64_t)l->state_heads * l->state_columns;
-    bool fused = vr_str_is(vr_str_of(d->m->family->model_type), "qwen3_next");
+    bool fused = l->by_key_head;
     vr_declare_conv(d, "linear_attn.conv1d.weight", NULL, l);
     if (fused) {
         vr_declare_linear(d, "linear_attn.in_proj_qkvz", h, l->conv_channels + values, false);

@@ -133,6 +133,7 @@ typedef struct vr_family {
     bool full_unrotated; /* layers of full attention turn nothing, where others slide */
     bool some_unrotated; /* the config's no_rope_layers, or every no_rope_layer_interval-th, turn nothing */
     uint8_t attention_softcap, final_softcap; /* vr_softcap */
+    bool grid_rotary;                         /* three tables, of time, height and width, put together */
     bool local_rope;                          /* gemma3: second rotary table for sliding layers */
     bool reads_bidirectional;                 /* gemma3: use_bidirectional_attention halves the window */
     const char *keys; /* other names of settings, "num_hidden_layers=n_layer ..."; or NULL */
@@ -172,6 +173,7 @@ typedef struct vr_layer {
     /* LATENT, sparse: an index chooses index_topk tokens, and keeps index_dim elements of each. index_heads
      * and index_dim 0: this layer takes what the last one before it chose. */
     uint32_t index_heads, index_dim, index_topk;
+    bool by_key_head;  /* of a delta net: what belongs to a key head is projected together */
     bool output_gate;  /* q_proj makes a gate of the output beside the queries */
     uint8_t recurrent; /* vr_recurrent_kind of RECURRENT */
     /* The convolution's state is channels x taps where it is kept with its newest column (transformers),

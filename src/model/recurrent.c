@@ -72,6 +72,7 @@ void vr_layer_becomes_recurrent(vram_model *m, uint64_t i, const vr_layer *mixer
     l->state_columns = mixer->state_columns;
     l->state_groups = mixer->state_groups;
     l->chunk = mixer->chunk;
+    l->by_key_head = mixer->by_key_head;
     l->conv_bias = mixer->conv_bias;
     l->mixer_bias = mixer->mixer_bias;
 }
