@@ -75,7 +75,9 @@ static const column gpu_columns[] = {
     "qk_norm_whole=qk_norm_whole|parallel=parallel|embedding_multiplied=embedding_multiplied|"               \
     "residual_multiplied=residual_multiplied|logits_multiplied=logits_multiplied|"                           \
     "full_unrotated=full_unrotated|some_unrotated=some_unrotated|"                                           \
-    "qk_norm_rotated=qk_norm_rotated|query_scaled=query_scaled|untaped=untaped"
+    "qk_norm_rotated=qk_norm_rotated|query_scaled=query_scaled|untaped=untaped|"                             \
+    "query_multiplied=query_multiplied|qk_norm_after=qk_norm_after|narrow_softmax=narrow_softmax|inline_"    \
+    "mlp=inline_mlp|both_masks=both_masks|early_masks=early_masks"
 #define BIASES "qkv=qkv_bias|o=o_bias|mlp=mlp_bias|head=head_bias"
 
 static const column architecture_columns[] = {
@@ -93,7 +95,12 @@ static const column architecture_columns[] = {
       "silu=VR_ACT_ONE|gelu=VR_ACT_ONE|gelu_tanh=VR_ACT_ONE|relu=VR_ACT_ONE|relu2=VR_ACT_RELU2|"
       "gelu_new=VR_ACT_GELU_NEW|bloom=VR_ACT_BLOOM",
       false },
-    { "rope", CHOICE, "rope", "half=VR_ROPE_HALF|pairs=VR_ROPE_PAIRS|pairs_wide=VR_ROPE_PAIRS_WIDE", false },
+    { "rope", CHOICE, "rope",
+      "half=VR_ROPE_HALF|chunks=VR_ROPE_CHUNKS|half_each=VR_ROPE_HALF_EACH|half_then=VR_ROPE_HALF_THEN|"
+      "half_kept=VR_ROPE_HALF_KEPT|half_returned=VR_ROPE_HALF_RETURNED|half_wide=VR_ROPE_HALF_WIDE|"
+      "pairs=VR_ROPE_PAIRS|pairs_all=VR_ROPE_PAIRS_ALL|pairs_float=VR_ROPE_PAIRS_FLOAT|"
+      "pairs_wide=VR_ROPE_PAIRS_WIDE",
+      false },
     { "rotary_percent", NUMBER, "rotary_percent", NULL, false },
     { "traits", WORDS, NULL, TRAITS, false },
     { "biases", WORDS, NULL, BIASES, false },

@@ -5,38 +5,10 @@
 
 typedef struct states {
     vr_block q, k, v;
-    vr_block gate;  /* of the output, copied from beside the queries, or VR_NONE */
-    vr_block whole; /* of a fused projection, whose parts are views; otherwise VR_NONE */
+    vr_block gate;    /* of the output, copied from beside the queries, or VR_NONE */
+    vr_block whole;   /* of a fused projection, whose parts are views; otherwise VR_NONE */
+    vr_block kept[2]; /* until the attention returns */
 } states;
-
-static uint64_t head_bytes(const vr_pass *p, uint64_t heads)
-{
-    return p->rows * heads * vr_layer_of(p)->key_dim * p->width;
-}
-
-/* The rotated part and the one that is not, put together. */
-static vr_block joined(vr_pass *p, uint64_t heads, vr_item item, vr_block rotated)
-{
-    vr_block whole = vr_take(p, head_bytes(p, heads), item, VR_STEP_ROPE);
-    vr_drop(p, rotated);
-    return whole;
-}
-
-/* (x * cos) + (rotate_half(x) * sin); phi3 puts the part that is not rotated behind it, empty or not. */
-static vr_block rotate(vr_pass *p, uint64_t heads, vr_item item)
-{
-    uint64_t rotated = p->rows * heads * vr_layer_of(p)->rotary_dim * p->width;
-    vr_block a = vr_take(p, rotated, VR_ITEM_HIDDEN, VR_STEP_ROPE);
-    vr_block negated = vr_take(p, rotated / 2, VR_ITEM_HIDDEN, VR_STEP_ROPE);
-    vr_block half = vr_take(p, rotated, VR_ITEM_HIDDEN, VR_STEP_ROPE);
-    vr_drop(p, negated);
-    vr_block b = vr_take(p, rotated, VR_ITEM_HIDDEN, VR_STEP_ROPE);
-    vr_drop(p, half);
-    vr_block sum = vr_take(p, rotated, item, VR_STEP_ROPE);
-    vr_drop(p, a);
-    vr_drop(p, b);
-    return p->m->modules[VR_MODULE_QKV].n == 0 ? sum : joined(p, heads, item, sum);
-}
 
 /* Early versions keep the first keys and values themselves: what becomes the cache belongs to it from the
  * start. */
@@ -50,22 +22,36 @@ static vr_item kv_item(const vr_pass *p)
     return keeps_states(p) ? VR_ITEM_KV : VR_ITEM_HIDDEN;
 }
 
+/* Of each head, or of all together. */
 static void normalise(vr_pass *p, vr_block *x, uint64_t heads)
 {
-    vr_block out = vr_norm(p, p->rows * heads, vr_layer_of(p)->key_dim, VR_STEP_QK_NORM);
+    uint64_t size = vr_layer_of(p)->key_dim, rows = p->rows;
+    if (p->m->family->qk_norm_whole)
+        size *= heads;
+    else
+        rows *= heads;
+    vr_block out = vr_norm(p, rows, size, VR_STEP_QK_NORM);
     vr_drop(p, *x);
     *x = out;
 }
 
-/* Qwen3 normalises each projection at once, Gemma3 after all three. */
+/* opt: what is projected, times a number */
+static void multiply(vr_pass *p, vr_block *x, uint64_t bytes, vr_step step)
+{
+    vr_block out = vr_take(p, bytes, VR_ITEM_HIDDEN, step);
+    vr_drop(p, *x);
+    *x = out;
+}
+
+/* Qwen3 normalises each projection at once, Gemma3 after all three, Hunyuan after the rotation. */
 static void project(vr_pass *p, states *s)
 {
     const vram_model *m = p->m;
     const vr_family *f = m->family;
     const vr_layer *l = vr_layer_of(p);
     uint64_t q = (uint64_t)l->heads * l->key_dim, kv = (uint64_t)l->kv_heads * l->key_dim;
-    bool at_once = f->qk_norm && (f->norm == VR_NORM_RMS || l->output_gate), after = f->qk_norm && !at_once;
-    *s = (states){ VR_NONE, VR_NONE, VR_NONE, VR_NONE, VR_NONE };
+    bool at_once = f->qk_norm && !f->qk_norm_after && !f->qk_norm_rotated;
+    *s = (states){ VR_NONE, VR_NONE, VR_NONE, VR_NONE, VR_NONE, { VR_NONE, VR_NONE } };
     if (m->modules[VR_MODULE_QKV].n != 0) {
         s->whole = vr_linear(p, m->hidden, q + 2 * kv, m->qkv_bias, kv_item(p), VR_STEP_QKV);
         return;
@@ -73,15 +59,42 @@ static void project(vr_pass *p, states *s)
     s->q = vr_linear(p, m->hidden, l->output_gate ? 2 * q : q, m->qkv_bias, VR_ITEM_HIDDEN, VR_STEP_Q);
     if (l->output_gate)
         s->gate = vr_take(p, p->rows * q * p->width, VR_ITEM_HIDDEN, VR_STEP_GATE_OF_OUTPUT);
+    if (f->query_multiplied)
+        multiply(p, &s->q, p->rows * q * p->width, VR_STEP_Q);
     if (at_once)
         normalise(p, &s->q, l->heads);
-    s->k = vr_linear(p, m->hidden, kv, m->qkv_bias, VR_ITEM_HIDDEN, VR_STEP_K);
+    s->k =
+        vr_linear(p, m->hidden, kv, m->qkv_bias, l->rotary_dim != 0 ? VR_ITEM_HIDDEN : kv_item(p), VR_STEP_K);
     if (at_once)
         normalise(p, &s->k, l->kv_heads);
     s->v = vr_linear(p, m->hidden, kv, m->qkv_bias, kv_item(p), VR_STEP_V);
-    if (after) {
+    if (f->qk_norm && f->qk_norm_after) {
         normalise(p, &s->q, l->heads);
         normalise(p, &s->k, l->kv_heads);
+    }
+}
+
+/* The queries and keys that attend: turned, or as they are. What the function's variables hold until it
+ * returns stays in *s and r->kept. */
+static void turn(vr_pass *p, states *s, vr_rotated *r)
+{
+    const vr_family *f = p->m->family;
+    const vr_layer *l = vr_layer_of(p);
+    *r = (vr_rotated){ s->q, s->k, { VR_NONE, VR_NONE } };
+    if (l->rotary_dim != 0) {
+        *r = vr_rotate(p, kv_item(p));
+        if (f->rope == VR_ROPE_HALF_KEPT) { /* what was not turned is a view of them */
+            s->kept[0] = s->q;
+            s->kept[1] = s->k;
+        } else {
+            vr_drop(p, s->q);
+            vr_drop(p, s->k);
+        }
+    }
+    s->q = s->k = VR_NONE;
+    if (f->qk_norm && f->qk_norm_rotated) {
+        normalise(p, &r->q, l->heads);
+        normalise(p, &r->k, l->kv_heads);
     }
 }
 
@@ -132,12 +145,6 @@ static void update(vr_pass *p, states *s, vr_block keys)
 
 /* ---- the module ---- */
 
-/* Only a part of a head is rotated: queries and keys are put together from both parts, head by head. */
-static bool rotates_part(const vr_pass *p)
-{
-    return p->m->modules[VR_MODULE_QKV].n == 0 && vr_layer_of(p)->rotary_dim < vr_layer_of(p)->key_dim;
-}
-
 static vr_block run_kernel(vr_pass *p, vr_block *probabilities)
 {
     const vr_layer *l = vr_layer_of(p);
@@ -147,7 +154,8 @@ static vr_block run_kernel(vr_pass *p, vr_block *probabilities)
                    .groups = l->heads / l->kv_heads,
                    .size = l->key_dim,
                    .kv_tokens = vr_kv_length(p, window),
-                   .packed = p->m->modules[VR_MODULE_QKV].n != 0 || rotates_part(p),
+                   .packed = l->rotary_dim != 0 && vr_rotary_packs(p->m->family->rope),
+                   .sinks = l->sinks,
                    .mask = window != 0 ? p->sliding_mask : p->full_mask };
     switch (p->w->attention) {
     case VR_IMPL_EAGER:
@@ -174,25 +182,19 @@ vr_block vr_attention(vr_pass *p, vr_block normed, vr_block *probabilities)
 {
     const vr_layer *l = vr_layer_of(p);
     states s;
+    vr_rotated r;
     *probabilities = VR_NONE;
     project(p, &s);
-    vr_block q = rotate(p, l->heads, VR_ITEM_HIDDEN), k = rotate(p, l->kv_heads, kv_item(p));
-    if (rotates_part(p)) {
-        q = joined(p, l->heads, VR_ITEM_HIDDEN, q);
-        k = joined(p, l->kv_heads, kv_item(p), k);
-    }
-    vr_drop(p, s.q);
-    vr_drop(p, s.k);
-    update(p, &s, k);
+    turn(p, &s, &r);
+    update(p, &s, r.k);
     vr_block mixed = run_kernel(p, probabilities);
     if (s.gate != VR_NONE)
         mixed = gated(p, mixed);
     vr_block out = vr_linear(p, (uint64_t)l->heads * l->value_dim, p->m->hidden, p->m->o_bias, VR_ITEM_HIDDEN,
                              VR_STEP_O);
-    vr_drop(p, mixed);
-    vr_drop(p, s.whole);
-    vr_drop(p, s.gate);
-    vr_drop(p, q);
+    const vr_block held[] = { mixed, s.whole, s.gate, r.q, s.kept[0], s.kept[1], r.kept[0], r.kept[1] };
+    for (size_t i = 0; i < sizeof held / sizeof *held; i++)
+        vr_drop(p, held[i]);
     vr_drop(p, normed);
     return out;
 }

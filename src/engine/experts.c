@@ -41,6 +41,24 @@ vr_block vr_expert_gate(vr_pass *p, uint64_t rows, vr_block both)
     return product;
 }
 
+vr_block vr_expert_gate_clamped(vr_pass *p, uint64_t rows)
+{
+    uint64_t bytes = rows * vr_layer_of(p)->expert_ffn * p->width;
+    vr_block gate = piece(p, bytes, VR_STEP_EXPERT_ACT), up = piece(p, bytes, VR_STEP_EXPERT_ACT);
+    vr_block scaled = piece(p, bytes, VR_STEP_EXPERT_ACT);
+    vr_block sigmoid = piece(p, bytes, VR_STEP_EXPERT_ACT);
+    vr_drop(p, scaled);
+    vr_block glu = piece(p, bytes, VR_STEP_EXPERT_ACT);
+    vr_drop(p, sigmoid);
+    vr_block more = piece(p, bytes, VR_STEP_EXPERT_ACT);
+    vr_block product = piece(p, bytes, VR_STEP_EXPERT_ACT);
+    vr_drop(p, more);
+    vr_drop(p, gate);
+    vr_drop(p, up);
+    vr_drop(p, glu);
+    return product;
+}
+
 /* ---- routers ---- */
 
 /* softmax(dtype=float): of fp16 CUDA's kernel widens by itself, unless the class does it before (aten
@@ -75,6 +93,131 @@ static void route_by_softmax(vr_pass *p, vr_routed *r)
     if (fused)
         vr_drop(p, all);
     r->weight_width = wide ? 4 : p->width;
+}
+
+bool vr_router_wide(const vr_rules *rules, const vr_layer *l)
+{
+    return rules->wide_routers && l->moe->correction == VR_CORRECTION_OF_ROUTER;
+}
+
+/* F.linear of what is widened for it */
+static vr_block wide_logits(vr_pass *p)
+{
+    const vr_layer *l = vr_layer_of(p);
+    bool narrow = p->width != 4;
+    vr_block input = narrow ? piece(p, p->rows * p->m->hidden * 4, VR_STEP_ROUTER) : VR_NONE;
+    bool copies = narrow && !vr_router_wide(p->rules, l);
+    vr_block weight = copies ? piece(p, l->experts * p->m->hidden * 4, VR_STEP_ROUTER) : VR_NONE;
+    vr_block logits = piece(p, p->rows * l->experts * 4, VR_STEP_ROUTER);
+    vr_gemm(p, false);
+    vr_drop(p, input);
+    vr_drop(p, weight);
+    return logits;
+}
+
+/* What choosing groups of experts holds until the router returns. */
+typedef struct choice {
+    vr_block sums, groups, mask, spread, masked;
+} choice;
+
+/* The two best of each group added up, the best groups, -inf for all others. */
+static choice choose_groups(vr_pass *p)
+{
+    const vr_layer *l = vr_layer_of(p);
+    uint64_t all = p->rows * l->experts, groups = p->rows * l->expert_groups, used = p->rows * l->groups_used;
+    choice c;
+    vr_block corrected = piece(p, all * 4, VR_STEP_ROUTER);
+    vr_block best = piece(p, groups * 2 * 4, VR_STEP_ROUTER);
+    vr_drop(p, piece(p, groups * 2 * 8, VR_STEP_ROUTER));
+    c.sums = piece(p, groups * 4, VR_STEP_ROUTER);
+    vr_drop(p, best);
+    vr_block values = piece(p, used * 4, VR_STEP_ROUTER);
+    c.groups = piece(p, used * 8, VR_STEP_ROUTER);
+    vr_drop(p, values);
+    c.mask = piece(p, groups * 4, VR_STEP_ROUTER);
+    c.spread = l->expert_groups > 1 ? piece(p, all * 4, VR_STEP_ROUTER) : VR_NONE; /* else a view */
+    vr_block flags = piece(p, all, VR_STEP_ROUTER), others = piece(p, all, VR_STEP_ROUTER);
+    vr_drop(p, flags);
+    c.masked = piece(p, all * 4, VR_STEP_ROUTER);
+    vr_drop(p, others);
+    vr_drop(p, corrected);
+    return c;
+}
+
+static void drop_choice(vr_pass *p, const choice *c)
+{
+    vr_drop(p, c->sums);
+    vr_drop(p, c->groups);
+    vr_drop(p, c->mask);
+    vr_drop(p, c->spread);
+    vr_drop(p, c->masked);
+}
+
+/* DeepseekV3TopkRouter and those like it */
+static void route_by_sigmoid(vr_pass *p, vr_routed *r)
+{
+    vr_block sums = VR_NONE;
+    bool early =
+        !vr_experts_fused(p); /* get_topk_indices is a function of its own, logits are not returned */
+    r->logits = wide_logits(p);
+    vr_block scores = piece(p, p->rows * vr_layer_of(p)->experts * 4, VR_STEP_ROUTER);
+    choice c = choose_groups(p);
+    vr_block best = piece(p, r->slots * 4, VR_STEP_ROUTER);
+    r->indices = piece(p, r->slots * 8, VR_STEP_ROUTER);
+    vr_drop(p, best);
+    if (early)
+        drop_choice(p, &c);
+    vr_block weights = piece(p, r->slots * 4, VR_STEP_ROUTER);
+    if (vr_layer_of(p)->weights_normalised) {
+        vr_block sum = piece(p, p->rows * 4, VR_STEP_ROUTER);
+        sums = piece(p, p->rows * 4, VR_STEP_ROUTER);
+        vr_drop(p, sum);
+    }
+    r->weights = piece(p, r->slots * 4, VR_STEP_ROUTER);
+    r->weight_width = 4;
+    vr_drop(p, weights);
+    vr_drop(p, sums);
+    vr_drop(p, scores);
+    if (!early)
+        drop_choice(p, &c);
+    if (early)
+        vr_drop(p, r->logits);
+    r->logits = early ? VR_NONE : r->logits;
+}
+
+/* GptOssTopKRouter: softmax of the best in the model's dtype; up to transformers 4 spread over all experts.
+ */
+static void route_by_best(vr_pass *p, vr_routed *r)
+{
+    const vr_layer *l = vr_layer_of(p);
+    bool early = !vr_experts_fused(p);
+    r->logits = vr_linear(p, p->m->hidden, l->experts, l->moe->biased, VR_ITEM_HIDDEN, VR_STEP_ROUTER);
+    vr_block best = piece(p, r->slots * p->width, VR_STEP_ROUTER);
+    r->indices = piece(p, r->slots * 8, VR_STEP_ROUTER);
+    r->weights = piece(p, r->slots * p->width, VR_STEP_ROUTER);
+    r->weight_width = p->width;
+    vr_drop(p, best);
+    if (!early)
+        return;
+    vr_block all = piece(p, p->rows * l->experts * p->width, VR_STEP_ROUTER);
+    vr_drop(p, r->weights);
+    vr_drop(p, r->logits);
+    r->weights = all;
+    r->logits = VR_NONE;
+}
+
+static void route(vr_pass *p, vr_routed *r)
+{
+    switch (vr_layer_of(p)->moe->router) {
+    case VR_ROUTER_SIGMOID:
+        route_by_sigmoid(p, r);
+        return;
+    case VR_ROUTER_TOP_SOFTMAX:
+        route_by_best(p, r);
+        return;
+    default:
+        route_by_softmax(p, r);
+    }
 }
 
 /* ---- shared experts ---- */
@@ -124,8 +267,12 @@ static vr_block add_shared(vr_pass *p, vr_block routed, vr_block shared)
 
 /* ---- the block ---- */
 
-static vr_block run(vr_pass *p, const vr_routed *r)
+static vr_block run(vr_pass *p, vr_routed *r)
 {
+    if (!vr_experts_fused(p) && vr_layer_of(p)->moe->form != VR_EXPERTS_LIST)
+        return vr_experts_at_once(p, r);
+    if (!vr_experts_fused(p) && vr_layer_of(p)->moe->router == VR_ROUTER_SIGMOID)
+        return vr_experts_loop_all(p, r);
     if (!vr_experts_fused(p) || p->w->experts == VR_EXPERTS_EAGER)
         return vr_experts_loop(p, r);
     return p->w->experts == VR_EXPERTS_BATCHED ? vr_experts_batched(p, r) : vr_experts_grouped(p, r);
@@ -137,10 +284,15 @@ vr_block vr_experts(vr_pass *p)
     vr_routed r = { .slots = p->rows * l->experts_used };
     bool first = vr_experts_fused(p) && l->moe->shared_first_5 && l->shared_ffn != 0;
     vr_block shared = first ? shared_mlp(p) : VR_NONE;
-    route_by_softmax(p, &r);
+    route(p, &r);
     vr_block out = add_shared(p, run(p, &r), shared);
-    vr_drop(p, r.logits);
-    vr_drop(p, r.weights);
+    bool best = l->moe->router == VR_ROUTER_TOP_SOFTMAX;
+    bool logits = !best && l->moe->returns_logits && !vr_experts_fused(p);
+    p->router_output = best ? r.weights : logits ? r.logits : VR_NONE;
+    vr_drop(p, logits ? VR_NONE : r.logits);
+    vr_drop(p, best ? VR_NONE : r.weights);
     vr_drop(p, r.indices);
+    for (unsigned i = 0; i < r.n_held; i++)
+        vr_drop(p, r.held[i]);
     return out;
 }

@@ -3,6 +3,7 @@
  * a batch of matrices picked for each token (integrations/moe.py, grouped_mm_experts_forward and
  * batched_mm_experts_forward). */
 #include "engine/pass.h"
+#include "model/experts.h"
 
 static vr_block piece(vr_pass *p, uint64_t bytes, vr_step step)
 {
@@ -34,6 +35,15 @@ static vr_block summed(vr_pass *p, const vr_routed *r)
     vr_block narrow = piece(p, n * p->width, VR_STEP_EXPERTS);
     vr_drop(p, sum);
     return narrow;
+}
+
+static vr_block gate(vr_pass *p, uint64_t rows, vr_block both)
+{
+    if (!vr_layer_of(p)->moe->clamped)
+        return vr_expert_gate(p, rows, both);
+    vr_block out = vr_expert_gate_clamped(p, rows);
+    vr_drop(p, both);
+    return out;
 }
 
 typedef struct sorted {
@@ -69,8 +79,12 @@ vr_block vr_experts_grouped(vr_pass *p, const vr_routed *r)
 {
     uint64_t h = r->slots * p->m->hidden, f = r->slots * vr_layer_of(p)->expert_ffn;
     sorted s = sort_by_expert(p, r);
+    bool biased = vr_layer_of(p)->moe->biased; /* the biases of each token's expert, picked */
+    vr_block bias = biased ? piece(p, 2 * f * p->width, VR_STEP_EXPERT_GATE) : VR_NONE;
     vr_block both = grouped_product(p, 2 * f * p->width, VR_STEP_EXPERT_GATE);
-    vr_block gated = vr_expert_gate(p, r->slots, both);
+    vr_block gated = gate(p, r->slots, both);
+    vr_block bias_down = biased ? piece(p, h * p->width, VR_STEP_EXPERT_DOWN) : VR_NONE;
+    vr_drop(p, bias);
     vr_block down = piece(p, h * p->width, VR_STEP_EXPERT_DOWN);
     vr_gemm(p, false);
     vr_drop(p, gated);
@@ -82,7 +96,7 @@ vr_block vr_experts_grouped(vr_pass *p, const vr_routed *r)
     vr_drop(p, weighted);
     vr_block out = summed(p, r);
     vr_block rest[] = { s.ids,     s.order, s.input, s.weights, s.counted, s.counts,
-                        s.offsets, s.mask,  down,    in_order,  back };
+                        s.offsets, s.mask,  down,    in_order,  back,      bias_down };
     for (size_t i = 0; i < sizeof(rest) / sizeof(rest[0]); i++)
         vr_drop(p, rest[i]);
     return out;
@@ -107,6 +121,51 @@ vr_block vr_experts_batched(vr_pass *p, const vr_routed *r)
     vr_block weighted = piece(p, h * widest_weight(p, r), VR_STEP_EXPERTS);
     vr_block out = summed(p, r);
     vr_block rest[] = { input, ids, picked_down, down, weighted };
+    for (size_t i = 0; i < sizeof(rest) / sizeof(rest[0]); i++)
+        vr_drop(p, rest[i]);
+    return out;
+}
+
+/* As vr_expert_gate_clamped, in the function itself: its names hold theirs until it returns. */
+static vr_block clamped_at_once(vr_pass *p, uint64_t bytes, vr_block held[3])
+{
+    held[0] = piece(p, bytes, VR_STEP_EXPERT_ACT);
+    held[1] = piece(p, bytes, VR_STEP_EXPERT_ACT);
+    vr_block scaled = piece(p, bytes, VR_STEP_EXPERT_ACT);
+    vr_block sigmoid = piece(p, bytes, VR_STEP_EXPERT_ACT);
+    vr_drop(p, scaled);
+    held[2] = piece(p, bytes, VR_STEP_EXPERT_ACT);
+    vr_drop(p, sigmoid);
+    vr_block more = piece(p, bytes, VR_STEP_EXPERT_ACT);
+    vr_block product = piece(p, bytes, VR_STEP_EXPERT_ACT);
+    vr_drop(p, more);
+    return product;
+}
+
+/* GptOssExperts of transformers 4 on a card (on a CPU it loops): every token by every expert. */
+vr_block vr_experts_at_once(vr_pass *p, const vr_routed *r)
+{
+    const vr_layer *l = vr_layer_of(p);
+    uint64_t rows = p->rows * l->experts, h = rows * p->m->hidden * p->width;
+    uint64_t f = rows * l->expert_ffn * p->width;
+    (void)r;
+    vr_block input = piece(p, h, VR_STEP_EXPERT_IN);
+    vr_block product = piece(p, 2 * f, VR_STEP_EXPERT_GATE);
+    vr_gemm(p, false);
+    vr_block both = piece(p, 2 * f, VR_STEP_EXPERT_GATE);
+    vr_drop(p, product);
+    vr_block held[3];
+    vr_block gated = clamped_at_once(p, f, held);
+    vr_block down = piece(p, h, VR_STEP_EXPERT_DOWN);
+    vr_gemm(p, false);
+    vr_drop(p, gated);
+    for (int i = 0; i < 2; i++) { /* the bias, the weights */
+        vr_block next = piece(p, h, VR_STEP_EXPERT_DOWN);
+        vr_drop(p, down);
+        down = next;
+    }
+    vr_block out = piece(p, p->rows * p->m->hidden * p->width, VR_STEP_EXPERTS);
+    vr_block rest[] = { down, input, both, held[0], held[1], held[2] };
     for (size_t i = 0; i < sizeof(rest) / sizeof(rest[0]); i++)
         vr_drop(p, rest[i]);
     return out;

@@ -24,8 +24,8 @@ static void assign(vr_pass *p, vr_block *name, vr_block value)
 /* one_hot of all slots, which experts are hit, their numbers */
 static void find_hit(vr_pass *p, const vr_routed *r, vr_block *mask, vr_block *hit)
 {
-    uint64_t n = vr_layer_of(p)->experts + (p->rules->masks_rarely ? 1u : 0u), n_hit = 0;
-    for (uint64_t i = 0; i < n; i++)
+    uint64_t experts = vr_layer_of(p)->experts, n = experts + p->rules->masks_rarely, n_hit = 0;
+    for (uint64_t i = 0; i < experts; i++)
         n_hit += vr_expert_tokens(p, i) != 0;
     *mask = piece(p, r->slots * n * 8, VR_STEP_ROUTED);
     vr_block sums = piece(p, n * 8, VR_STEP_ROUTED);
@@ -100,7 +100,7 @@ static void run_expert(vr_pass *p, const vr_routed *r, turn *t, uint64_t rows)
     weigh(p, r, t, rows, down);
 }
 
-vr_block vr_experts_loop(vr_pass *p, const vr_routed *r)
+vr_block vr_experts_loop(vr_pass *p, vr_routed *r)
 {
     turn t = { VR_NONE, VR_NONE, VR_NONE, VR_NONE };
     vr_block mask, hit;
@@ -111,7 +111,38 @@ vr_block vr_experts_loop(vr_pass *p, const vr_routed *r)
         if (rows != 0)
             run_expert(p, r, &t, rows);
     }
-    vr_block rest[] = { mask, hit, t.where, t.input, t.both, t.output };
+    const vr_block rest[] = { mask, hit, t.where, t.input, t.both, t.output };
+    r->n_held = vr_experts_fused(p) ? 0 : sizeof(rest) / sizeof(rest[0]);
+    for (size_t i = 0; i < sizeof(rest) / sizeof(rest[0]); i++) {
+        if (r->n_held != 0)
+            r->held[i] = rest[i];
+        else
+            vr_drop(p, rest[i]);
+    }
+    return out;
+}
+
+/* DeepseekV3MoE.moe of transformers 4 and those like it: over all experts, whether they are hit or not, and
+ * added up in the weights' dtype. */
+vr_block vr_experts_loop_all(vr_pass *p, const vr_routed *r)
+{
+    turn t = { VR_NONE, VR_NONE, VR_NONE, VR_NONE };
+    vr_block weights = VR_NONE, down = VR_NONE;
+    uint64_t h = p->m->hidden, experts = vr_layer_of(p)->experts;
+    vr_block sum = piece(p, p->rows * h * r->weight_width, VR_STEP_EXPERTS);
+    vr_block mask = piece(p, r->slots * experts * 8, VR_STEP_ROUTED);
+    for (uint64_t i = 0; i < experts; i++) {
+        uint64_t rows = vr_expert_tokens(p, i);
+        assign(p, &t.where, rows != 0 ? piece(p, rows * 2 * 8, VR_STEP_ROUTED) : VR_NONE);
+        if (rows == 0)
+            continue;
+        assign(p, &weights, piece(p, rows * r->weight_width, VR_STEP_ROUTED));
+        assign(p, &t.input, piece(p, rows * h * p->width, VR_STEP_EXPERT_IN));
+        assign(p, &down, listed_mlp(p, rows));
+        assign(p, &t.output, piece(p, rows * h * 4, VR_STEP_EXPERTS));
+    }
+    vr_block out = p->width != 4 ? piece(p, p->rows * h * p->width, VR_STEP_EXPERTS) : sum;
+    vr_block rest[] = { out != sum ? sum : VR_NONE, mask, t.where, weights, t.input, down, t.output };
     for (size_t i = 0; i < sizeof(rest) / sizeof(rest[0]); i++)
         vr_drop(p, rest[i]);
     return out;

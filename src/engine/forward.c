@@ -20,7 +20,8 @@ static vr_block hidden(vr_pass *p, vr_place place)
 /* gemma3 always, gemma2 from some version on: scaled within the embedding module */
 static bool scales_inside(const vr_pass *p)
 {
-    return p->m->family->embedding_scaled && (p->m->family->qk_norm || p->rules->gemma2_scales);
+    const vr_family *f = p->m->family;
+    return f->embedding_multiplied || (f->embedding_scaled && (f->qk_norm || p->rules->gemma2_scales));
 }
 
 static vr_block embed(vr_pass *p)
@@ -47,6 +48,40 @@ static vr_block range(vr_pass *p, uint64_t n, bool sum)
     vr_block moved = input(p, n * 8, VR_PLACE_POSITIONS);
     vr_drop(p, plain);
     return moved;
+}
+
+/* The first hidden states where rows of learned positions are added: the rows and the position ids stay. */
+typedef struct learned {
+    vr_block list[4];
+    size_t n;
+} learned;
+
+static vr_block hold(learned *l, vr_block block)
+{
+    l->list[l->n++] = block;
+    return block;
+}
+
+/* opt: the sum of a mask of ones up to each token, less one (modeling_opt.py, OPTDecoder.forward). */
+static void count_positions(vr_pass *p, learned *l)
+{
+    uint64_t n = p->batch * (p->group->past + p->q);
+    vr_block total = input(p, n * 4, VR_PLACE_POSITIONS), product = input(p, n * 4, VR_PLACE_POSITIONS);
+    vr_block less = input(p, n * 4, VR_PLACE_POSITIONS);
+    vr_drop(p, product);
+    hold(l, input(p, n * 8, VR_PLACE_POSITIONS));
+    vr_drop(p, less);
+    vr_drop(p, total);
+}
+
+static vr_block add_rows(vr_pass *p, learned *l)
+{
+    bool counted = p->m->family->position_offset != 0;
+    uint64_t sequences = counted ? p->batch : 1;
+    vr_block moved = counted ? input(p, sequences * p->q * 8, VR_PLACE_POSITIONS) : VR_NONE;
+    hold(l, vr_take_at(p, sequences * p->q * p->m->hidden * p->width, VR_ITEM_HIDDEN, VR_PLACE_EMBEDDING));
+    vr_drop(p, moved);
+    return hidden(p, VR_PLACE_EMBEDDING);
 }
 
 /* ---- masks ---- */
@@ -128,14 +163,45 @@ static uint64_t sliding_window(const vram_model *m)
     return 0;
 }
 
+/* Qwen2MoeModel._update_causal_mask of transformers 4: over one more key than there are. */
+static vr_block early_mask(vr_pass *p)
+{
+    uint64_t kv = vr_kv_length(p, 0) + 1;
+    if (p->w->attention != VR_IMPL_EAGER)
+        return VR_NONE;
+    vr_block mask = flags(p, p->q * kv * p->width);
+    vr_block keys = range(p, kv, false);
+    vr_block later = flags(p, p->q * kv);
+    vr_drop(p, keys);
+    vr_drop(p, later);
+    return mask;
+}
+
+/* A sliding window of 0 that no layer has. */
+static vr_block idle_mask(vr_pass *p)
+{
+    uint64_t kv = vr_kv_length(p, 0);
+    if (p->w->attention == VR_IMPL_FLASH)
+        return VR_NONE;
+    vr_block mask = bool_mask(p, 1, kv);
+    return p->w->attention == VR_IMPL_EAGER ? added_mask(p, kv, mask) : mask;
+}
+
 /* llama knows no window; mistral and phi3 make one mask, qwen and gemma one for each kind of layer. */
 static void make_masks(vr_pass *p)
 {
     const vram_model *m = p->m;
     uint64_t window = sliding_window(m);
     bool one = m->family->window_rule == VR_WINDOW_ATTRIBUTE;
+    bool five = p->rules->plain_masks;
+    if (m->family->early_masks && !five && window == 0) {
+        p->full_mask = early_mask(p);
+        return;
+    }
     p->full_mask = one && window != 0 ? VR_NONE : make_mask(p, 0);
     p->sliding_mask = window != 0 ? make_mask(p, window) : VR_NONE;
+    if (m->family->both_masks && five && window == 0)
+        p->sliding_mask = idle_mask(p);
 }
 
 /* ---- rotary tables ---- */
@@ -146,34 +212,40 @@ static vr_block rotary(vr_pass *p, uint64_t columns, unsigned width)
 }
 
 /* cos or sin, times attention_scaling */
-static vr_block scaled_wave(vr_pass *p)
+static vr_block scaled_wave(vr_pass *p, uint64_t columns)
 {
-    vr_block wave = rotary(p, p->m->rotary_dim, 4);
-    vr_block scaled = rotary(p, p->m->rotary_dim, 4);
+    vr_block wave = rotary(p, columns, 4);
+    vr_block scaled = rotary(p, columns, 4);
     vr_drop(p, wave);
     return scaled;
 }
 
-/* Qwen3_5TextRotaryEmbedding: angles of three positions of each token, waves of all, then one table. */
+/* Qwen3_5TextRotaryEmbedding: angles of three positions of each token of each sequence, waves of all, then
+ * one table. */
+static vr_block grids(vr_pass *p, uint64_t columns, unsigned width)
+{
+    return input(p, p->rows * columns * width, VR_PLACE_ROTARY);
+}
+
 static void grid_table(vr_pass *p, vr_block *cos, vr_block *sin)
 {
     uint64_t d = p->m->rotary_dim;
-    vr_block positions = rotary(p, 3, 4), angles = rotary(p, 3 * d / 2, 4), waves[2], tables[2];
+    vr_block positions = grids(p, 3, 4), angles = grids(p, 3 * d / 2, 4), waves[2], tables[2];
     if (p->rules->rotary_product)
         vr_drop(p, positions);
     else
         vr_gemm(p, false);
     for (int i = 0; i < 2; i++) {
-        vr_block wave = rotary(p, 3 * d / 2, 4);
-        waves[i] = rotary(p, 3 * d / 2, 4);
+        vr_block wave = grids(p, 3 * d / 2, 4);
+        waves[i] = grids(p, 3 * d / 2, 4);
         vr_drop(p, wave);
     }
     for (int i = 1; i >= 0; i--) { /* sines first */
-        tables[i] = rotary(p, d, 4);
+        tables[i] = grids(p, d, 4);
         vr_drop(p, waves[i]);
     }
-    *cos = p->width != 4 ? rotary(p, d, p->width) : tables[0];
-    *sin = p->width != 4 ? rotary(p, d, p->width) : tables[1];
+    *cos = p->width != 4 ? grids(p, d, p->width) : tables[0];
+    *sin = p->width != 4 ? grids(p, d, p->width) : tables[1];
     if (!p->rules->rotary_product)
         vr_drop(p, positions);
     vr_drop(p, angles);
@@ -189,22 +261,24 @@ static void rotary_table(vr_pass *p, vr_block *cos, vr_block *sin)
         grid_table(p, cos, sin);
         return;
     }
-    uint64_t d = p->m->rotary_dim;
+    bool chunks = p->m->family->rope == VR_ROPE_CHUNKS; /* each angle once */
+    uint64_t all = p->m->rotary_dim, d = chunks ? all / 2 : all;
     vr_block positions = rotary(p, 1, 4);
-    vr_block angles = rotary(p, d / 2, 4);
+    vr_block angles = rotary(p, all / 2, 4);
     if (p->rules->rotary_product)
         vr_drop(p, positions);
     else
         vr_gemm(p, false);
-    vr_block both = rotary(p, d, 4);
-    vr_block wide_cos = scaled_wave(p), wide_sin = scaled_wave(p);
-    *cos = p->width != 4 ? rotary(p, d, p->width) : wide_cos;
-    *sin = p->width != 4 ? rotary(p, d, p->width) : wide_sin;
+    vr_block both = chunks ? VR_NONE : rotary(p, d, 4);
+    vr_block wide_cos = scaled_wave(p, d), wide_sin = scaled_wave(p, d);
+    bool narrows = p->width != 4 && !vr_rotary_is_wide(p->m->family->rope);
+    *cos = narrows ? rotary(p, d, p->width) : wide_cos;
+    *sin = narrows ? rotary(p, d, p->width) : wide_sin;
     if (!p->rules->rotary_product)
         vr_drop(p, positions);
     vr_drop(p, angles);
     vr_drop(p, both);
-    if (p->width != 4) {
+    if (narrows) {
         vr_drop(p, wide_cos);
         vr_drop(p, wide_sin);
     }
@@ -263,7 +337,7 @@ static void carry_mask(vr_pass *p, const given *g, copies *c)
 
 static void carry(vr_pass *p, const given *g, copies *c)
 {
-    uint64_t table = p->q * p->m->rotary_dim * p->width;
+    uint64_t table = p->q * p->m->rotary_dim * (vr_rotary_is_wide(p->m->family->rope) ? 4 : p->width);
     carry_mask(p, g, c);
     keep(c, sent(p, g->positions, ends(p).embedding, p->q * 8, VR_ITEM_INPUTS, VR_PLACE_POSITIONS));
     for (int i = 0; i < 2; i++) {
@@ -292,34 +366,88 @@ static vr_block norm_then_drop(vr_pass *p, vr_block x, vr_step step)
     return out;
 }
 
-static vr_block mix(vr_pass *p, vr_block normed, vr_block *probabilities)
+static bool has(const vr_pass *p, vr_module_role role)
+{
+    return p->m->modules[role].n != 0;
+}
+
+static vr_block norm_if(vr_pass *p, vr_module_role role, vr_step step)
+{
+    return has(p, role) ? vr_norm(p, p->rows, p->m->hidden, step) : VR_NONE;
+}
+
+/* residual + x, of which granite takes a part; drops x */
+static vr_block add_to_residual(vr_pass *p, vr_block x, vr_step step)
+{
+    vr_block part = p->m->family->residual_multiplied ? sum(p, step) : VR_NONE;
+    vr_block out = sum(p, step);
+    vr_drop(p, part);
+    vr_drop(p, x);
+    return out;
+}
+
+/* What attention makes of the input, normalised before or after. */
+static vr_block attend(vr_pass *p, vr_block normed, vr_block *probabilities)
 {
     *probabilities = VR_NONE;
-    if (vr_layer_of(p)->attention == VR_ATTENTION_RECURRENT)
-        return vr_mixer_recurrent(p, normed);
-    return vr_attention(p, normed, probabilities);
+    vr_block out = vr_layer_of(p)->attention == VR_ATTENTION_RECURRENT
+                       ? vr_mixer_recurrent(p, normed)
+                       : vr_attention(p, normed, probabilities);
+    return has(p, VR_MODULE_POST_ATTENTION) ? norm_then_drop(p, out, VR_STEP_NORM_ATTENTION) : out;
+}
+
+static vr_block feed_forward(vr_pass *p)
+{
+    bool after = has(p, VR_MODULE_POST_ATTENTION);
+    p->mlp_input = norm_if(p, VR_MODULE_PRE_MLP, after ? VR_STEP_NORM_BEFORE : VR_STEP_NORM_ATTENTION);
+    vr_block out = vr_mlp(p);
+    vr_drop(p, p->mlp_input);
+    return has(p, VR_MODULE_POST_MLP) ? norm_then_drop(p, out, VR_STEP_NORM_AFTER) : out;
+}
+
+/* Attention and MLP read the same input, with one norm for both (cohere, phi) or one each (gpt_neox). */
+static vr_block parallel_layer(vr_pass *p)
+{
+    bool one = !has(p, VR_MODULE_PRE_MLP);
+    vr_block probabilities, normed = norm_if(p, VR_MODULE_PRE_ATTENTION, VR_STEP_NORM_IN);
+    vr_block mixed = attend(p, one ? VR_NONE : normed, &probabilities);
+    vr_block fed = feed_forward(p);
+    vr_block two = sum(p, VR_STEP_OUTPUT), next = sum(p, VR_STEP_OUTPUT);
+    vr_drop(p, two);
+    vr_drop(p, mixed);
+    vr_drop(p, fed);
+    vr_drop(p, one ? normed : VR_NONE);
+    vr_drop(p, probabilities);
+    return next;
+}
+
+static void forget_if(vr_pass *p, bool condition, vr_block *block)
+{
+    if (!condition)
+        return;
+    vr_drop(p, *block);
+    *block = VR_NONE;
 }
 
 /* A decoder layer; its input belongs to the caller until it returns. */
 static vr_block layer(vr_pass *p)
 {
-    uint64_t h = p->m->hidden;
-    bool sandwich = p->m->modules[VR_MODULE_POST_MLP].n != 0;
     vr_block probabilities;
-    vr_block out = mix(p, vr_norm(p, p->rows, h, VR_STEP_NORM_IN), &probabilities);
-    if (sandwich)
-        out = norm_then_drop(p, out, VR_STEP_NORM_ATTENTION);
-    vr_block middle = sum(p, VR_STEP_MIDDLE);
-    vr_drop(p, out);
-    vr_block normed = vr_norm(p, p->rows, h, sandwich ? VR_STEP_NORM_BEFORE : VR_STEP_NORM_ATTENTION);
-    vr_block down = vr_mlp(p);
-    vr_drop(p, normed);
-    if (sandwich)
-        down = norm_then_drop(p, down, VR_STEP_NORM_AFTER);
-    vr_block next = sum(p, VR_STEP_OUTPUT);
-    vr_drop(p, down);
+    if (p->m->family->parallel)
+        return parallel_layer(p);
+    vr_block mixed = attend(p, norm_if(p, VR_MODULE_PRE_ATTENTION, VR_STEP_NORM_IN), &probabilities);
+    bool early =
+        p->m->family->early_masks && !p->rules->plain_masks; /* attention that does not return them */
+    forget_if(p, early, &probabilities);
+    vr_block middle = add_to_residual(p, mixed, VR_STEP_MIDDLE);
+    vr_block out = feed_forward(p);
+    /* hidden_states, _ = ...: what the router gives takes the name of the probabilities */
+    forget_if(p, p->router_output != VR_NONE, &probabilities);
+    vr_block next = add_to_residual(p, out, VR_STEP_OUTPUT);
     vr_drop(p, middle);
     vr_drop(p, probabilities);
+    vr_drop(p, p->router_output);
+    p->router_output = VR_NONE;
     return next;
 }
 
@@ -337,10 +465,12 @@ static vr_block head(vr_pass *p, vr_block normed)
     vr_block copy = sent(p, normed, ends(p).norm, rows * h * p->width, VR_ITEM_HIDDEN, VR_PLACE_FINAL_NORM);
     vr_block weight = vr_bring_at(p, p->m->vocab * h * p->width, VR_PLACE_LOGITS);
     vr_block logits = take_logits(p, rows);
-    vr_gemm(p, false);
+    vr_gemm(p, p->m->family->head_bias);
     vr_drop(p, weight);
     vr_drop(p, copy);
-    for (int i = 0; p->m->final_softcap != 0 && i < 3; i++) { /* / cap, tanh, * cap */
+    int more = p->m->final_softcap != 0 ? 3 : 0; /* / cap, tanh, * cap */
+    more += p->m->family->logits_multiplied;
+    for (int i = 0; i < more; i++) {
         vr_block next = take_logits(p, rows);
         vr_drop(p, logits);
         logits = next;
@@ -409,20 +539,40 @@ static void make_tables(vr_pass *p, given *g, vr_block embeddings)
     }
 }
 
+/* Positions and masks; the first hidden states, or VR_NONE where these are the embeddings themselves. */
+static vr_block prepare(vr_pass *p, given *g, learned *l)
+{
+    bool learns = p->m->learned_positions, counts = learns && p->m->family->position_offset != 0;
+    bool late = !p->rules->positions_added; /* opt counted after it had made its mask */
+    vr_block first = VR_NONE;
+    g->positions = !counts || late ? range(p, p->q, p->rules->positions_added) : VR_NONE;
+    if (counts)
+        hold(l, input(p, p->batch * (p->group->past + p->q) * 4, VR_PLACE_POSITIONS));
+    if (counts && !late)
+        count_positions(p, l);
+    if (learns && !counts)
+        first = add_rows(p, l);
+    make_masks(p);
+    g->full_mask = p->full_mask;
+    g->sliding_mask = p->sliding_mask;
+    if (counts && late)
+        count_positions(p, l);
+    return counts ? add_rows(p, l) : first;
+}
+
 static vr_block run_model(vr_pass *p)
 {
     given g;
+    learned l = { .n = 0 };
     uint16_t lies = ends(p).embedding;
     go_to(p, lies);
     vr_block embeddings = embed(p);
     start_cache(p);
-    g.positions = range(p, p->q, p->rules->positions_added);
-    make_masks(p);
-    g.full_mask = p->full_mask;
-    g.sliding_mask = p->sliding_mask;
+    vr_block first = prepare(p, &g, &l);
     make_tables(p, &g, embeddings);
     go_to(p, lies);
-    vr_block x = run_layers(p, &g, first_hidden(p, embeddings), embeddings, &lies);
+    first = first != VR_NONE ? first : first_hidden(p, embeddings);
+    vr_block x = run_layers(p, &g, first, embeddings, &lies);
     go_to(p, ends(p).norm);
     vr_block moved = sent(p, x, lies, p->rows * p->m->hidden * p->width, VR_ITEM_HIDDEN, VR_PLACE_MOVED);
     vr_block normed = vr_norm_at(p, p->rows, p->m->hidden, VR_PLACE_FINAL_NORM);
@@ -432,6 +582,8 @@ static vr_block run_model(vr_pass *p)
     };
     for (size_t i = 0; i < sizeof(rest) / sizeof(rest[0]); i++)
         vr_drop(p, rest[i]);
+    for (size_t i = 0; i < l.n; i++)
+        vr_drop(p, l.list[i]);
     p->full_mask = p->sliding_mask = VR_NONE;
     return normed;
 }

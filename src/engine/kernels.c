@@ -97,6 +97,11 @@ static vr_block eager_scores(vr_pass *p, const vr_heads *h)
 static vr_block eager_softmax(vr_pass *p, const vr_heads *h, vr_block scores)
 {
     uint64_t n = n_scores(p, h);
+    if (p->m->family->narrow_softmax) {
+        vr_block same = score(p, n * p->width);
+        vr_drop(p, scores);
+        return same;
+    }
     vr_block wide = p->w->dtype == VR_BF16 ? score(p, n * 4) : VR_NONE;
     vr_block out = score(p, n * 4);
     vr_drop(p, wide);
@@ -109,11 +114,28 @@ static vr_block eager_softmax(vr_pass *p, const vr_heads *h, vr_block scores)
     return out;
 }
 
+/* GptOss: torch.cat with the sinks, less the maximum, softmax in the same dtype; *held until the function
+ * returns. */
+static vr_block softmax_with_sinks(vr_pass *p, const vr_heads *h, vr_block scores, vr_block *held)
+{
+    uint64_t rows = p->batch * h->q * p->q, bytes = (n_scores(p, h) + rows) * p->width;
+    vr_block combined = score(p, bytes);
+    vr_block largest = score(p, rows * p->width);
+    vr_drop(p, score(p, rows * 8)); /* and where it is */
+    *held = score(p, bytes);
+    vr_drop(p, largest);
+    vr_drop(p, combined);
+    vr_block out = score(p, bytes);
+    vr_drop(p, scores);
+    return out;
+}
+
 vr_block vr_kernel_eager(vr_pass *p, const vr_heads *h, vr_block *probabilities)
 {
     vr_block k = h->groups > 1 ? repeated(p, h) : VR_NONE;
     vr_block v = h->groups > 1 ? repeated(p, h) : VR_NONE;
-    *probabilities = eager_softmax(p, h, eager_scores(p, h));
+    vr_block held = VR_NONE, scores = eager_scores(p, h);
+    *probabilities = h->sinks ? softmax_with_sinks(p, h, scores, &held) : eager_softmax(p, h, scores);
     vr_block v_all = flattened(p, h);
     vr_block out = output(p, h);
     vr_gemm(p, false);
@@ -121,6 +143,7 @@ vr_block vr_kernel_eager(vr_pass *p, const vr_heads *h, vr_block *probabilities)
     out = by_token(p, h, out);
     vr_drop(p, k);
     vr_drop(p, v);
+    vr_drop(p, held);
     return out;
 }
 

@@ -50,9 +50,8 @@ static bool is_buffer(const vr_param *param)
 
 static unsigned param_width(const loader *l, const vr_param *param)
 {
-    return param->kind == VR_PARAM_BUFFER_F32   ? 4
-           : param->kind == VR_PARAM_BUFFER_I64 ? 8
-                                                : width_of(l->p->w->dtype);
+    bool wide = param->wide || param->kind == VR_PARAM_BUFFER_F32 || param->kind == VR_PARAM_STATE_F32;
+    return wide ? 4 : param->kind == VR_PARAM_BUFFER_I64 ? 8 : width_of(l->p->w->dtype);
 }
 
 static void load_quantised(const loader *l, const vr_param *param)
@@ -70,7 +69,8 @@ static void load_param(const loader *l, const vr_param *param)
         load_quantised(l, param);
         return;
     }
-    take(l, bytes, is_buffer(param) ? VR_ITEM_BUFFERS : VR_ITEM_PARAMETERS, param->name);
+    bool state = is_buffer(param) || param->kind == VR_PARAM_STATE_F32;
+    take(l, bytes, state ? VR_ITEM_BUFFERS : VR_ITEM_PARAMETERS, param->name);
     if (!is_buffer(param))
         count(l, bytes, n);
 }
@@ -192,11 +192,99 @@ static void load_from_file(const loader *l, const vr_param *param)
 {
     const vr_tensor *t = param->tensor;
     bool spread = l->p->placement != NULL && l->p->placement->spread;
-    bool converts =
-        !l->p->rules->natural_order && !spread && !is_quantised(l, param) && t->dtype != l->p->w->dtype;
+    bool converts = !l->p->rules->natural_order && !spread && !is_quantised(l, param) &&
+                    param->kind != VR_PARAM_STATE_F32 && t->dtype != l->p->w->dtype;
     vr_block stored = converts ? take(l, t->end - t->begin, VR_ITEM_PARAMETERS, param->name) : VR_NONE;
     load_param(l, param);
     vr_drop(l->p, stored);
+}
+
+/* ---- merging experts (core_model_loading.py: MergeModulelist, Concatenate) ---- */
+
+static uint64_t part_bytes(const loader *l, const vr_declared *d)
+{
+    return d->elements * width_of(l->p->w->dtype);
+}
+
+static bool is_part(const vr_declared *d, uint8_t role)
+{
+    return d->role == role && d->n_dims > 1;
+}
+
+/* torch.stack of all parts of one role, which go when it is there; the stack. */
+static vr_block stack(const loader *l, const vr_param *param, vr_block *parts, uint8_t role)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < param->n_parts; i++)
+        sum += is_part(&param->parts[i], role) ? part_bytes(l, &param->parts[i]) : 0;
+    vr_block out = take(l, sum, VR_ITEM_PARAMETERS, param->name);
+    for (size_t i = 0; i < param->n_parts; i++) {
+        if (is_part(&param->parts[i], role))
+            vr_drop(l->p, parts[i]);
+    }
+    return out;
+}
+
+static bool is_down(const vr_param *param)
+{
+    return vr_str_ends(param->name, "down_proj");
+}
+
+static void merge(const loader *l, const vr_param *param, vr_block *parts)
+{
+    count(l, param->elements * param_width(l, param), param->elements);
+    if (is_down(param)) {
+        stack(l, param, parts, VR_EXPERT_DOWN);
+        return;
+    }
+    vr_block gate = stack(l, param, parts, VR_EXPERT_GATE), up = stack(l, param, parts, VR_EXPERT_UP);
+    take(l, param->elements * param_width(l, param), VR_ITEM_PARAMETERS, param->name);
+    vr_drop(l->p, gate);
+    vr_drop(l->p, up);
+}
+
+static void take_parts(const loader *l, const vr_param *param, vr_block *parts, bool down)
+{
+    for (size_t i = 0; i < param->n_parts; i++) {
+        const vr_declared *d = &param->parts[i];
+        if (is_part(d, VR_EXPERT_DOWN) ? down : !down && d->role != VR_EXPERT_ROUTER)
+            parts[i] = take(l, part_bytes(l, d), VR_ITEM_PARAMETERS, d->name);
+    }
+}
+
+static vr_str first_part(const vr_param *param)
+{
+    vr_str first = { NULL, 0 };
+    for (size_t i = 0; i < param->n_parts; i++) {
+        const vr_declared *d = &param->parts[i];
+        bool of = is_part(d, VR_EXPERT_DOWN) == is_down(param) && d->role != VR_EXPERT_ROUTER;
+        if (of && (first.s == NULL || vr_natural_before(d->name, first)))
+            first = d->name;
+    }
+    return first;
+}
+
+/* Threads load the files in natural order, where the experts of a layer lie together: all of its parts are
+ * there before the first of the two tensors can be made. How far they run ahead is not modelled. A quantiser
+ * that works while loading lets no threads run: then each tensor's parts come for themselves. */
+static vram_status load_experts(const loader *l, const vr_param *down, const vr_param *both)
+{
+    bool threads = l->p->w->weight_quant == VR_QUANT_NONE;
+    vr_block *parts = VR_ARRAY(l->p->arena, vr_block, down->n_parts);
+    if (parts == NULL)
+        return VRAM_ENOMEM;
+    bool down_first = vr_natural_before(first_part(down), first_part(both));
+    const vr_param *order[] = { down_first ? down : both, down_first ? both : down };
+    for (size_t i = 0; i < 2; i++) {
+        if (!threads)
+            take_parts(l, order[i], parts, is_down(order[i]));
+        if (threads && i == 0) {
+            take_parts(l, down, parts, true);
+            take_parts(l, both, parts, false);
+        }
+        merge(l, order[i], parts);
+    }
+    return VRAM_OK;
 }
 
 static vram_status load_mapped(const loader *l, const vr_params *params)
@@ -215,8 +303,13 @@ static vram_status load_mapped(const loader *l, const vr_params *params)
     for (size_t i = 0; i < params->n_others; i++)
         load_tensor(l, params->others[i]);
     for (size_t i = 0; i < n; i++) {
+        bool pair = i + 1 < n && there[i]->n_parts != 0 && there[i + 1]->parts == there[i]->parts;
         go_to(l, params, there[i]);
-        load_from_file(l, there[i]);
+        if (pair)
+            VR_TRY(load_experts(l, there[i], there[i + 1]));
+        else
+            load_from_file(l, there[i]);
+        i += pair;
     }
     for (size_t i = 0; i < params->n; i++) {
         go_to(l, params, &params->list[i]);

@@ -10,6 +10,8 @@
 unsigned vr_rotary_tables(const vram_model *m, const vr_rules *rules)
 {
     unsigned kinds = 0;
+    if (m->family->rope == VR_ROPE_NONE)
+        return 0;
     if (!m->family->local_rope)
         return 1;
     for (uint64_t i = 0; i < m->n_layers; i++)
@@ -87,23 +89,43 @@ static bool scale_is_a_buffer(const vram_model *m, const vr_rules *rules)
     return m->family->qk_norm || rules->gemma2_scales;
 }
 
+/* Qwen2MoeAttention of transformers 4 has a rotary module of its own behind its projections, and no use for
+ * it. */
+static vram_status add_with_own(vr_params *out, const vr_declared *d, const vram_model *m,
+                                const vr_rules *rules, vr_arena *a)
+{
+    static const char last[] = "self_attn.o_proj.weight";
+    add(out, d, d->kind);
+    if (!m->family->early_masks || rules->plain_masks || !vr_str_ends(d->name, last))
+        return VRAM_OK;
+    vr_str layer = { d->name.s, d->name.n - (sizeof last - 1) };
+    vr_str name = vr_str_of(vr_text(a, S(layer), T("self_attn.rotary_emb.inv_freq")));
+    if (name.s == NULL)
+        return VRAM_ENOMEM;
+    add_buffer(out, name, m->rotary_dim / 2);
+    return VRAM_OK;
+}
+
 vram_status vr_params_of(vr_params *out, const vram_model *m, const vr_rules *rules, vr_arena *a)
 {
     size_t n_rotary = 0;
     *out = (vr_params){ 0 };
     for (size_t i = 0; i < m->n_declared; i++)
         n_rotary += m->declared[i].kind == VR_PARAM_ROTARY;
-    out->list = VR_ARRAY(a, vr_param, m->n_declared + n_rotary * MOST_ROTARY);
+    out->list = VR_ARRAY(a, vr_param, m->n_declared + n_rotary * MOST_ROTARY + (size_t)m->n_layers);
     if (out->list == NULL)
         return VRAM_ENOMEM;
-    for (size_t i = 0; i < m->n_declared; i++) {
+    for (size_t i = 0, n = 0; i < m->n_declared; i += n != 0 ? n : 1) {
         const vr_declared *d = &m->declared[i];
-        if (d->kind == VR_PARAM_ROTARY && d->part != VR_PART_DECODER)
+        n = rules->fused_experts ? vr_merge_length(m, d) : 0;
+        if (n != 0)
+            VR_TRY(vr_merge_experts(out, m, rules, d, n, a));
+        else if (d->kind == VR_PARAM_ROTARY && d->part != VR_PART_DECODER)
             VR_TRY(add_own_rotary(out, d, rules, a));
         else if (d->kind == VR_PARAM_ROTARY)
             VR_TRY(add_rotary(out, d, m, rules, a));
         else if (d->kind != VR_PARAM_SCALE)
-            add(out, d, d->kind);
+            VR_TRY(add_with_own(out, d, m, rules, a));
         else if (scale_is_a_buffer(m, rules))
             add(out, d, VR_PARAM_BUFFER);
     }

@@ -34,7 +34,7 @@ vram_status vr_pass_open(vr_pass *p)
             return VRAM_ENOMEM;
     }
     p->workspace = p->lt_workspace = VR_NONE;
-    p->full_mask = p->sliding_mask = VR_NONE;
+    p->full_mask = p->sliding_mask = p->router_output = VR_NONE;
     return p->labels == NULL ? VRAM_ENOMEM : VRAM_OK;
 }
 

@@ -38,6 +38,7 @@ typedef struct vr_rules {
     bool fused_experts;      /* experts are one tensor, and run by torch's grouped product */
     bool groups_inside;      /* the delta rule itself repeats queries and keys for each value head */
     bool masks_experts; /* what no expert of this process takes is masked in copies, be there any or not */
+    bool wide_routers;  /* weights of routers with a correction are kept in 32 bits */
     bool masks_rarely;  /* ... only where experts are spread over processes; the loop counts one more */
 } vr_rules;
 
@@ -128,6 +129,7 @@ typedef enum vr_step {
     X(LT_WORKSPACE, "cublasLt workspace")                                                                    \
     X(RANDOM, "random state of the attention kernel")                                                        \
     X(SOLVER, "addresses of a batched solver")                                                               \
+    X(STATISTICS, "statistics of a normalisation")                                                           \
     X(KERNEL, "sums of the attention kernel")                                                                \
     X(MOVED, "hidden states from another device")                                                            \
     X(DEQUANTISED, "weight in 16 bits")
@@ -179,6 +181,8 @@ typedef struct vr_pass {
     uint64_t batch, q, rows; /* sequences, new tokens of each, their product */
     uint64_t layer;
     vr_block full_mask, sliding_mask;
+    vr_block router_output; /* what a block of experts returns beside its result, until the layer returns */
+    vr_block mlp_input;     /* normalised, the MLP's to drop early; VR_NONE: it is the layer's own input */
 } vr_pass;
 
 /* ---- pass.c ---- */
@@ -207,13 +211,28 @@ const vr_layer *vr_layer_of(const vr_pass *p);            /* p->layer */
 uint64_t vr_window(const vr_pass *p);                     /* tokens, of p->layer; 0: full attention */
 uint64_t vr_kv_length(const vr_pass *p, uint64_t window); /* keys that this pass attends to */
 
-/* ---- blocks.c ---- */
+/* ---- norms.c ---- */
 
 /* Over `rows` rows of `size`; the input stays. */
 vr_block vr_norm(vr_pass *p, uint64_t rows, uint64_t size, vr_step step);
 vr_block vr_norm_at(vr_pass *p, uint64_t rows, uint64_t size, vr_place place);
 /* weight * normalised; *variance is held by a variable of the module. */
 vr_block vr_norm_kept(vr_pass *p, uint64_t rows, uint64_t size, vr_step step, vr_block *variance);
+
+/* ---- rotary.c ---- */
+
+typedef struct vr_rotated {
+    vr_block q, k;
+    vr_block kept[2]; /* until the attention returns */
+} vr_rotated;
+
+/* Of the layer's queries and keys, which stay; keys become `item`. */
+vr_rotated vr_rotate(vr_pass *p, vr_item item);
+bool vr_rotary_packs(uint8_t rope);   /* the results lie head by head, not token by token */
+bool vr_rotary_is_wide(uint8_t rope); /* cos and sin are not narrowed */
+
+/* ---- blocks.c ---- */
+
 vr_block vr_mlp(vr_pass *p); /* over p->rows */
 
 /* ---- experts.c: a block of experts, of any layer that has one ---- */
@@ -226,22 +245,32 @@ typedef struct vr_routed {
     vr_block logits, weights, indices;
     uint64_t slots;        /* tokens x experts of each */
     unsigned weight_width; /* bytes of a weight */
+    /* What a loop within the block itself still names when the block returns. */
+    vr_block held[6];
+    unsigned n_held;
 } vr_routed;
 
+/* Its weight is kept in 32 bits, and so are its inputs. */
+bool vr_router_wide(const vr_rules *rules, const vr_layer *l);
 bool vr_experts_fused(const vr_pass *p); /* the class has all experts in one tensor */
 uint64_t vr_expert_tokens(const vr_pass *p, uint64_t expert);
 /* act_fn(gate) * up of `rows` rows; `both` holds them beside each other, and goes. */
 vr_block vr_expert_gate(vr_pass *p, uint64_t rows, vr_block both);
+/* GptOssExperts._apply_gate, clamped on both sides; `both` stays. */
+vr_block vr_expert_gate_clamped(vr_pass *p, uint64_t rows);
 
 /* ---- experts_loop.c, experts_grouped.c: the experts themselves; the result ---- */
 
-vr_block vr_experts_loop(vr_pass *p, const vr_routed *r);
+vr_block vr_experts_loop(vr_pass *p, vr_routed *r);
+vr_block vr_experts_loop_all(vr_pass *p, const vr_routed *r);
+vr_block vr_experts_at_once(vr_pass *p, const vr_routed *r);
 vr_block vr_experts_grouped(vr_pass *p, const vr_routed *r);
 vr_block vr_experts_batched(vr_pass *p, const vr_routed *r);
 
 /* ---- attention.c ---- */
 
-/* The projections, the cache and the kernel; *probabilities stay until the layer returns. Drops `normed`. */
+/* The projections, the cache and the kernel; *probabilities stay until the layer returns. Drops `normed`,
+ * which may be VR_NONE. */
 vr_block vr_attention(vr_pass *p, vr_block normed, vr_block *probabilities);
 
 /* ---- latent.c ---- */
@@ -265,6 +294,7 @@ typedef struct vr_heads {
     uint64_t size, kv_tokens;
     bool packed; /* queries lie head by head, not token by token */
     vr_block mask;
+    bool sinks; /* a logit more for each query, which no value answers */
 } vr_heads;
 
 vr_block vr_kernel_eager(vr_pass *p, const vr_heads *h, vr_block *probabilities);
@@ -300,7 +330,12 @@ typedef struct vr_param {
     uint64_t dims[VR_DECLARED_DIMS];
     uint64_t elements;
     uint8_t n_dims, kind;    /* vr_param_kind */
+    bool wide;               /* a parameter that is kept in 32 bits whatever the dtype */
     const vr_tensor *tensor; /* in the checkpoint; NULL: not there, or a buffer */
+    /* Of a layer's experts that are merged while loading (`tensor` is the first): what they are merged of,
+     * all that the layer's experts and router declare. */
+    const vr_declared *parts;
+    size_t n_parts;
 } vr_param;
 
 typedef struct vr_params {
@@ -326,6 +361,13 @@ struct vr_prepared {
 /* Rotary tables: bit 0 for full attention (or all), bit 1 for sliding layers. */
 unsigned vr_rotary_tables(const vram_model *m, const vr_rules *rules);
 vram_status vr_params_of(vr_params *out, const vram_model *m, const vr_rules *rules, vr_arena *a);
+
+/* ---- merged.c ---- */
+
+/* How many entries from this one on are a layer's experts and router; 0: it is none of them. */
+size_t vr_merge_length(const vram_model *m, const vr_declared *d);
+vram_status vr_merge_experts(vr_params *out, const vram_model *m, const vr_rules *rules, const vr_declared *d,
+                             size_t n, vr_arena *a);
 
 /* ---- stored.c ---- */
 

@@ -225,7 +225,8 @@ vr_block vr_delta_chunks(vr_pass *p, vr_block *state, vr_block groups[2])
     between_chunks(p, &s, &c, state);
     for (uint64_t i = 0; i < s.chunks; i++)
         scan_chunk(p, &s, &c, state);
-    replace(p, &c.out, s.padded_values); /* reshaped: the solver left columns */
+    if (s.chunks > 1) /* reshaped by a copy: the solver left columns */
+        replace(p, &c.out, s.padded_values);
     vr_block out = vr_mix(p, s.values * p->width, VR_STEP_SCAN);
     vr_drop(p, c.out);
     drop_chunked(p, &c);

@@ -72,18 +72,13 @@ static vram_status check_stored(const review *r, const vr_tensor *t, const uint6
     return plain_floating(t) ? VRAM_OK : refuse(r, other_dtype(r, t));
 }
 
-static bool is_parameter(const vr_param *p)
-{
-    return vr_param_is_stored(p->kind);
-}
-
 static vram_status check_declared(const review *r)
 {
     const vr_tensor *head = vr_checkpoint_find(r->ck, vr_str_of(r->m->head_name));
-    for (size_t i = 0; i < r->params->n && r->params->refused == NULL; i++) {
-        const vr_param *p = &r->params->list[i];
-        if (is_parameter(p) && p->tensor != NULL)
-            VR_TRY(check_stored(r, p->tensor, p->dims, p->n_dims));
+    for (size_t i = 0; i < r->m->n_declared && r->params->refused == NULL; i++) {
+        const vr_declared *d = &r->m->declared[i];
+        if (vr_param_is_stored(d->kind) && d->tensor != NULL)
+            VR_TRY(check_stored(r, d->tensor, d->dims, d->n_dims));
     }
     if (r->m->tied && head != NULL && r->params->refused == NULL)
         return check_stored(r, head, (const uint64_t[]){ r->m->vocab, r->m->hidden }, 2);
@@ -96,13 +91,13 @@ static vram_status check_missing(const review *r)
 {
     size_t n = 0, matrices = 0;
     vr_str first = { NULL, 0 };
-    for (size_t i = 0; i < r->params->n; i++) {
-        const vr_param *p = &r->params->list[i];
-        if (!is_parameter(p) || p->tensor != NULL)
+    for (size_t i = 0; i < r->m->n_declared; i++) {
+        const vr_declared *d = &r->m->declared[i];
+        if (!vr_param_is_stored(d->kind) || d->tensor != NULL)
             continue;
-        if (n++ == 0 || (p->n_dims > 1 && matrices == 0))
-            first = p->name;
-        matrices += p->n_dims > 1;
+        if (n++ == 0 || (d->n_dims > 1 && matrices == 0))
+            first = d->name;
+        matrices += d->n_dims > 1;
     }
     if (n == 0 || r->ck->incomplete || r->ck->n_tensors == 0)
         return VRAM_OK;
@@ -228,9 +223,9 @@ vram_status vr_params_review(vr_params *params, const vram_model *m, vr_arena *a
     params->others = m->uncounted_part != NULL ? VR_ARRAY(a, const vr_tensor *, ck->n_tensors) : NULL;
     if (r.declared == NULL || (m->uncounted_part != NULL && params->others == NULL))
         return VRAM_ENOMEM;
-    for (size_t i = 0; i < params->n; i++) {
-        if (params->list[i].tensor != NULL)
-            r.declared[params->list[i].tensor - ck->tensors] = true;
+    for (size_t i = 0; i < m->n_declared; i++) {
+        if (m->declared[i].tensor != NULL)
+            r.declared[m->declared[i].tensor - ck->tensors] = true;
     }
     params->refused = m->contradicted;
     VR_TRY(check_declared(&r));

@@ -17,9 +17,11 @@ static bool is_in(uint8_t kind, const uint8_t *list, size_t n)
 
 static const char *no_tape_of_experts(const vr_layer *l, const vram_workload *w)
 {
-    bool plain =
-        l->moe != NULL && l->moe->form != VR_EXPERTS_TRANSPOSED && l->moe->router == VR_ROUTER_SOFTMAX;
-    if (!plain)
+    bool routed = l->moe != NULL &&
+                  (l->moe->router == VR_ROUTER_SOFTMAX ||
+                   (l->moe->router == VR_ROUTER_SIGMOID && l->moe->correction == VR_CORRECTION_OF_ROUTER));
+    bool best = l->moe != NULL && l->moe->router == VR_ROUTER_TOP_SOFTMAX && l->moe->clamped;
+    if (!best && (!routed || l->moe->form == VR_EXPERTS_TRANSPOSED))
         return "what its experts compute is not known storage by storage";
     return w->weight_quant != VR_QUANT_NONE ? "what quantised experts compute is not known storage by storage"
                                             : NULL;
@@ -46,7 +48,8 @@ const char *vr_no_tape(const vram_model *m, const vram_workload *w)
         const vr_layer *l = &m->layers[i];
         if (no_tape_of_recurrent(l, w) != NULL)
             return no_tape_of_recurrent(l, w);
-        if (!is_in(l->attention, attentions, sizeof attentions) || l->kv_from != 0 || l->sinks)
+        if (!is_in(l->attention, attentions, sizeof attentions) || l->kv_from != 0 ||
+            (l->sinks && w->attention != VR_IMPL_EAGER))
             return "what its kind of attention computes is not known storage by storage";
         if (!is_in(l->mlp, mlps, sizeof mlps))
             return "what its experts compute is not known storage by storage";
@@ -54,7 +57,5 @@ const char *vr_no_tape(const vram_model *m, const vram_workload *w)
         if (why != NULL)
             return why;
     }
-    if (m->family->qk_norm_whole)
-        return "what norms over all heads compute is not known storage by storage";
     return m->activation == VR_ACT_UNKNOWN ? "its activation function is not known storage by storage" : NULL;
 }

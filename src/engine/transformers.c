@@ -88,9 +88,18 @@ static vram_status default_dtype(vram_workload *w, const vram_model *m)
     return VRAM_OK;
 }
 
+/* What sdpa cannot compute, its class refuses. */
+static const char *why_no_sdpa(const vram_workload *w, const vram_model *m)
+{
+    if (vr_rules_of(w)->gemma2_eager && is_family(m, "gemma2"))
+        return ", whose scores are capped";
+    return is_family(m, "gpt_oss") ? ", whose attention has sinks" : NULL;
+}
+
 static vram_status default_attention(vram_workload *w, const vram_model *m)
 {
-    if (!vr_rules_of(w)->gemma2_eager || !is_family(m, "gemma2") || w->attention != VR_IMPL_SDPA)
+    const char *why = why_no_sdpa(w, m);
+    if (why == NULL || w->attention != VR_IMPL_SDPA)
         return VRAM_OK;
     if (w->set_by[VR_SET_ATTENTION] != VR_BY_USER) {
         w->attention = VR_IMPL_EAGER;
@@ -98,7 +107,7 @@ static vram_status default_attention(vram_workload *w, const vram_model *m)
     }
     vram_status s =
         vr_fail(w->ctx, VRAM_ESETTING, T("--attention sdpa: transformers "), U(w->version_major), T("."),
-                U(w->version_minor), T(" refuses it for gemma2, whose scores are capped"));
+                U(w->version_minor), T(" refuses it for "), T(m->family->model_type), T(why));
     vr_hint(w->ctx, "take --attention eager or flash");
     return s;
 }

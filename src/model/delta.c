@@ -52,15 +52,33 @@ static vram_status read_kinds(vr_reading *r, uint8_t *kinds)
     return VRAM_OK;
 }
 
+/* Qwen publishes the experts of Qwen3.5 all in one tensor; transformers writes them one by one. */
+static const vr_moe *moe_of(const vr_reading *r, vram_status *status)
+{
+    const char *type = r->family->model_type;
+    *status = VRAM_OK;
+    if (!vr_str_is(vr_str_of(type), "qwen3_5_moe_text"))
+        return vr_moe_of(type);
+    const char *one = vr_text(&r->m->arena, T(r->m->prefix), T("layers.0.mlp.experts.0.gate_proj.weight"));
+    if (one == NULL)
+        *status = VRAM_ENOMEM;
+    bool listed = one != NULL && vr_checkpoint_find(r->ck, vr_str_of(one)) != NULL;
+    return vr_moe_of(listed ? "qwen3_5_moe_text, listed" : type);
+}
+
 static vram_status read(vr_reading *r)
 {
     vram_model *m = r->m;
     uint8_t *kinds = VR_ARRAY(&m->arena, uint8_t, (size_t)m->n_layers);
+    const vr_moe *moe;
+    vram_status status;
     vr_layer net;
     if (kinds == NULL)
         return VRAM_ENOMEM;
-    if (vr_moe_of(r->family->model_type) != NULL)
-        VR_TRY(vr_read_experts(r, vr_moe_of(r->family->model_type)));
+    moe = moe_of(r, &status);
+    VR_TRY(status);
+    if (moe != NULL)
+        VR_TRY(vr_read_experts(r, moe));
     if (m->not_understood == NULL)
         VR_TRY(read_net(r, &net));
     if (m->not_understood == NULL)

@@ -55,6 +55,7 @@ typedef struct vr_moe {
     const char *router_name_5; /* NULL: the same */
     const char *gate, *up, *down;
     bool down_second;   /* assigned gate, down, up */
+    bool clamped;       /* gates and ups (GptOssExperts) */
     bool biased;        /* router and experts */
     bool router_last;   /* assigned behind the experts; _5: from transformers 5 on */
     bool router_last_5; /* ... */
@@ -70,6 +71,7 @@ typedef struct vr_moe {
     /* What of a token's weights stays in fp32: its router does not narrow them again. */
     bool wide_weights;   /* up to transformers 4 */
     bool wide_weights_5; /* from 5 on */
+    bool returns_logits; /* the block returns what its router computed, up to transformers 4 */
     bool shared_first_5; /* the shared experts run before the router, from 5 on */
     bool normalised;     /* norm_topk_prob when the config is silent, or always where the class reads none */
     const char *source;

@@ -165,6 +165,9 @@ static void take_naming(vr_reading *r)
         return;
     m->family = r->family;
     m->naming = vr_naming_of(r->family);
+    rest = vr_str_of(m->naming->model);
+    while (vr_next_pair(&rest, &word, &name))
+        m->learned_positions = m->learned_positions || vr_str_is(word, "positions");
     rest = vr_str_of(m->naming->layer);
     while (vr_next_pair(&rest, &word, &name)) {
         vr_module_role role = vr_module_role_of(word);

@@ -47,12 +47,21 @@ typedef enum vr_activation {
     VR_ACT_UNKNOWN
 } vr_activation;
 
-/* How queries and keys are turned by their position. */
+/* How queries and keys are turned by their position, and what of a head that is turned only in part becomes
+ * of the rest. */
 typedef enum vr_rope_kind {
     VR_ROPE_NONE,
-    VR_ROPE_HALF,      /* the second half of a head beside the first */
-    VR_ROPE_PAIRS,     /* neighbours beside each other */
-    VR_ROPE_PAIRS_WIDE /* the same in fp32 */
+    VR_ROPE_HALF,          /* the second half of a head beside the first, all of it (llama) */
+    VR_ROPE_CHUNKS,        /* each half by itself, then both put together (gpt_oss) */
+    VR_ROPE_HALF_EACH,     /* put together with the rest at once (phi3) */
+    VR_ROPE_HALF_THEN,     /* ... after both are turned (gpt_neox) */
+    VR_ROPE_HALF_KEPT,     /* ... and the parts are kept (phi) */
+    VR_ROPE_HALF_RETURNED, /* ... as what is returned (nemotron) */
+    VR_ROPE_HALF_WIDE,     /* by cos and sin in fp32 (olmo2) */
+    VR_ROPE_PAIRS,         /* neighbours beside each other, in part (glm) */
+    VR_ROPE_PAIRS_ALL,     /* ... all of a head (helium) */
+    VR_ROPE_PAIRS_FLOAT,   /* ... in fp32 (cohere) */
+    VR_ROPE_PAIRS_WIDE     /* ... by cos and sin in fp32 (ernie4_5) */
 } vr_rope_kind;
 
 /* What a module is to its layer. */
@@ -125,6 +134,12 @@ typedef struct vr_family {
     bool qk_norm_whole;    /* ... over all heads together */
     bool qk_norm_rotated;  /* ... after they are rotated */
     bool query_scaled;     /* ministral3: rotated queries times a factor of their positions */
+    bool both_masks;       /* from transformers 5 on, masks of both kinds are made though no layer slides */
+    bool early_masks;      /* up to 4 the class is as before masking_utils.py */
+    bool query_multiplied; /* opt: queries times their scale, before they are used */
+    bool qk_norm_after;    /* queries and keys are normalised after all is projected, not each at once */
+    bool narrow_softmax;   /* gpt2: in the model's width */
+    bool inline_mlp;       /* opt: the MLP is no module of its own */
     bool untaped;          /* what it computes is not known storage by storage */
     bool parallel;         /* attention and MLP read the same, and both are added to it */
     bool tied_default;     /* tie_word_embeddings when the config is silent */
@@ -305,6 +320,7 @@ struct vram_model {
     bool quantised;            /* quantization_config, packed tensors or GGUF: nothing is converted on load */
     vr_quantised packing;      /* what is quantised and how; empty when nothing is */
     uint64_t parameters;       /* weights, biases, norms, each counted once however it is stored */
+    bool learned_positions;    /* rows of a table, by position, are added to the embeddings */
     const vr_naming *naming;   /* NULL with family */
     vr_str modules[VR_MODULE_COUNT]; /* of a layer, by role; empty: it has none */
     const char *prefix; /* "model." or "" or "language_model.model." as in the names; NULL with family */

@@ -26,7 +26,8 @@ typedef struct facts {
     char ops[MOST_OPS][240];
     fact_event events[MOST_EVENTS];
     size_t n;
-    char case_name[48], model_type[32], version[32], implementation[32], dtype[16], logits[8];
+    char case_name[48], model_type[32], version[32], implementation[32], dtype[16], logits[8], experts[16],
+        routing[16];
     char config[16384];
     unsigned long long batch, tokens, decode;
     struct {
@@ -57,6 +58,7 @@ static inline void read_header(facts *f, const char *line)
         { "case", offsetof(facts, case_name) }, { "model_type", offsetof(facts, model_type) },
         { "transformers", offsetof(facts, version) }, { "implementation", offsetof(facts, implementation) },
         { "dtype", offsetof(facts, dtype) }, { "logits", offsetof(facts, logits) },
+        { "experts", offsetof(facts, experts) }, { "routing", offsetof(facts, routing) },
     };
     char key[32], value[32];
     if (sscanf(line, "# %31s %31s", key, value) != 2)
@@ -212,6 +214,10 @@ static inline void plan_facts(world *w, const facts *f, vr_plan *plan, vr_arena 
     set_number(w, "context", f->tokens);
     set_number(w, "sequences", f->batch);
     set_number(w, "decode", f->decode);
+    w->w->experts = strcmp(f->experts, "eager") == 0        ? VR_EXPERTS_EAGER
+                    : strcmp(f->experts, "batched_mm") == 0 ? VR_EXPERTS_BATCHED
+                                                            : VR_EXPERTS_GROUPED;
+    w->w->expert_load = strcmp(f->routing, "first") == 0 ? VR_LOAD_SAME : VR_LOAD_EVEN;
     for (size_t i = 0; i < f->n_settings; i++)
         set(w, f->settings[i].key, f->settings[i].value);
     if (make_plan(w, &device, plan, a) != VRAM_OK)

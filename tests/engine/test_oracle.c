@@ -23,6 +23,16 @@ typedef enum difference {
     CPU_LOGSUMEXP,
     CPU_LAYOUT,
     CPU_INDEX,
+    CPU_RANGE,
+    CPU_SORT,
+    CPU_HISTOGRAM,
+    CPU_COUNTS,
+    CPU_ADDED,
+    CPU_PROMOTED,
+    CPU_CONVOLUTION,
+    CPU_STATISTICS,
+    CUDA_STATISTICS,
+    CUDA_SOLVER,
     CUDA_WORKSPACE,
     CUDA_RANDOM,
     CUDA_WINDOW,
@@ -50,6 +60,20 @@ static const struct {
     [CPU_LAYOUT] = { "copy of the attention output",
                      "with a mask: CUDA's kernel writes it token by token at once" },
     [CPU_INDEX] = { "contiguous token ids", "a column of ids; CUDA's index_select reads it with its stride" },
+    [CPU_RANGE] = { "range of the experts' numbers",
+                    "one_hot looks for numbers out of range; CUDA leaves that to the kernel" },
+    [CPU_SORT] = { "numbers to be sorted along", "CUDA sorts them in place" },
+    [CPU_HISTOGRAM] = { "edges and counts of each thread", "CUDA counts in shared memory" },
+    [CPU_COUNTS] = { "counts as whole numbers",
+                     "the CPU's histogram is one of floats; CUDA's counts whole numbers" },
+    [CPU_ADDED] = { "list of rows to be added", "the CPU sorts them; CUDA adds atomically" },
+    [CPU_PROMOTED] = { "operand in another dtype",
+                       "the CPU widens it in a storage of its own; CUDA's kernels widen as they read" },
+    [CPU_CONVOLUTION] = { "convolution in layouts of its own",
+                          "oneDNN reorders input, weight and result; CUDA's depthwise kernel does not" },
+    [CPU_STATISTICS] = { "mean and deviation of layer_norm", "in the input's dtype; see the next" },
+    [CUDA_STATISTICS] = { "mean and deviation of layer_norm", "CUDA keeps them in 32 bits" },
+    [CUDA_SOLVER] = { "addresses of a batched solver", "cuBLAS is given a list of matrices" },
     [CUDA_WORKSPACE] = { "cuBLAS and cublasLt workspaces", "there is no cuBLAS on the CPU" },
     [CUDA_RANDOM] = { "random state of the attention kernel", "CUDA kernels return it, dropout or not" },
     [CUDA_WINDOW] = { "window of the cache", "its copy on the card; on the CPU there is nothing to move" },
@@ -76,6 +100,14 @@ static bool is_host_cast(const char *op, uint64_t bytes)
     return false;
 }
 
+/* Tensors of 16 and of 32 bits in one binary operator. */
+static bool is_promoted(const char *op)
+{
+    static const char *const ends_with[] = { "mul/to/_to_copy/empty_strided", "add/to/_to_copy/empty_strided",
+                                             "mul_/to/_to_copy/empty_strided" };
+    return ends(op, ends_with[0]) || ends(op, ends_with[1]) || ends(op, ends_with[2]);
+}
+
 static const char *op_of(const facts *f, size_t i)
 {
     return f->events[i].kind == 'A' ? f->ops[f->events[i].op] : "";
@@ -93,6 +125,15 @@ static const char *next_op(const facts *f, size_t i)
 static bool freed_at_once(const facts *f, size_t i)
 {
     return i + 1 < f->n && f->events[i + 1].kind == 'F' && f->events[i + 1].storage == f->events[i].storage;
+}
+
+static bool freed_before_next(const facts *f, size_t i)
+{
+    for (size_t k = i + 1; k < f->n && f->events[k].kind == 'F'; k++) {
+        if (f->events[k].storage == f->events[i].storage)
+            return true;
+    }
+    return false;
 }
 
 /* Of the last flash call before event i. */
@@ -122,6 +163,38 @@ static bool follows_flash(const facts *f, size_t i)
     return i > 0 && ends(op_of(f, i - 1), "_for_cpu/empty");
 }
 
+/* A number beside a tensor in a comparison: the first of two storages that the comparison takes. */
+static bool is_compared_number(const facts *f, size_t i)
+{
+    const char *op = op_of(f, i);
+    bool compares = strcmp(op, "greater/gt") == 0 || strcmp(op, "eq") == 0 || strcmp(op, "ge") == 0;
+    return compares && f->events[i].bytes == 8 && strcmp(next_op(f, i), op) == 0;
+}
+
+/* What routing tokens to experts takes on a CPU alone. */
+static difference in_routing(const facts *f, size_t i)
+{
+    const char *op = op_of(f, i);
+    if (strcmp(op, "one_hot/aminmax") == 0)
+        return CPU_RANGE;
+    if (strcmp(op, "sort/arange/resize_") == 0)
+        return CPU_SORT;
+    if (strcmp(op, "histc/zeros/empty") == 0 || (strcmp(op, "histc") == 0 && strcmp(next_op(f, i), op) == 0))
+        return CPU_HISTOGRAM;
+    if (strcmp(op, "cumsum/to/_to_copy/empty_strided") == 0)
+        return CPU_COUNTS;
+    if (strcmp(op, "index_add_/scatter_add_/zeros/empty") == 0)
+        return CPU_ADDED;
+    return is_compared_number(f, i) ? HOST_SCALAR : SAME;
+}
+
+/* The result comes first, and the other two at once behind it. */
+static bool is_statistics(const facts *f, size_t i)
+{
+    static const char native[] = "layer_norm/native_layer_norm/empty";
+    return i > 0 && ends(op_of(f, i), native) && ends(op_of(f, i - 1), native);
+}
+
 static difference name_of_fact(const facts *f, size_t i)
 {
     const char *op = op_of(f, i);
@@ -133,6 +206,12 @@ static difference name_of_fact(const facts *f, size_t i)
         return HOST_MEAN;
     if (is_host_cast(op, bytes))
         return HOST_CAST;
+    if (is_promoted(op))
+        return CPU_PROMOTED;
+    if (is_statistics(f, i))
+        return CPU_STATISTICS;
+    if (ends(op, "_convolution/mkldnn_convolution"))
+        return CPU_CONVOLUTION;
     if (strcmp(op, "empty") == 0 && bytes == 8)
         return HOST_WINDOW;
     if (strcmp(op, "empty") == 0 && strcmp(next_op(f, i), "mul") == 0)
@@ -143,9 +222,10 @@ static difference name_of_fact(const facts *f, size_t i)
         return CPU_LAYOUT;
     if (ends(op, "matmul/bmm/contiguous/clone/empty_like/empty"))
         return CPU_GEMM_PACKING;
-    if ((ends(op, "/mm") || ends(op, "/bmm") || ends(op, "/addmm")) && freed_at_once(f, i))
+    bool product = ends(op, "/mm") || ends(op, "/bmm") || ends(op, "/addmm");
+    if ((product && freed_at_once(f, i)) || (strcmp(op, "bmm") == 0 && freed_before_next(f, i)))
         return CPU_GEMM_SCRATCH;
-    return ends(op, "_for_cpu/empty") ? in_flash(f, i) : SAME;
+    return ends(op, "_for_cpu/empty") ? in_flash(f, i) : in_routing(f, i);
 }
 
 static difference name_of_event(const vr_tape *t, const vr_event *e)
@@ -157,6 +237,10 @@ static difference name_of_event(const vr_tape *t, const vr_event *e)
         return CUDA_RANDOM;
     if (vr_str_is(label, "sliding window of the cache") && e->bytes == 8)
         return CUDA_WINDOW;
+    if (vr_str_is(label, "addresses of a batched solver"))
+        return CUDA_SOLVER;
+    if (vr_str_is(label, "statistics of a normalisation"))
+        return CUDA_STATISTICS;
     return vr_str_is(label, "sums of the attention kernel") && e->bytes > 16 ? CUDA_SUMS : SAME;
 }
 
