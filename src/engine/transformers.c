@@ -34,9 +34,11 @@ static const struct {
     const char *model_type;
     bool sdpa, eager;
 } held[] = {
-    { "llama", true, true },       { "mistral", true, true }, { "qwen2", true, true },
-    { "qwen3", true, true },       { "phi3", true, true },    { "gemma2", true, true },
-    { "gemma3_text", true, true },
+    { "llama", true, true },        { "mistral", true, true },
+    { "qwen2", true, true },        { "qwen3", true, true },
+    { "phi3", true, true },         { "gemma2", true, true },
+    { "gemma3_text", true, true },  { "qwen3_next", true, true },
+    { "qwen3_5_text", true, true }, { "qwen3_5_moe_text", true, true },
 };
 
 /* ---- settings that the version decides ---- */
@@ -376,6 +378,12 @@ static bool rotary_is_static(const vram_model *m)
            !vr_json_str_is(type, "su");
 }
 
+/* A model around the decoder finds the positions of tokens in its own way. */
+static bool is_alone(const vram_model *m)
+{
+    return vr_str_is(vr_str_of(m->model_type), m->family->model_type);
+}
+
 static bool is_verified(const vr_pass *p, const vr_facts *f)
 {
     const vram_workload *w = p->w;
@@ -385,7 +393,7 @@ static bool is_verified(const vr_pass *p, const vr_facts *f)
     return f->has_activations && kernels && family_held(p->m, w) && vr_version_traced(w) &&
            rotary_is_static(p->m) && w->dtype == VR_BF16 && w->weight_quant == VR_QUANT_NONE &&
            w->device_map == VR_MAP_NONE && !f->steps_skipped && t->lt_stays && !t->unified &&
-           p->m->uncounted_part == NULL;
+           p->m->uncounted_part == NULL && is_alone(p->m);
 }
 
 static const char *why_no_cache(const vr_pass *p, const vr_facts *f)
