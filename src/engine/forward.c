@@ -199,8 +199,47 @@ static vr_block complex_wave(vr_pass *p)
     return scaled;
 }
 
+/* Qwen3_5TextRotaryEmbedding: angles of three positions of each token of each sequence, waves of all, then
+ * one table. */
+static vr_block grids(vr_pass *p, uint64_t columns, unsigned width)
+{
+    return input(p, p->rows * columns * width, VR_PLACE_ROTARY);
+}
+
+static void grid_table(vr_pass *p, vr_block *cos, vr_block *sin)
+{
+    uint64_t d = p->m->rotary_dim;
+    vr_block positions = grids(p, 3, 4), angles = grids(p, 3 * d / 2, 4), waves[2], tables[2];
+    if (p->rules->rotary_product)
+        vr_drop(p, positions);
+    else
+        vr_gemm(p, false);
+    for (int i = 0; i < 2; i++) {
+        vr_block wave = grids(p, 3 * d / 2, 4);
+        waves[i] = grids(p, 3 * d / 2, 4);
+        vr_drop(p, wave);
+    }
+    for (int i = 1; i >= 0; i--) { /* sines first */
+        tables[i] = grids(p, d, 4);
+        vr_drop(p, waves[i]);
+    }
+    *cos = p->width != 4 ? grids(p, d, p->width) : tables[0];
+    *sin = p->width != 4 ? grids(p, d, p->width) : tables[1];
+    if (!p->rules->rotary_product)
+        vr_drop(p, positions);
+    vr_drop(p, angles);
+    if (p->width != 4) {
+        vr_drop(p, tables[0]);
+        vr_drop(p, tables[1]);
+    }
+}
+
 static void rotary_table(vr_pass *p, vr_block *cos, vr_block *sin)
 {
+    if (p->m->family->grid_rotary) {
+        grid_table(p, cos, sin);
+        return;
+    }
     bool chunks = p->m->family->rope == VR_ROPE_CHUNKS; /* each angle once */
     uint64_t all = p->m->rotary_dim, d = chunks ? all / 2 : all;
     vr_block positions = rotary(p, 1, 4);
@@ -337,9 +376,18 @@ static vr_block add_to_residual(vr_pass *p, vr_block x, vr_step step)
 /* What attention makes of the input, normalised before or after. */
 static vr_block attend(vr_pass *p, vr_block normed, vr_block *probabilities)
 {
-    bool latent = vr_layer_of(p)->attention == VR_ATTENTION_LATENT;
-    vr_block out =
-        latent ? vr_attention_latent(p, normed, probabilities) : vr_attention(p, normed, probabilities);
+    *probabilities = VR_NONE;
+    vr_block out;
+    switch (vr_layer_of(p)->attention) {
+    case VR_ATTENTION_RECURRENT:
+        out = vr_mixer_recurrent(p, normed);
+        break;
+    case VR_ATTENTION_LATENT:
+        out = vr_attention_latent(p, normed, probabilities);
+        break;
+    default:
+        out = vr_attention(p, normed, probabilities);
+    }
     return has(p, VR_MODULE_POST_ATTENTION) ? norm_then_drop(p, out, VR_STEP_NORM_ATTENTION) : out;
 }
 
@@ -462,7 +510,7 @@ static vr_block first_hidden(vr_pass *p, vr_block embeddings)
 static void start_cache(vr_pass *p)
 {
     for (uint64_t i = 0; i < p->m->n_layers && !p->group->started; i++)
-        p->group->layers[i] = (vr_kv){ VR_NONE, VR_NONE, VR_NONE, VR_NONE };
+        p->group->layers[i] = (vr_kv){ VR_NONE, VR_NONE, VR_NONE, VR_NONE, VR_NONE, VR_NONE };
     p->group->started = true;
 }
 

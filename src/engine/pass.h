@@ -38,6 +38,7 @@ typedef struct vr_rules {
     bool balance_by_all;      /* the largest layer counts for the balance of GPUs; false: the first */
     bool balance_by_largest;  /* the largest leaf counts for the balance of GPUs; false: the mean of all */
     bool fused_experts;       /* experts are one tensor, and run by torch's grouped product */
+    bool groups_inside;       /* the delta rule itself repeats queries and keys for each value head */
     bool masks_experts; /* what no expert of this process takes is masked in copies, be there any or not */
     bool wide_routers;  /* weights of routers with a correction are kept in 32 bits */
     bool masks_rarely;  /* ... only where experts are spread over processes; the loop counts one more */
@@ -81,6 +82,15 @@ typedef uint32_t vr_block;
     X(KEYS, "key cache")                                                                                     \
     X(VALUES, "value cache")                                                                                 \
     X(INDEX, "self_attn.indexer")                                                                            \
+    X(MIXER_IN, "mixer projections")                                                                         \
+    X(CONV, "mixer convolution")                                                                             \
+    X(DECAY, "mixer decay")                                                                                  \
+    X(SCAN, "mixer scan")                                                                                    \
+    X(MIXER_NORM, "mixer norm")                                                                              \
+    X(MIXER_OUT, "mixer output")                                                                             \
+    X(GATE_OF_OUTPUT, "self_attn output gate")                                                               \
+    X(CONV_STATE, "convolution state")                                                                       \
+    X(STATE, "recurrent state")                                                                              \
     X(INDEX_KEYS, "index key cache")                                                                         \
     X(REPEATED, "self_attn repeated keys and values")                                                        \
     X(SCORES, "self_attn scores")                                                                            \
@@ -127,6 +137,7 @@ typedef enum vr_step {
     X(LT_WORKSPACE, "cublasLt workspace")                                                                    \
     X(RANDOM, "random state of the attention kernel")                                                        \
     X(PADDED_MASK, "attention mask in rows of 16 bytes")                                                     \
+    X(SOLVER, "addresses of a batched solver")                                                               \
     X(STATISTICS, "statistics of a normalisation")                                                           \
     X(KERNEL, "sums of the attention kernel")                                                                \
     X(MOVED, "hidden states from another device")                                                            \
@@ -142,8 +153,9 @@ typedef enum vr_place {
 /* Keys and values of one layer of one group of sequences. */
 typedef struct vr_kv {
     vr_block k, v;
-    vr_block index;  /* keys of its index, or VR_NONE */
-    vr_block window; /* the tensor that holds its length, or VR_NONE */
+    vr_block index;       /* keys of its index, or VR_NONE */
+    vr_block window;      /* the tensor that holds its length, or VR_NONE */
+    vr_block conv, state; /* of a recurrent layer, instead of keys and values */
 } vr_kv;
 
 /* A group of sequences that are computed together. */
@@ -180,7 +192,7 @@ typedef struct vr_pass {
     uint64_t layer;
     vr_block full_mask, sliding_mask;
     vr_block router_output; /* what a block of experts returns beside its result, until the layer returns */
-    vr_block mlp_input; /* normalised, the MLP's to drop early; VR_NONE: it is the layer's own input */
+    vr_block mlp_input;     /* normalised, the MLP's to drop early; VR_NONE: it is the layer's own input */
     vr_block chosen, chosen_now; /* tokens that an index chose: the last layer's, this one's; or VR_NONE */
 } vr_pass;
 
@@ -215,6 +227,8 @@ uint64_t vr_kv_length(const vr_pass *p, uint64_t window); /* keys that this pass
 /* Over `rows` rows of `size`; the input stays. */
 vr_block vr_norm(vr_pass *p, uint64_t rows, uint64_t size, vr_step step);
 vr_block vr_norm_at(vr_pass *p, uint64_t rows, uint64_t size, vr_place place);
+/* weight * normalised; *variance is held by a variable of the module. */
+vr_block vr_norm_kept(vr_pass *p, uint64_t rows, uint64_t size, vr_step step, vr_block *variance);
 
 /* ---- learned.c ---- */
 
@@ -296,13 +310,18 @@ bool vr_rotates_complex(const vram_model *m);
 /* As vr_attention, of a layer of latent attention. */
 vr_block vr_attention_latent(vr_pass *p, vr_block normed, vr_block *probabilities);
 
+/* ---- recurrent.c ---- */
+
+/* The mixer of a recurrent layer. Drops `normed`. */
+vr_block vr_mixer_recurrent(vr_pass *p, vr_block normed);
+
 /* ---- kernels.c ---- */
 
 typedef struct vr_heads {
     uint64_t q, kv, groups;          /* numbers of heads; query heads that share one key head */
     uint64_t size, value, kv_tokens; /* size of queries and keys, of values */
     bool packed;                     /* queries lie head by head, not token by token */
-    bool inside; /* ... or within a wider storage, so that not even those of single tokens are one batch */
+    bool inside;    /* ... or within a wider storage, so that not even those of single tokens are one batch */
     bool scattered; /* values are a part of something wider: no batch of matrices over several sequences */
     vr_block mask;
     bool sinks; /* a logit more for each query, which no value answers */

@@ -34,12 +34,25 @@ static const struct {
     const char *model_type;
     bool sdpa, eager;
 } held[] = {
-    { "llama", true, true },       { "mistral", true, true },    { "qwen2", true, true },
-    { "qwen3", true, true },       { "phi3", true, true },       { "gemma2", true, true },
-    { "gemma3_text", true, true }, { "exaone4", true, true },    { "olmo2", true, true },
-    { "granite", true, true },     { "cohere2", true, true },    { "opt", true, true },
-    { "glm4", true, true },        { "starcoder2", true, true }, { "gpt_neox", true, true },
+    { "llama", true, true },
+    { "mistral", true, true },
+    { "qwen2", true, true },
+    { "qwen3", true, true },
+    { "phi3", true, true },
+    { "gemma2", true, true },
+    { "gemma3_text", true, true },
+    { "exaone4", true, true },
+    { "olmo2", true, true },
+    { "granite", true, true },
+    { "cohere2", true, true },
+    { "opt", true, true },
+    { "glm4", true, true },
+    { "starcoder2", true, true },
+    { "gpt_neox", true, true },
     { "gpt2", true, true },
+    { "qwen3_next", true, true },
+    { "qwen3_5_text", true, true },
+    { "qwen3_5_moe_text", true, true },
 };
 
 /* ---- settings that the version decides ---- */
@@ -303,6 +316,8 @@ static void release_all(vr_pass *p, groups *g)
             vr_drop(p, group->layers[l].k);
             vr_drop(p, group->layers[l].v);
             vr_drop(p, group->layers[l].index);
+            vr_drop(p, group->layers[l].conv);
+            vr_drop(p, group->layers[l].state);
         }
     }
     vr_drop(p, g->ids);
@@ -351,17 +366,27 @@ static vram_status run(vr_pass *p, vr_facts *facts)
     return VRAM_OK;
 }
 
-/* Where activations are not known, keys and values still are. */
+static void keep(vr_pass *p, uint64_t bytes, vr_step step)
+{
+    if (bytes != 0)
+        vr_take(p, bytes, VR_ITEM_KV, step);
+}
+
+/* Where activations are not known, keys, values and states still are. A convolution's state has the model's
+ * dtype, a recurrent one 32 bits. */
 static vram_status keep_kv(vr_pass *p)
 {
-    uint64_t columns = p->w->sequences * vr_add_sat(p->w->context, p->w->decode) * p->width;
+    uint64_t sequences = p->w->sequences;
+    uint64_t columns = sequences * vr_add_sat(p->w->context, p->w->decode) * p->width;
     for (p->layer = 0; p->layer < p->m->n_layers; p->layer++) {
+        const vr_layer *l = vr_layer_of(p);
         vr_pass_on(p, p->placement != NULL ? p->placement->layers[p->layer] : 0);
-        vr_kept kept = vr_kept_of(vr_layer_of(p), p->rules);
-        vr_take(p, columns * kept.keys, VR_ITEM_KV, VR_STEP_KEYS);
-        vr_take(p, columns * kept.values, VR_ITEM_KV, VR_STEP_VALUES);
-        if (kept.index != 0)
-            vr_take(p, columns * kept.index, VR_ITEM_KV, VR_STEP_INDEX_KEYS);
+        vr_kept kept = vr_kept_of(l, p->rules);
+        keep(p, columns * kept.keys, VR_STEP_KEYS);
+        keep(p, columns * kept.values, VR_STEP_VALUES);
+        keep(p, columns * kept.index, VR_STEP_INDEX_KEYS);
+        keep(p, sequences * vr_layer_conv_elements(l) * p->width, VR_STEP_CONV_STATE);
+        keep(p, sequences * vr_layer_state_elements(l) * 4, VR_STEP_STATE);
     }
     return VRAM_OK;
 }
@@ -392,6 +417,12 @@ static bool rotary_is_static(const vram_model *m)
            !vr_json_str_is(type, "su");
 }
 
+/* A model around the decoder finds the positions of tokens in its own way. */
+static bool is_alone(const vram_model *m)
+{
+    return vr_str_is(vr_str_of(m->model_type), m->family->model_type);
+}
+
 static bool is_verified(const vr_pass *p, const vr_facts *f)
 {
     const vram_workload *w = p->w;
@@ -401,7 +432,7 @@ static bool is_verified(const vr_pass *p, const vr_facts *f)
     return f->has_activations && kernels && family_held(p->m, w) && vr_version_traced(w) &&
            rotary_is_static(p->m) && w->dtype == VR_BF16 && w->weight_quant == VR_QUANT_NONE &&
            w->device_map == VR_MAP_NONE && !f->steps_skipped && t->lt_stays && !t->unified &&
-           p->m->uncounted_part == NULL;
+           p->m->uncounted_part == NULL && is_alone(p->m);
 }
 
 static const char *why_no_cache(const vr_pass *p, const vr_facts *f)

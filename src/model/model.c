@@ -79,6 +79,9 @@ static void keep_kv(vram_model *m)
             continue;
         l->key_elements = (uint64_t)l->kv_heads * l->key_dim;
         l->value_elements = (uint64_t)l->kv_heads * l->value_dim;
+        l->state_bytes =
+            vr_add_sat(vr_mul_sat(2, vr_layer_conv_elements(l)), vr_mul_sat(4, vr_layer_state_elements(l)));
+        m->state_bytes = vr_add_sat(m->state_bytes, l->state_bytes);
     }
 }
 

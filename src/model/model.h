@@ -16,6 +16,15 @@ typedef enum vr_attention_kind {
     VR_ATTENTION_NONE       /* neither */
 } vr_attention_kind;
 
+/* How a recurrent layer mixes tokens. */
+typedef enum vr_recurrent_kind {
+    VR_RECURRENT_DELTA,       /* gated delta rule: one decay a head */
+    VR_RECURRENT_KEYED_DELTA, /* KDA: one decay for each key dimension */
+    VR_RECURRENT_MAMBA2,      /* one decay a head, B and C shared by groups of heads */
+    VR_RECURRENT_MAMBA,       /* one decay for each channel and state */
+    VR_RECURRENT_CONV         /* a short convolution alone */
+} vr_recurrent_kind;
+
 typedef enum vr_norm_kind {
     VR_NORM_RMS,          /* LlamaRMSNorm: fp32 inside, weight times the narrowed result */
     VR_NORM_RMS_GEMMA,    /* Gemma*RMSNorm: (1 + weight) in fp32, narrowed last */
@@ -141,6 +150,7 @@ typedef struct vr_family {
     bool full_unrotated; /* layers of full attention turn nothing, where others slide */
     bool some_unrotated; /* the config's no_rope_layers, or every no_rope_layer_interval-th, turn nothing */
     uint8_t attention_softcap, final_softcap; /* vr_softcap */
+    bool grid_rotary;                         /* three tables, of time, height and width, put together */
     bool local_rope;                          /* gemma3: second rotary table for sliding layers */
     bool reads_bidirectional;                 /* gemma3: use_bidirectional_attention halves the window */
     const char *keys; /* other names of settings, "num_hidden_layers=n_layer ..."; or NULL */
@@ -182,20 +192,31 @@ typedef struct vr_layer {
     uint32_t index_heads, index_dim, index_topk;
     /* Beside the window one entry of key_dim elements, and one of index_dim, for so many tokens; 0: none. */
     uint32_t compress_rate;
-    uint32_t out_groups, out_latent;   /* the output goes through a short vector for each group of heads */
-    uint32_t streams;                  /* copies of the hidden states that are mixed around each block */
-    uint32_t conv_channels, conv_taps; /* RECURRENT: the convolution's state is channels x taps */
+    uint32_t out_groups, out_latent; /* the output goes through a short vector for each group of heads */
+    uint32_t streams;                /* copies of the hidden states that are mixed around each block */
+    bool by_key_head;                /* of a delta net: what belongs to a key head is projected together */
+    bool output_gate;                /* q_proj makes a gate of the output beside the queries */
+    uint8_t recurrent;               /* vr_recurrent_kind of RECURRENT */
+    /* The convolution's state is channels x taps where it is kept with its newest column (transformers),
+     * channels x (taps - 1) where it is not (llama.cpp, vLLM). */
+    uint32_t conv_channels, conv_taps;
     uint32_t state_heads, state_rows, state_columns; /* and the recurrent one heads x rows x columns */
-    uint32_t ffn;                                    /* of the dense MLP */
+    uint32_t state_groups;      /* of heads, each with keys and queries (B and C of an SSM) of its own */
+    uint32_t chunk;             /* tokens that a scan takes at once */
+    bool conv_bias, mixer_bias; /* of the convolution; of the projections in and out */
+    uint32_t ffn;               /* of the dense MLP */
     uint32_t experts, experts_used, expert_ffn;
     uint32_t shared_ffn;                 /* of all shared experts together */
     uint32_t expert_groups, groups_used; /* the router picks groups of experts first; 1: all are one */
     bool weights_normalised;             /* the router's weights of a token are made to add up to 1 */
+    uint32_t expert_hidden;              /* what experts work on; 0: the layer's own width */
     const struct vr_moe *moe;            /* of EXPERTS; NULL: of a GGUF file */
     /* Of a GGUF file, as llama.cpp keeps them: of each token over all heads; of keys alone where one vector
      * serves for both (MLA). Of config.json: what the heads have (key_dim, value_dim). */
     uint64_t key_elements, value_elements;
-    uint64_t state_bytes; /* GGUF, recurrent: kept of a sequence, however long it is */
+    /* Recurrent: kept of a sequence, however long it is. GGUF: as llama.cpp keeps it; of config.json: the
+     * convolution's with its newest column in 16 bits, the state in 32. */
+    uint64_t state_bytes;
 } vr_layer;
 
 /* What sees pictures beside a decoder. What a kind has not is 0. */

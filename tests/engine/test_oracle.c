@@ -29,8 +29,10 @@ typedef enum difference {
     CPU_COUNTS,
     CPU_ADDED,
     CPU_PROMOTED,
+    CPU_CONVOLUTION,
     CPU_STATISTICS,
     CUDA_STATISTICS,
+    CUDA_SOLVER,
     CUDA_WORKSPACE,
     CUDA_RANDOM,
     CUDA_WINDOW,
@@ -68,8 +70,11 @@ static const struct {
     [CPU_ADDED] = { "list of rows to be added", "the CPU sorts them; CUDA adds atomically" },
     [CPU_PROMOTED] = { "operand in another dtype",
                        "the CPU widens it in a storage of its own; CUDA's kernels widen as they read" },
+    [CPU_CONVOLUTION] = { "convolution in layouts of its own",
+                          "oneDNN reorders input, weight and result; CUDA's depthwise kernel does not" },
     [CPU_STATISTICS] = { "mean and deviation of layer_norm", "in the input's dtype; see the next" },
     [CUDA_STATISTICS] = { "mean and deviation of layer_norm", "CUDA keeps them in 32 bits" },
+    [CUDA_SOLVER] = { "addresses of a batched solver", "cuBLAS is given a list of matrices" },
     [CUDA_WORKSPACE] = { "cuBLAS and cublasLt workspaces", "there is no cuBLAS on the CPU" },
     [CUDA_RANDOM] = { "random state of the attention kernel", "CUDA kernels return it, dropout or not" },
     [CUDA_WINDOW] = { "window of the cache", "its copy on the card; on the CPU there is nothing to move" },
@@ -213,6 +218,8 @@ static difference name_of_fact(const facts *f, size_t i)
         return CPU_PROMOTED;
     if (is_statistics(f, i))
         return CPU_STATISTICS;
+    if (ends(op, "_convolution/mkldnn_convolution"))
+        return CPU_CONVOLUTION;
     if (strcmp(op, "empty") == 0 && bytes == 8)
         return HOST_WINDOW;
     if (strcmp(op, "empty") == 0 && strcmp(next_op(f, i), "mul") == 0)
@@ -238,6 +245,8 @@ static difference name_of_event(const vr_tape *t, const vr_event *e)
         return CUDA_RANDOM;
     if (vr_str_is(label, "sliding window of the cache") && e->bytes == 8)
         return CUDA_WINDOW;
+    if (vr_str_is(label, "addresses of a batched solver"))
+        return CUDA_SOLVER;
     if (vr_str_is(label, "statistics of a normalisation"))
         return CUDA_STATISTICS;
     if (vr_str_is(label, "attention mask in rows of 16 bytes"))
