@@ -18,7 +18,7 @@ DROP = set("""
     _attn_implementation _source activation_situ_beta activation_situ_linear_beta
     attention_bias_qkv attention_value_scale beta_fast beta_slow compress_rope_theta deepstack_image_only
     gate_lower_bound hc_eps hc_sinkhorn_iters high_freq_factor ignore_index image_grid_pinpoints image_placeholder
-    image_seq_length img_token_compression_config initial_context_length latent_moe_use_norm layer_norm_eps
+    image_seq_length initial_context_length latent_moe_use_norm layer_norm_eps
     layer_norm_epsilon layernorm_epsilon low_freq_factor mamba_hidden_act
     media_placeholder_token_id merge_type mm_projector_type moe_router_scaling_factor moe_shared_expert_overlap
     mscale mscale_all_dim norm_eps pos_emb_interpolation_mode process_image_mode projector_ln_eps
