@@ -4,7 +4,8 @@
  * a list and not understood, or names nothing, makes the whole not known: two bytes a parameter, or half a
  * byte, would be a guess. Sizes and lists: transformers 5.24 integrations/finegrained_fp8.py,
  * integrations/mxfp4.py and quantizers/quantizers_utils.py (should_convert_module); AutoGPTQ 0.7.1
- * qlinear_cuda.py; AutoAWQ 0.2.9 awq/modules/linear/gemm.py; ModelOpt 0.47 torch/export/quant_utils.py. */
+ * qlinear_cuda.py; AutoAWQ 0.2.9 awq/modules/linear/gemm.py; ModelOpt 0.47 torch/export/quant_utils.py;
+ * compressed-tensors 0.20 compressors/pack_quantized/base.py. */
 #include "model/as_declared.h"
 
 #include "model/quant_config.h"
@@ -174,7 +175,8 @@ static bool add_patterns(quantising *z, const char *key, bool abbreviated)
         p->abbreviated = abbreviated;
         if (is_lost(p))
             return false;
-        p->used = vr_str_starts(p->text, "mtp"); /* layers that transformers has not */
+        /* layers that transformers has not; a head that is the embedding */
+        p->used = vr_str_starts(p->text, "mtp") || (z->s->m->tied && vr_str_ends(p->text, "lm_head"));
         z->n++;
     }
     return list.type == VR_JSON_ARRAY;
@@ -255,6 +257,15 @@ static void awq(quantising *z, const vr_declared *d)
     PUT(".scales", VR_F16, groups, out);
 }
 
+static void packed_words(quantising *z, const vr_declared *d)
+{
+    uint64_t out = d->dims[0], in = d->dims[1];
+    z->unclear = z->unclear || in * z->bits % 32 != 0 || in % z->group != 0;
+    PUT(".weight_packed", VR_I32, out, in * z->bits / 32);
+    PUT(".weight_scale", z->s->dtype, out, in / z->group);
+    PUT(".weight_shape", VR_I64, 2);
+}
+
 /* Experts of gpt-oss: declared [experts, in, out], stored the other way round. */
 static void mxfp4(quantising *z, const vr_declared *d)
 {
@@ -331,6 +342,14 @@ static bool is_awq(quantising *z)
            (has_word(z, "version", "gemm") || has_word(z, "version", "GEMM"));
 }
 
+static bool is_packed(quantising *z)
+{
+    return is_uniform(z) && has_word(z, "format", "pack-quantized") && (z->bits == 4 || z->bits == 8) &&
+           z->group != 0 && has_word(z, "config_groups.group_0.weights.type", "int") &&
+           has(z, "config_groups.group_0.weights.symmetric") &&
+           !has(z, "config_groups.group_0.weights.actorder") && z->n != 0;
+}
+
 static bool is_mxfp4(quantising *z)
 {
     return vr_str_is(vr_str_of(z->s->m->model_type), "gpt_oss");
@@ -342,6 +361,7 @@ static const layout layouts[] = {
     { "modelopt", is_nvfp4, nvfp4, VR_PARAM_LINEAR, false },
     { "gptq", is_gptq, gptq, VR_PARAM_LINEAR, true },
     { "awq", is_awq, awq, VR_PARAM_LINEAR, true },
+    { "compressed-tensors", is_packed, packed_words, VR_PARAM_LINEAR, false },
     { "mxfp4", is_mxfp4, mxfp4, VR_PARAM_EXPERTS, true },
 };
 

@@ -150,7 +150,15 @@ static void quantised(void **state)
           "groups\":"
           "{\"group_0\":{\"targets\":[\"Linear\"],\"weights\":{\"num_bits\":4,\"group_size\":16}}}}",
           LINEAR / 2 + LINEAR / 16 + 7 * 8, 7 },
+        { "{\"quant_method\":\"compressed-tensors\",\"format\":\"pack-quantized\",\"ignore\":[\"lm_head\"],"
+          "\"config_groups\":{\"group_0\":{\"weights\":{\"type\":\"int\",\"num_bits\":4,\"group_size\":32,"
+          "\"symmetric\":true,\"actorder\":null}}}}",
+          LINEAR / 2 + 2 * LINEAR / 32 + 7 * 16, 7 },
         /* what is not certain */
+        { "{\"quant_method\":\"compressed-tensors\",\"format\":\"pack-quantized\",\"ignore\":[\"lm_head\"],"
+          "\"config_groups\":{\"group_0\":{\"weights\":{\"type\":\"int\",\"num_bits\":4,\"group_size\":32,"
+          "\"symmetric\":false}}}}",
+          0, 0 },
         { "{\"quant_method\":\"fp8\",\"weight_block_size\":[32,32],\"ignore\":[\"re:.*(mlp|attn).*\"]}", 0,
           0 },
         { "{\"quant_method\":\"fp8\",\"weight_block_size\":[32,32],\"ignore\":[\"model.layers.7\"]}", 0, 0 },
