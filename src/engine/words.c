@@ -55,7 +55,8 @@ static const char *as_they_are(const vr_pass *p)
 {
     size_t n = p->m->checkpoint->n_tensors;
     return vr_text(p->arena, GROUPED(n), T(n == 1 ? " tensor" : " tensors"),
-                   T(" at the bytes that the checkpoint has"),
+                   T(p->m->checkpoint->config_only ? " at the bytes that its quantisation takes"
+                                                   : " at the bytes that the checkpoint has"),
                    T(p->m->quantised ? "" : ", floating numbers in the load dtype"));
 }
 

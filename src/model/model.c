@@ -151,6 +151,14 @@ static void release(vr_object *self)
     vr_arena_free(&a);
 }
 
+static uint64_t stored_elements(const vram_model *m)
+{
+    uint64_t n = 0;
+    for (size_t i = 0; i < m->n_declared; i++)
+        n = vr_add_sat(n, vr_param_is_stored(m->declared[i].kind) ? m->declared[i].elements : 0);
+    return n;
+}
+
 /* Without files, what the class declares stands for them; all is then read as if it were stored. */
 static vram_status build_on(vram_model *m, const vram_checkpoint *ck)
 {
@@ -165,7 +173,11 @@ static vram_status build_on(vram_model *m, const vram_checkpoint *ck)
     if (declared != NULL) {
         VR_TRY(build_on(m, declared));
         m->dtype_assumed = silent;
-        return VRAM_OK;
+        if (m->parameters == stored_elements(m) && !m->packing.uncountable)
+            return VRAM_OK;
+        *m = (vram_model){ .ctx = ck->ctx, .arena = m->arena, .checkpoint = ck };
+        VR_TRY(build(m)); /* the layouts do not read what was written: then it is not understood */
+        VR_TRY(vr_weights_unknown(m));
     }
     m->parameters = m->family != NULL && m->uncounted_part == NULL ? m->declared_parameters : 0;
     m->packing.uncountable = m->parameters == 0;
