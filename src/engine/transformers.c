@@ -9,6 +9,7 @@
  * under torch.no_grad(). Which of these tapes have been held against real runs is in `held` below. */
 #include <string.h>
 
+#include "engine/encdec.h"
 #include "engine/words.h"
 
 #define MOST_BYTES (UINT64_C(1) << 58) /* of any one product below */
@@ -301,6 +302,8 @@ static vram_status run(vr_pass *p, vr_facts *facts)
         run_encoder(p);
         return VRAM_OK;
     }
+    if (p->m->structure == VR_ENCODER_DECODER)
+        return vr_encdec_run(p, &facts->steps_skipped);
     VR_TRY(make_groups(&g, p));
     vr_pass_on(p, p->placement != NULL ? p->placement->embedding : 0);
     g.ids = vr_take_at(p, p->w->sequences * p->w->context * 8, VR_ITEM_INPUTS, VR_PLACE_IDS);
@@ -314,9 +317,25 @@ static vram_status run(vr_pass *p, vr_facts *facts)
     return VRAM_OK;
 }
 
-/* Where activations are not known, keys and values still are. */
+/* Where activations are not known, keys and values still are. The decoder of an encoder keeps its own tokens
+ * and the encoder's. */
+static vram_status keep_both_kv(vr_pass *p)
+{
+    const vram_workload *w = p->w;
+    for (p->layer = 0; p->layer < p->m->n_layers; p->layer++) {
+        const vr_layer *l = vr_layer_of(p);
+        uint64_t own = w->sequences * (1 + w->decode) * l->kv_heads;
+        uint64_t cross = w->sequences * w->context * l->cross_heads;
+        vr_take(p, (own + cross) * l->key_dim * p->width, VR_ITEM_KV, VR_STEP_KEYS);
+        vr_take(p, (own + cross) * l->value_dim * p->width, VR_ITEM_KV, VR_STEP_VALUES);
+    }
+    return VRAM_OK;
+}
+
 static vram_status keep_kv(vr_pass *p)
 {
+    if (p->m->structure == VR_ENCODER_DECODER)
+        return keep_both_kv(p);
     uint64_t columns = p->w->sequences * vr_add_sat(p->w->context, p->w->decode) * p->width;
     for (p->layer = 0; p->layer < p->m->n_layers; p->layer++) {
         vr_pass_on(p, p->placement != NULL ? p->placement->layers[p->layer] : 0);
@@ -364,7 +383,7 @@ static bool is_verified(const vr_pass *p, const vr_facts *f)
     return f->has_activations && kernels && family_held(p->m, w) && vr_version_traced(w) &&
            rotary_is_static(p->m) && w->dtype == VR_BF16 && w->weight_quant == VR_QUANT_NONE &&
            w->device_map == VR_MAP_NONE && !f->steps_skipped && t->lt_stays && !t->unified &&
-           p->m->uncounted_part == NULL;
+           p->m->uncounted_part == NULL && p->m->tower == NULL;
 }
 
 static const char *why_no_cache(const vr_pass *p, const vr_facts *f)
