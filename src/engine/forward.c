@@ -108,6 +108,11 @@ static vr_block added_mask(vr_pass *p, uint64_t kv, vr_block mask)
     return out;
 }
 
+vr_block vr_added_mask(vr_pass *p, uint64_t kv)
+{
+    return added_mask(p, kv, bool_mask(p, 0, kv));
+}
+
 /* _ignore_causal_mask_sdpa: without padding, a window that everything fits in needs no mask; flash needs none
  * ever. */
 static vr_block make_mask(vr_pass *p, uint64_t window)

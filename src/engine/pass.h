@@ -98,6 +98,7 @@ typedef uint32_t vr_block;
     X(O, "self_attn.o_proj output")                                                                          \
     X(NORM_ATTENTION, "post_attention_layernorm output")                                                     \
     X(MIDDLE, "residual after attention")                                                                    \
+    X(NORM_CROSS, "norm before the attention to the encoder")                                                \
     X(NORM_BEFORE, "pre_feedforward_layernorm output")                                                       \
     X(NORM_AFTER, "post_feedforward_layernorm output")                                                       \
     X(GATE, "mlp.gate_proj output")                                                                          \
@@ -114,6 +115,7 @@ typedef uint32_t vr_block;
     X(EXPERT_DOWN, "mlp.experts down")                                                                       \
     X(EXPERTS, "mlp.experts output")                                                                         \
     X(SHARED, "mlp shared experts")                                                                          \
+    X(FINAL, "last norm")                                                                                    \
     X(OUTPUT, "output")
 
 typedef enum vr_step {
@@ -130,6 +132,7 @@ typedef enum vr_step {
     X(POSITIONS, "position ids")                                                                             \
     X(MASK, "attention mask")                                                                                \
     X(ROTARY, "model.rotary_emb output")                                                                     \
+    X(BIAS, "bias of relative positions")                                                                    \
     X(WINDOW, "sliding window of the cache")                                                                 \
     X(FINAL_NORM, "model.norm output")                                                                       \
     X(LOGITS, "lm_head output")                                                                              \
@@ -337,6 +340,9 @@ bool vr_sdpa_traced(const vram_workload *w, const vram_model *m, const vr_device
 
 /* One call of the model on q new tokens of each sequence of the group; its logits replace the group's. */
 void vr_forward(vr_pass *p, vr_group *g, uint64_t q);
+
+/* The mask that eager attention adds: of every sequence, each of p->q tokens against kv ones. */
+vr_block vr_added_mask(vr_pass *p, uint64_t kv);
 
 /* ---- forward_encoder.c ---- */
 

@@ -45,10 +45,19 @@ static const char *no_tape_of_recurrent(const vr_layer *l, const vram_workload *
                                 : NULL;
 }
 
+/* Before version 5 T5 computed its attention itself; UMT5 makes a bias in each layer. */
+static const char *no_tape_of_encdec(const vram_model *m, const vram_workload *w)
+{
+    bool t5 = vr_str_is(vr_str_of(m->family->model_type), "t5");
+    if (!t5 || w->version_major < 5 || w->weight_quant != VR_QUANT_NONE)
+        return "what this encoder and decoder compute is not known storage by storage";
+    return NULL;
+}
+
 const char *vr_no_tape(const vram_model *m, const vram_workload *w)
 {
     if (m->structure == VR_ENCODER_DECODER)
-        return "an encoder and a decoder are not rehearsed yet";
+        return no_tape_of_encdec(m, w);
     if (m->family->untaped || w->version_major * 100 + w->version_minor < m->family->taped_from)
         return "what this class computes is not known storage by storage";
     for (uint64_t i = 0; i < m->n_layers; i++) {

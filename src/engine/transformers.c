@@ -9,6 +9,7 @@
  * under torch.no_grad(). Which of these tapes have been held against real runs is in `held` below. */
 #include <string.h>
 
+#include "engine/encdec.h"
 #include "engine/words.h"
 
 #define MOST_BYTES (UINT64_C(1) << 58) /* of any one product below */
@@ -353,6 +354,8 @@ static vram_status run(vr_pass *p, vr_facts *facts)
         run_encoder(p);
         return VRAM_OK;
     }
+    if (p->m->structure == VR_ENCODER_DECODER)
+        return vr_encdec_run(p, &facts->steps_skipped);
     VR_TRY(make_groups(&g, p));
     vr_pass_on(p, p->placement != NULL ? p->placement->embedding : 0);
     g.ids = vr_take_at(p, p->w->sequences * p->w->context * 8, VR_ITEM_INPUTS, VR_PLACE_IDS);
@@ -372,10 +375,26 @@ static void keep(vr_pass *p, uint64_t bytes, vr_step step)
         vr_take(p, bytes, VR_ITEM_KV, step);
 }
 
+/* The decoder of an encoder keeps its own tokens and the encoder's. */
+static vram_status keep_both_kv(vr_pass *p)
+{
+    const vram_workload *w = p->w;
+    for (p->layer = 0; p->layer < p->m->n_layers; p->layer++) {
+        const vr_layer *l = vr_layer_of(p);
+        uint64_t own = w->sequences * (1 + w->decode) * l->kv_heads;
+        uint64_t cross = w->sequences * w->context * l->cross_heads;
+        vr_take(p, (own + cross) * l->key_dim * p->width, VR_ITEM_KV, VR_STEP_KEYS);
+        vr_take(p, (own + cross) * l->value_dim * p->width, VR_ITEM_KV, VR_STEP_VALUES);
+    }
+    return VRAM_OK;
+}
+
 /* Where activations are not known, keys, values and states still are. A convolution's state has the model's
  * dtype, a recurrent one 32 bits. */
 static vram_status keep_kv(vr_pass *p)
 {
+    if (p->m->structure == VR_ENCODER_DECODER)
+        return keep_both_kv(p);
     uint64_t sequences = p->w->sequences;
     uint64_t columns = sequences * vr_add_sat(p->w->context, p->w->decode) * p->width;
     for (p->layer = 0; p->layer < p->m->n_layers; p->layer++) {

@@ -184,7 +184,8 @@ static const char *activations(const vr_pass *p, const vr_facts *f)
     uint64_t rows = w->prefill_batch * (w->logits == VR_LOGITS_ALL ? w->context : 1);
     const char *text =
         vr_text(p->arena, T("a pass over "), GROUPED(w->prefill_batch), T(" x "), GROUPED(w->context),
-                T(" tokens, every storage in its order ("), T(attention_words(w)), T(" attention); logits "),
+                T(" tokens, every storage in its order ("), T(attention_words(w)), T(" attention"),
+                T(p->m->tower != NULL ? "; text alone, without pictures" : ""), T("); logits "),
                 GROUPED(rows), T(" x "), GROUPED(p->m->vocab), T(" x "), U(p->width), T(" B"));
     if (text != NULL && f->steps_skipped)
         text =
