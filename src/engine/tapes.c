@@ -58,6 +58,10 @@ const char *vr_no_tape(const vram_model *m, const vram_workload *w)
 {
     if (m->structure == VR_ENCODER_DECODER)
         return no_tape_of_encdec(m, w);
+    if (m->structure == VR_ENCODER)
+        return w->version_major < 5 || w->weight_quant != VR_QUANT_NONE
+                   ? "what this encoder computes is not known storage by storage"
+                   : NULL;
     if (m->family->untaped || w->version_major * 100 + w->version_minor < m->family->taped_from)
         return "what this class computes is not known storage by storage";
     for (uint64_t i = 0; i < m->n_layers; i++) {
