@@ -37,6 +37,7 @@ extern const vr_special vr_special_latent;
 extern const vr_special vr_special_moe;
 extern const vr_special vr_special_nemotron_h;
 extern const vr_special vr_special_t5;
+extern const vr_special vr_special_gemma4;
 
 const vr_special *vr_special_of(const vr_family *f); /* NULL: a plain decoder */
 
