@@ -97,9 +97,13 @@ static vr_block attend(vr_pass *p)
 {
     const vr_layer *l = vr_layer_of(p);
     uint64_t hidden = p->m->hidden, width = (uint64_t)l->heads * l->key_dim;
-    vr_heads h = {
-        .q = l->heads, .kv = l->heads, .groups = 1, .size = l->key_dim, .kv_tokens = p->q, .mask = VR_NONE
-    };
+    vr_heads h = { .q = l->heads,
+                   .kv = l->heads,
+                   .groups = 1,
+                   .size = l->key_dim,
+                   .value = l->key_dim,
+                   .kv_tokens = p->q,
+                   .mask = VR_NONE };
     vr_block q = vr_linear(p, hidden, width, true, VR_ITEM_HIDDEN, VR_STEP_Q);
     vr_block k = vr_linear(p, hidden, width, true, VR_ITEM_HIDDEN, VR_STEP_K);
     vr_block v = vr_linear(p, hidden, width, true, VR_ITEM_HIDDEN, VR_STEP_V);

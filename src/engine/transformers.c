@@ -57,6 +57,15 @@ static const struct {
     { "ministral3", true, true },
     { "smollm3", true, true },
     { "gemma", true, true },
+    { "cohere", true, true },
+    { "glm", true, true },
+    { "phi", true, true },
+    { "olmo3", true, true },
+    { "ernie4_5", true, true },
+    { "arcee", true, true },
+    { "helium", true, true },
+    { "olmo", true, true },
+    { "nemotron", true, true },
 };
 
 /* ---- settings that the version decides ---- */

@@ -177,13 +177,12 @@ static void declare_layer(vr_declaring *d, const vr_layer *l)
 }
 
 /* Of all layers in one table, which lies behind the layers in the model. */
-static void declare_after(vr_declaring *d)
+static void declare_within(vr_declaring *d)
 {
     const vram_model *m = d->m;
     uint64_t side = m->layers[0].side_width, all = side * m->n_layers;
     if (side == 0)
         return;
-    d->path = m->prefix;
     vr_declare_matrix(d, "embed_tokens_per_layer.weight", m->side_vocab, all);
     vr_declare(d, "embed_tokens_per_layer.embed_scale", VR_PARAM_SCALE, NULL, 0);
     vr_declare_linear(d, "per_layer_model_projection", m->hidden, all, false);
@@ -191,5 +190,5 @@ static void declare_after(vr_declaring *d)
 }
 
 const vr_special vr_special_gemma4 = {
-    .name = "gemma4", .read = read, .declare_layer = declare_layer, .declare_after = declare_after
+    .name = "gemma4", .read = read, .declare_layer = declare_layer, .declare_within = declare_within
 };

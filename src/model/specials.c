@@ -14,6 +14,8 @@ static const vr_special *const specials[] = {
     &vr_special_nemotron_h,
     &vr_special_t5,
     &vr_special_gemma4,
+    &vr_special_decilm,
+    &vr_special_mimo,
     NULL,
 };
 

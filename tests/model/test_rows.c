@@ -193,6 +193,9 @@ static void only_as_described(void **state)
         { "{\"model_type\":\"mpt\",\"expansion_ratio\":3}", "expansion_ratio 4" },
         { "{\"model_type\":\"mistral3\",\"hidden_size\":64}", "does not state intermediate_size" },
         { "{\"model_type\":\"gemma4_text\",\"enable_moe_block\":true}", "experts are not stated" },
+        { "{\"model_type\":\"nemotron-nas\"}", "no block_configs" },
+        { "{\"model_type\":\"nemotron-nas\",\"block_configs\":[]}", "has 0 layers" },
+        { "{\"model_type\":\"nemotron-nas\",\"block_configs\":[{}]}", "layer 0" },
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -215,6 +218,12 @@ static void hostile(void **state)
         "{\"model_type\":\"gemma4_text\",\"global_head_dim\":0}",
         "{\"model_type\":\"gemma4_text\",\"attention_k_eq_v\":true,\"num_global_key_value_heads\":3}",
         "{\"model_type\":\"gemma4_text\",\"hidden_size_per_layer_input\":99999999999}",
+        "{\"model_type\":\"nemotron-nas\",\"block_configs\":{}}",
+        "{\"model_type\":\"nemotron-nas\",\"block_configs\":[{\"attention\":{\"n_heads_in_group\":5},"
+        "\"ffn\":{}}]}",
+        "{\"model_type\":\"nemotron-nas\",\"block_configs\":[{\"attention\":{\"no_op\":true},"
+        "\"ffn\":{\"ffn_mult\":1e30}}]}",
+        "{\"model_type\":\"mimo\",\"num_nextn_predict_layers\":99999999}",
         "{\"model_type\":\"smollm3\",\"no_rope_layers\":[2]}",
         "{\"model_type\":\"smollm3\",\"no_rope_layers\":7}",
         "{\"model_type\":\"smollm3\",\"no_rope_layer_interval\":0}",
@@ -252,6 +261,49 @@ static void names_of_settings(void **state)
     close_world(&w);
 }
 
+/* Blocks of other widths: 2 x 2.625 x 96 / 3 is 168, rounded up to 256. One has no attention, one no MLP. */
+static void blocks_of_their_own(void **state)
+{
+    world w = { 0 };
+    (void)state;
+    open_world(&w,
+               "{\"model_type\":\"nemotron-nas\",\"num_hidden_layers\":3,\"hidden_size\":96,"
+               "\"num_attention_heads\":8,\"vocab_size\":50,\"intermediate_size\":null,\"block_configs\":["
+               "{\"attention\":{\"n_heads_in_group\":4},\"ffn\":{\"ffn_mult\":2.625}},"
+               "{\"attention\":{\"no_op\":true,\"n_heads_in_group\":null},\"ffn\":{\"ffn_mult\":5.25}},"
+               "{\"attention\":{\"n_heads_in_group\":8},\"ffn\":{\"no_op\":true}}]}");
+    assert_int_equal(w.m->layers[0].ffn, 256);
+    assert_int_equal(w.m->layers[1].ffn, 512);
+    assert_int_equal(w.m->layers[1].attention, VR_ATTENTION_NONE);
+    assert_int_equal(w.m->layers[2].mlp, VR_MLP_NONE);
+    assert_int_equal(w.m->kv_bytes_per_token_16bit, 2 * 2 * 12 * (2 + 1));
+    uint64_t first = 96 + 2 * 96 * 96 + 2 * 96 * 24 + 96 + 3 * 96 * 256, second = 96 + 3 * 96 * 512;
+    uint64_t third = 96 + 2 * 96 * 96 + 2 * 96 * 12;
+    assert_int_equal(w.m->declared_parameters, first + second + third + 2 * 50 * 96 + 96);
+    close_world(&w);
+}
+
+/* A layer that predicts further tokens is declared, and has no cache. */
+static void layers_that_predict(void **state)
+{
+    world w = { 0 }, without = { 0 };
+    uint64_t h = 96, q = 96, kv = 48, f = 80;
+    static const char *const text = "{\"model_type\":\"mimo\",\"num_hidden_layers\":2,\"hidden_size\":96,"
+                                    "\"num_attention_heads\":4,\"num_key_value_heads\":2,\"vocab_size\":50,"
+                                    "\"intermediate_size\":80%s}";
+    char one[512], none[512];
+    (void)state;
+    snprintf(one, sizeof one, text, ",\"num_nextn_predict_layers\":1");
+    snprintf(none, sizeof none, text, "");
+    open_world(&w, one);
+    open_world(&without, none);
+    assert_int_equal(w.m->kv_bytes_per_token_16bit, without.m->kv_bytes_per_token_16bit);
+    assert_int_equal(w.m->declared_parameters - without.m->declared_parameters,
+                     5 * h + 2 * h * h + h * (q + 2 * kv) + q + 2 * kv + q * h + 3 * h * f);
+    close_world(&without);
+    close_world(&w);
+}
+
 /* Layers without a cache of their own use that of the last one of their kind. */
 static void shared_caches(void **state)
 {
@@ -283,6 +335,8 @@ int main(void)
         cmocka_unit_test(hostile),
         cmocka_unit_test(names_of_settings),
         cmocka_unit_test(shared_caches),
+        cmocka_unit_test(blocks_of_their_own),
+        cmocka_unit_test(layers_that_predict),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
