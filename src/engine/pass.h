@@ -358,6 +358,11 @@ vr_encoded vr_encode(vr_pass *p, uint64_t sequences, uint64_t tokens);
 /* Why nothing is known of what this model computes; NULL: it is. */
 const char *vr_no_tape(const vram_model *m, const vram_workload *w);
 
+/* ---- held.c ---- */
+
+/* Recorded runs of this class and kind of attention agree with its tape. */
+bool vr_family_held(const vram_model *m, const vram_workload *w);
+
 /* ---- parameters.c ---- */
 
 /* A parameter or buffer as this version of the class has it. */
