@@ -50,40 +50,6 @@ static vr_block range(vr_pass *p, uint64_t n, bool sum)
     return moved;
 }
 
-/* The first hidden states where rows of learned positions are added: the rows and the position ids stay. */
-typedef struct learned {
-    vr_block list[4];
-    size_t n;
-} learned;
-
-static vr_block hold(learned *l, vr_block block)
-{
-    l->list[l->n++] = block;
-    return block;
-}
-
-/* opt: the sum of a mask of ones up to each token, less one (modeling_opt.py, OPTDecoder.forward). */
-static void count_positions(vr_pass *p, learned *l)
-{
-    uint64_t n = p->batch * (p->group->past + p->q);
-    vr_block total = input(p, n * 4, VR_PLACE_POSITIONS), product = input(p, n * 4, VR_PLACE_POSITIONS);
-    vr_block less = input(p, n * 4, VR_PLACE_POSITIONS);
-    vr_drop(p, product);
-    hold(l, input(p, n * 8, VR_PLACE_POSITIONS));
-    vr_drop(p, less);
-    vr_drop(p, total);
-}
-
-static vr_block add_rows(vr_pass *p, learned *l)
-{
-    bool counted = p->m->family->position_offset != 0;
-    uint64_t sequences = counted ? p->batch : 1;
-    vr_block moved = counted ? input(p, sequences * p->q * 8, VR_PLACE_POSITIONS) : VR_NONE;
-    hold(l, vr_take_at(p, sequences * p->q * p->m->hidden * p->width, VR_ITEM_HIDDEN, VR_PLACE_EMBEDDING));
-    vr_drop(p, moved);
-    return hidden(p, VR_PLACE_EMBEDDING);
-}
-
 /* ---- masks ---- */
 
 static vr_block flags(vr_pass *p, uint64_t bytes)
@@ -387,12 +353,30 @@ static void forget_if(vr_pass *p, bool condition, vr_block *block)
     *block = VR_NONE;
 }
 
+/* gpt2: variables that are assigned anew later than others', or never. */
+static vr_block keeping_layer(vr_pass *p)
+{
+    vr_block probabilities, normed = norm_if(p, VR_MODULE_PRE_ATTENTION, VR_STEP_NORM_IN);
+    vr_block mixed = attend(p, VR_NONE, &probabilities);
+    vr_block middle = sum(p, VR_STEP_MIDDLE);
+    vr_drop(p, normed);
+    normed = norm_if(p, VR_MODULE_PRE_MLP, VR_STEP_NORM_ATTENTION);
+    vr_block fed = vr_mlp(p);
+    vr_block next = sum(p, VR_STEP_OUTPUT);
+    const vr_block rest[] = { normed, fed, mixed, middle, probabilities };
+    for (size_t i = 0; i < sizeof rest / sizeof *rest; i++)
+        vr_drop(p, rest[i]);
+    return next;
+}
+
 /* A decoder layer; its input belongs to the caller until it returns. */
 static vr_block layer(vr_pass *p)
 {
     vr_block probabilities;
     if (p->m->family->parallel)
         return parallel_layer(p);
+    if (p->m->family->keeps_outputs)
+        return keeping_layer(p);
     vr_block mixed = attend(p, norm_if(p, VR_MODULE_PRE_ATTENTION, VR_STEP_NORM_IN), &probabilities);
     bool early =
         p->m->family->early_masks && !p->rules->plain_masks; /* attention that does not return them */
@@ -497,31 +481,41 @@ static void make_tables(vr_pass *p, given *g, vr_block embeddings)
     }
 }
 
+static void make_positions(vr_pass *p, given *g)
+{
+    g->positions = range(p, p->q, p->rules->positions_added);
+}
+
 /* Positions and masks; the first hidden states, or VR_NONE where these are the embeddings themselves. */
-static vr_block prepare(vr_pass *p, given *g, learned *l)
+static vr_block prepare(vr_pass *p, given *g, vr_learned *l)
 {
     bool learns = p->m->learned_positions, counts = learns && p->m->family->position_offset != 0;
-    bool late = !p->rules->positions_added; /* opt counted after it had made its mask */
+    bool late = !p->rules->positions_added; /* opt counted after it had made its mask, in its own way */
     vr_block first = VR_NONE;
-    g->positions = !counts || late ? range(p, p->q, p->rules->positions_added) : VR_NONE;
+    g->positions = VR_NONE;
+    if (!counts || late)
+        make_positions(p, g);
     if (counts)
-        hold(l, input(p, p->batch * (p->group->past + p->q) * 4, VR_PLACE_POSITIONS));
+        vr_learned_ones(p, l);
     if (counts && !late)
-        count_positions(p, l);
+        vr_learned_count(p, l);
     if (learns && !counts)
-        first = add_rows(p, l);
-    make_masks(p);
+        first = vr_learned_add(p, l);
+    if (counts && !p->rules->opt_unmasked)
+        p->full_mask = vr_learned_mask(p);
+    else
+        make_masks(p);
     g->full_mask = p->full_mask;
     g->sliding_mask = p->sliding_mask;
     if (counts && late)
-        count_positions(p, l);
-    return counts ? add_rows(p, l) : first;
+        vr_learned_count(p, l);
+    return counts ? vr_learned_add(p, l) : first;
 }
 
 static vr_block run_model(vr_pass *p)
 {
     given g;
-    learned l = { .n = 0 };
+    vr_learned l = { .n = 0 };
     uint16_t lies = ends(p).embedding;
     go_to(p, lies);
     vr_block embeddings = embed(p);

@@ -62,7 +62,7 @@ static vr_block by_token(vr_pass *p, const vr_heads *h, vr_block x)
 /* Queries lie token by token: heads of several sequences do not make one batch of matrices without a copy. */
 static bool copies_queries(const vr_pass *p, const vr_heads *h)
 {
-    return p->batch > 1 && p->q > 1 && !h->packed;
+    return p->batch > 1 && (p->q > 1 || h->inside) && !h->packed;
 }
 
 /* ---- eager ---- */

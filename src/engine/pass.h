@@ -28,6 +28,7 @@ typedef struct vr_rules {
     bool positions_added; /* position ids are an arange plus the past length */
     bool gemma2_scales;   /* gemma2 scales inside its embedding module */
     bool rotary_product;  /* rotary angles are an elementwise product; false: a matrix product in fp32 */
+    bool opt_unmasked;    /* opt does not take the ones that it counts for a mask of padding */
     bool gemma2_eager;    /* gemma2 refuses sdpa, for it cannot cap scores */
     bool own_maps; /* device maps are made by transformers itself, which asks quantisers for sizes; false: by
                       accelerate */
@@ -205,6 +206,19 @@ uint64_t vr_kv_length(const vr_pass *p, uint64_t window); /* keys that this pass
 vr_block vr_norm(vr_pass *p, uint64_t rows, uint64_t size, vr_step step);
 vr_block vr_norm_at(vr_pass *p, uint64_t rows, uint64_t size, vr_place place);
 
+/* ---- learned.c ---- */
+
+/* What the model's variables hold of learned positions until it returns. */
+typedef struct vr_learned {
+    vr_block list[4];
+    size_t n;
+} vr_learned;
+
+void vr_learned_ones(vr_pass *p, vr_learned *l);
+void vr_learned_count(vr_pass *p, vr_learned *l);
+vr_block vr_learned_add(vr_pass *p, vr_learned *l); /* the first hidden states */
+vr_block vr_learned_mask(vr_pass *p);               /* of early versions; or VR_NONE */
+
 /* ---- rotary.c ---- */
 
 typedef struct vr_rotated {
@@ -274,6 +288,7 @@ typedef struct vr_heads {
     uint64_t q, kv, groups; /* numbers of heads; query heads that share one key head */
     uint64_t size, kv_tokens;
     bool packed; /* queries lie head by head, not token by token */
+    bool inside; /* ... or within a wider storage, so that not even those of single tokens are one batch */
     vr_block mask;
     bool sinks; /* a logit more for each query, which no value answers */
 } vr_heads;

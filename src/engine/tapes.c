@@ -31,7 +31,7 @@ const char *vr_no_tape(const vram_model *m, const vram_workload *w)
 {
     if (m->structure == VR_ENCODER_DECODER)
         return "an encoder and a decoder are not rehearsed yet";
-    if (m->family->untaped)
+    if (m->family->untaped || w->version_major * 100 + w->version_minor < m->family->taped_from)
         return "what this class computes is not known storage by storage";
     for (uint64_t i = 0; i < m->n_layers; i++) {
         const vr_layer *l = &m->layers[i];

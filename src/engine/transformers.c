@@ -34,9 +34,12 @@ static const struct {
     const char *model_type;
     bool sdpa, eager;
 } held[] = {
-    { "llama", true, true },       { "mistral", true, true }, { "qwen2", true, true },
-    { "qwen3", true, true },       { "phi3", true, true },    { "gemma2", true, true },
-    { "gemma3_text", true, true },
+    { "llama", true, true },       { "mistral", true, true },    { "qwen2", true, true },
+    { "qwen3", true, true },       { "phi3", true, true },       { "gemma2", true, true },
+    { "gemma3_text", true, true }, { "exaone4", true, true },    { "olmo2", true, true },
+    { "granite", true, true },     { "cohere2", true, true },    { "opt", true, true },
+    { "glm4", true, true },        { "starcoder2", true, true }, { "gpt_neox", true, true },
+    { "gpt2", true, true },
 };
 
 /* ---- settings that the version decides ---- */

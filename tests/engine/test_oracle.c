@@ -85,10 +85,10 @@ static bool ends(const char *s, const char *end)
 /* In a call of a binary operator, of a number's size. */
 static bool is_host_cast(const char *op, uint64_t bytes)
 {
-    static const char *const operators[] = { "mul/", "add/", "sub/", "div/" };
+    static const char *const operators[] = { "mul/", "add/", "sub/", "div/", "eq/" };
     if (bytes > 8 || !ends(op, "to/_to_copy/empty_strided"))
         return false;
-    for (size_t i = 0; i < 4; i++) {
+    for (size_t i = 0; i < sizeof(operators) / sizeof(operators[0]); i++) {
         if (strstr(op, operators[i]) != NULL)
             return true;
     }
@@ -98,9 +98,14 @@ static bool is_host_cast(const char *op, uint64_t bytes)
 /* Tensors of 16 and of 32 bits in one binary operator. */
 static bool is_promoted(const char *op)
 {
-    static const char *const ends_with[] = { "mul/to/_to_copy/empty_strided", "add/to/_to_copy/empty_strided",
-                                             "mul_/to/_to_copy/empty_strided" };
-    return ends(op, ends_with[0]) || ends(op, ends_with[1]) || ends(op, ends_with[2]);
+    static const char *const operators[] = { "mul/to", "add/to", "mul_/to", "div/to", "sum/to" };
+    for (size_t i = 0; i < sizeof(operators) / sizeof(operators[0]); i++) {
+        char end[48];
+        snprintf(end, sizeof(end), "%s/_to_copy/empty_strided", operators[i]);
+        if (ends(op, end))
+            return true;
+    }
+    return false;
 }
 
 static const char *op_of(const facts *f, size_t i)
@@ -194,7 +199,7 @@ static difference name_of_fact(const facts *f, size_t i)
 {
     const char *op = op_of(f, i);
     uint64_t bytes = f->events[i].bytes;
-    if ((bytes <= 8 && strcmp(op, "-") == 0) ||
+    if ((bytes <= 8 && strcmp(op, "-") == 0) || (bytes == 8 && strcmp(op, "eq") == 0) ||
         (bytes == 8 && ends(op, "_scaled_dot_product_attention_math/mul")))
         return HOST_SCALAR;
     if (strstr(op, "mean/div_") != NULL && bytes <= 8)
@@ -215,7 +220,7 @@ static difference name_of_fact(const facts *f, size_t i)
         return CPU_LAYOUT;
     if (ends(op, "matmul/bmm/contiguous/clone/empty_like/empty"))
         return CPU_GEMM_PACKING;
-    bool product = ends(op, "/mm") || ends(op, "/bmm") || ends(op, "/addmm");
+    bool product = ends(op, "/mm") || ends(op, "/bmm") || ends(op, "addmm");
     if ((product && freed_at_once(f, i)) || (strcmp(op, "bmm") == 0 && freed_before_next(f, i)))
         return CPU_GEMM_SCRATCH;
     return ends(op, "_for_cpu/empty") ? in_flash(f, i) : in_routing(f, i);
