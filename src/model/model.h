@@ -219,7 +219,8 @@ typedef enum vr_param_kind {
     VR_PARAM_BUFFER,     /* no parameter; in the model's dtype */
     VR_PARAM_BUFFER_F32, /* no parameter; always 32 bits */
     VR_PARAM_BUFFER_I64, /* no parameter; whole numbers of 64 bits */
-    VR_PARAM_STATE_F32,  /* the same, and checkpoints hold it */
+    VR_PARAM_STATE,      /* no parameter, but checkpoints hold it; in the model's dtype */
+    VR_PARAM_STATE_F32,  /* ... always 32 bits */
     VR_PARAM_ROTARY,     /* a rotary module's buffers stand here: how many depends on the engine's version */
     VR_PARAM_SCALE       /* the embedding's scale stands here, where the engine's version has one */
 } vr_param_kind;
@@ -333,6 +334,7 @@ struct vram_model {
     uint64_t kv_bytes_per_token_16bit; /* all layers, one sequence, full length, 2 bytes an element */
 };
 
+bool vr_param_is_state(uint8_t kind);  /* a buffer that checkpoints hold */
 bool vr_param_is_stored(uint8_t kind); /* in checkpoints; buffers are made anew */
 
 /* What transformers and others that expand it keep of a token for this layer, elements over all heads. */
