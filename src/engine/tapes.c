@@ -17,9 +17,8 @@ static bool is_in(uint8_t kind, const uint8_t *list, size_t n)
 
 static const char *no_tape_of_experts(const vr_layer *l, const vram_workload *w)
 {
-    bool routed = l->moe != NULL &&
-                  (l->moe->router == VR_ROUTER_SOFTMAX ||
-                   (l->moe->router == VR_ROUTER_SIGMOID && l->moe->correction == VR_CORRECTION_OF_ROUTER));
+    bool routed =
+        l->moe != NULL && (l->moe->router == VR_ROUTER_SOFTMAX || l->moe->router == VR_ROUTER_SIGMOID);
     bool best = l->moe != NULL && l->moe->router == VR_ROUTER_TOP_SOFTMAX && l->moe->clamped;
     if (!best && (!routed || l->moe->form != VR_EXPERTS_LIST))
         return "what its experts compute is not known storage by storage";

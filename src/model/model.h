@@ -127,6 +127,7 @@ typedef struct vr_family {
     bool query_scaled;     /* ministral3: rotated queries times a factor of their positions */
     bool both_masks;       /* from transformers 5 on, masks of both kinds are made though no layer slides */
     bool early_masks;      /* up to 4 the class is as before masking_utils.py */
+    bool own_rotary;       /* ... and each attention has a rotary module, which it does not use */
     bool query_multiplied; /* opt: queries times their scale, before they are used */
     bool qk_norm_after;    /* queries and keys are normalised after all is projected, not each at once */
     bool narrow_softmax;   /* gpt2: in the model's width */
