@@ -5,6 +5,7 @@
 
 typedef struct states {
     vr_block q, k, v;
+    vr_block gate;    /* of the output, copied from beside the queries, or VR_NONE */
     vr_block whole;   /* of a fused projection, whose parts are views; otherwise VR_NONE */
     vr_block kept[2]; /* until the attention returns */
 } states;
@@ -50,12 +51,14 @@ static void project(vr_pass *p, states *s)
     const vr_layer *l = vr_layer_of(p);
     uint64_t q = (uint64_t)l->heads * l->key_dim, kv = (uint64_t)l->kv_heads * l->key_dim;
     bool at_once = f->qk_norm && !f->qk_norm_after && !f->qk_norm_rotated;
-    *s = (states){ VR_NONE, VR_NONE, VR_NONE, VR_NONE, { VR_NONE, VR_NONE } };
+    *s = (states){ VR_NONE, VR_NONE, VR_NONE, VR_NONE, VR_NONE, { VR_NONE, VR_NONE } };
     if (m->modules[VR_MODULE_QKV].n != 0) {
         s->whole = vr_linear(p, m->hidden, q + 2 * kv, m->qkv_bias, kv_item(p), VR_STEP_QKV);
         return;
     }
-    s->q = vr_linear(p, m->hidden, q, m->qkv_bias, VR_ITEM_HIDDEN, VR_STEP_Q);
+    s->q = vr_linear(p, m->hidden, l->output_gate ? 2 * q : q, m->qkv_bias, VR_ITEM_HIDDEN, VR_STEP_Q);
+    if (l->output_gate)
+        s->gate = vr_take(p, p->rows * q * p->width, VR_ITEM_HIDDEN, VR_STEP_GATE_OF_OUTPUT);
     if (f->query_multiplied)
         multiply(p, &s->q, p->rows * q * p->width, VR_STEP_Q);
     if (at_once)
@@ -170,10 +173,11 @@ static vr_block run_kernel(vr_pass *p, vr_block *probabilities)
                    .kv = l->kv_heads,
                    .groups = l->heads / l->kv_heads,
                    .size = l->key_dim,
+                   .value = l->value_dim,
                    .kv_tokens = vr_kv_length(p, window),
                    .packed = l->rotary_dim != 0 && vr_rotary_packs(p->m->family->rope),
-                   .sinks = l->sinks,
                    .inside = p->m->modules[VR_MODULE_QKV].n != 0,
+                   .sinks = l->sinks,
                    .mask = window != 0 ? p->sliding_mask : p->full_mask };
     switch (p->w->attention) {
     case VR_IMPL_EAGER:
@@ -183,6 +187,17 @@ static vr_block run_kernel(vr_pass *p, vr_block *probabilities)
     default:
         return vr_kernel_sdpa(p, &h);
     }
+}
+
+/* mixed * sigmoid(gate) */
+static vr_block gated(vr_pass *p, vr_block mixed)
+{
+    uint64_t bytes = p->rows * vr_layer_of(p)->heads * vr_layer_of(p)->value_dim * p->width;
+    vr_block share = vr_take(p, bytes, VR_ITEM_HIDDEN, VR_STEP_GATE_OF_OUTPUT);
+    vr_block out = vr_take(p, bytes, VR_ITEM_HIDDEN, VR_STEP_GATE_OF_OUTPUT);
+    vr_drop(p, share);
+    vr_drop(p, mixed);
+    return out;
 }
 
 vr_block vr_attention(vr_pass *p, vr_block normed, vr_block *probabilities)
@@ -195,9 +210,11 @@ vr_block vr_attention(vr_pass *p, vr_block normed, vr_block *probabilities)
     turn(p, &s, &r);
     update(p, &s, r.k);
     vr_block mixed = run_kernel(p, probabilities);
+    if (s.gate != VR_NONE)
+        mixed = gated(p, mixed);
     vr_block out = vr_linear(p, (uint64_t)l->heads * l->value_dim, p->m->hidden, p->m->o_bias, VR_ITEM_HIDDEN,
                              VR_STEP_O);
-    const vr_block held[] = { mixed, s.whole, r.q, s.kept[0], s.kept[1], r.kept[0], r.kept[1] };
+    const vr_block held[] = { mixed, s.whole, s.gate, r.q, s.kept[0], s.kept[1], r.kept[0], r.kept[1] };
     for (size_t i = 0; i < sizeof held / sizeof *held; i++)
         vr_drop(p, held[i]);
     if (p->m->family->position_offset != 0 && !p->rules->plain_masks) { /* opt of version 4 returns none */

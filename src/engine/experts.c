@@ -97,7 +97,8 @@ static void route_by_softmax(vr_pass *p, vr_routed *r)
 
 bool vr_router_wide(const vr_rules *rules, const vr_layer *l)
 {
-    return rules->wide_routers && l->moe->correction == VR_CORRECTION_OF_ROUTER;
+    bool kept = l->moe->correction == VR_CORRECTION_OF_ROUTER || l->moe->router == VR_ROUTER_SCALED;
+    return rules->wide_routers && kept;
 }
 
 /* F.linear of what is widened for it */
@@ -226,6 +227,19 @@ static void route_by_best(vr_pass *p, vr_routed *r)
     r->logits = VR_NONE;
 }
 
+/* DeepseekV2TopkRouter, greedy */
+static void route_scaled(vr_pass *p, vr_routed *r)
+{
+    r->logits = wide_logits(p);
+    vr_block scores = piece(p, p->rows * vr_layer_of(p)->experts * 4, VR_STEP_ROUTER);
+    vr_block best = piece(p, r->slots * 4, VR_STEP_ROUTER);
+    r->indices = piece(p, r->slots * 8, VR_STEP_ROUTER);
+    r->weights = piece(p, r->slots * 4, VR_STEP_ROUTER);
+    r->weight_width = 4;
+    vr_drop(p, best);
+    vr_drop(p, scores);
+}
+
 static void route(vr_pass *p, vr_routed *r)
 {
     switch (vr_layer_of(p)->moe->router) {
@@ -234,6 +248,9 @@ static void route(vr_pass *p, vr_routed *r)
             route_by_sigmoid(p, r);
         else
             route_without_groups(p, r);
+        return;
+    case VR_ROUTER_SCALED:
+        route_scaled(p, r);
         return;
     case VR_ROUTER_TOP_SOFTMAX:
         route_by_best(p, r);

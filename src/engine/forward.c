@@ -108,6 +108,11 @@ static vr_block added_mask(vr_pass *p, uint64_t kv, vr_block mask)
     return out;
 }
 
+vr_block vr_added_mask(vr_pass *p, uint64_t kv)
+{
+    return added_mask(p, kv, bool_mask(p, 0, kv));
+}
+
 /* _ignore_causal_mask_sdpa: without padding, a window that everything fits in needs no mask; flash needs none
  * ever. */
 static vr_block make_mask(vr_pass *p, uint64_t window)
@@ -117,6 +122,8 @@ static vr_block make_mask(vr_pass *p, uint64_t window)
         return VR_NONE;
     if (p->w->attention == VR_IMPL_EAGER)
         return added_mask(p, kv, bool_mask(p, window, kv));
+    if (p->m->layers[0].index_topk != 0) /* allow_is_causal_skip=False */
+        return bool_mask(p, window, kv);
     return window != 0 && kv >= window ? bool_mask(p, window, kv) : VR_NONE;
 }
 
@@ -191,23 +198,81 @@ static vr_block scaled_wave(vr_pass *p, uint64_t columns)
     return scaled;
 }
 
-static void rotary_table(vr_pass *p, vr_block *cos, vr_block *sin)
+/* deepseek_v2: torch.polar(ones, angles) * attention_scaling, complex numbers of two floats */
+static vr_block complex_wave(vr_pass *p)
 {
-    bool chunks = p->m->family->rope == VR_ROPE_CHUNKS; /* each angle once */
-    uint64_t all = p->m->rotary_dim, d = chunks ? all / 2 : all;
-    vr_block positions = rotary(p, 1, 4);
-    vr_block angles = rotary(p, all / 2, 4);
+    uint64_t d = p->m->rotary_dim;
+    vr_block ones = rotary(p, d / 2, 4), wave = rotary(p, d, 4);
+    vr_drop(p, ones);
+    vr_block scaled = rotary(p, d, 4);
+    vr_drop(p, wave);
+    return scaled;
+}
+
+/* Qwen3_5TextRotaryEmbedding: angles of three positions of each token of each sequence, waves of all, then
+ * one table. */
+static vr_block grids(vr_pass *p, uint64_t columns, unsigned width)
+{
+    return input(p, p->rows * columns * width, VR_PLACE_ROTARY);
+}
+
+static void grid_table(vr_pass *p, vr_block *cos, vr_block *sin)
+{
+    uint64_t d = p->m->rotary_dim;
+    vr_block positions = grids(p, 3, 4), angles = grids(p, 3 * d / 2, 4), waves[2], tables[2];
     if (p->rules->rotary_product)
         vr_drop(p, positions);
     else
         vr_gemm(p, false);
+    for (int i = 0; i < 2; i++) {
+        vr_block wave = grids(p, 3 * d / 2, 4);
+        waves[i] = grids(p, 3 * d / 2, 4);
+        vr_drop(p, wave);
+    }
+    for (int i = 1; i >= 0; i--) { /* sines first */
+        tables[i] = grids(p, d, 4);
+        vr_drop(p, waves[i]);
+    }
+    *cos = p->width != 4 ? grids(p, d, p->width) : tables[0];
+    *sin = p->width != 4 ? grids(p, d, p->width) : tables[1];
+    if (!p->rules->rotary_product)
+        vr_drop(p, positions);
+    vr_drop(p, angles);
+    if (p->width != 4) {
+        vr_drop(p, tables[0]);
+        vr_drop(p, tables[1]);
+    }
+}
+
+static void rotary_table(vr_pass *p, vr_block *cos, vr_block *sin)
+{
+    if (p->m->family->grid_rotary) {
+        grid_table(p, cos, sin);
+        return;
+    }
+    bool chunks = p->m->family->rope == VR_ROPE_CHUNKS; /* each angle once */
+    uint64_t all = p->m->rotary_dim, d = chunks ? all / 2 : all;
+    vr_block positions = rotary(p, 1, 4);
+    vr_block angles = rotary(p, all / 2, 4);
+    if (!p->rules->rotary_product) {
+        vr_gemm(p, false);
+    } else {
+        vr_drop(p, positions);
+        positions = VR_NONE;
+    }
+    if (vr_rotates_complex(p->m)) {
+        *cos = complex_wave(p);
+        *sin = VR_NONE;
+        vr_drop(p, positions);
+        vr_drop(p, angles);
+        return;
+    }
     vr_block both = chunks ? VR_NONE : rotary(p, d, 4);
     vr_block wide_cos = scaled_wave(p, d), wide_sin = scaled_wave(p, d);
     bool narrows = p->width != 4 && !vr_rotary_is_wide(p->m->family->rope);
     *cos = narrows ? rotary(p, d, p->width) : wide_cos;
     *sin = narrows ? rotary(p, d, p->width) : wide_sin;
-    if (!p->rules->rotary_product)
-        vr_drop(p, positions);
+    vr_drop(p, positions);
     vr_drop(p, angles);
     vr_drop(p, both);
     if (narrows) {
@@ -321,7 +386,18 @@ static vr_block add_to_residual(vr_pass *p, vr_block x, vr_step step)
 /* What attention makes of the input, normalised before or after. */
 static vr_block attend(vr_pass *p, vr_block normed, vr_block *probabilities)
 {
-    vr_block out = vr_attention(p, normed, probabilities);
+    *probabilities = VR_NONE;
+    vr_block out;
+    switch (vr_layer_of(p)->attention) {
+    case VR_ATTENTION_RECURRENT:
+        out = vr_mixer_recurrent(p, normed);
+        break;
+    case VR_ATTENTION_LATENT:
+        out = vr_attention_latent(p, normed, probabilities);
+        break;
+    default:
+        out = vr_attention(p, normed, probabilities);
+    }
     return has(p, VR_MODULE_POST_ATTENTION) ? norm_then_drop(p, out, VR_STEP_NORM_ATTENTION) : out;
 }
 
@@ -350,14 +426,6 @@ static vr_block parallel_layer(vr_pass *p)
     return next;
 }
 
-static void forget_if(vr_pass *p, bool condition, vr_block *block)
-{
-    if (!condition)
-        return;
-    vr_drop(p, *block);
-    *block = VR_NONE;
-}
-
 /* gpt2: variables that are assigned anew later than others', or never. */
 static vr_block keeping_layer(vr_pass *p)
 {
@@ -372,6 +440,14 @@ static vr_block keeping_layer(vr_pass *p)
     for (size_t i = 0; i < sizeof rest / sizeof *rest; i++)
         vr_drop(p, rest[i]);
     return next;
+}
+
+static void forget_if(vr_pass *p, bool condition, vr_block *block)
+{
+    if (!condition)
+        return;
+    vr_drop(p, *block);
+    *block = VR_NONE;
 }
 
 /* A decoder layer; its input belongs to the caller until it returns. */
@@ -444,7 +520,7 @@ static vr_block first_hidden(vr_pass *p, vr_block embeddings)
 static void start_cache(vr_pass *p)
 {
     for (uint64_t i = 0; i < p->m->n_layers && !p->group->started; i++)
-        p->group->layers[i] = (vr_kv){ VR_NONE, VR_NONE, VR_NONE };
+        p->group->layers[i] = (vr_kv){ VR_NONE, VR_NONE, VR_NONE, VR_NONE, VR_NONE, VR_NONE };
     p->group->started = true;
 }
 
@@ -460,6 +536,9 @@ static vr_block run_layers(vr_pass *p, const given *g, vr_block first, vr_block 
         keep(&c, sent(p, x, *lies, bytes, VR_ITEM_HIDDEN, VR_PLACE_MOVED));
         carry(p, g, &c);
         vr_block next = layer(p);
+        if (p->chosen != p->chosen_now)
+            vr_drop(p, p->chosen);
+        p->chosen = p->chosen_now;
         drop_copies(p, &c);
         if (x != embeddings)
             vr_drop(p, x);
@@ -541,7 +620,8 @@ static vr_block run_model(vr_pass *p)
         vr_drop(p, rest[i]);
     for (size_t i = 0; i < l.n; i++)
         vr_drop(p, l.list[i]);
-    p->full_mask = p->sliding_mask = VR_NONE;
+    vr_drop(p, p->chosen);
+    p->full_mask = p->sliding_mask = p->chosen = p->chosen_now = VR_NONE;
     return normed;
 }
 

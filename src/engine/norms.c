@@ -65,14 +65,24 @@ static vr_block normalise(const norm_of *n, bool keep_mean, vr_block *mean)
 }
 
 /* LlamaRMSNorm: weight * scaled.to(input dtype) */
-static vr_block norm_rms(const norm_of *n)
+static vr_block norm_rms(const norm_of *n, vr_block *mean)
 {
-    vr_block mean;
-    vr_block scaled = normalise(n, true, &mean);
+    vr_block scaled = normalise(n, true, mean);
     vr_block cast = narrow(n) ? same(n) : VR_NONE;
     vr_block out = same(n);
     vr_drop(n->p, cast);
     vr_drop(n->p, scaled);
+    return out;
+}
+
+vr_block vr_norm_kept(vr_pass *p, uint64_t rows, uint64_t size, vr_step step, vr_block *variance)
+{
+    return norm_rms(&(norm_of){ p, rows, size, vr_pass_label(p, step) }, variance);
+}
+
+static vr_block norm_rms_alone(const norm_of *n)
+{
+    vr_block mean, out = norm_rms(n, &mean);
     vr_drop(n->p, mean);
     return out;
 }
@@ -178,7 +188,7 @@ static vr_block of_kind(const norm_of *n)
     case VR_NORM_LAYER_1P:
         return norm_one_more(n);
     default:
-        return norm_rms(n);
+        return norm_rms_alone(n);
     }
 }
 

@@ -4,7 +4,8 @@
 #include "engine/pass.h"
 #include "model/experts.h"
 
-static const uint8_t attentions[] = { VR_ATTENTION_FULL, VR_ATTENTION_SLIDING };
+static const uint8_t attentions[] = { VR_ATTENTION_FULL, VR_ATTENTION_SLIDING, VR_ATTENTION_LATENT,
+                                      VR_ATTENTION_RECURRENT };
 static const uint8_t mlps[] = { VR_MLP_GATED, VR_MLP_GATED_FUSED, VR_MLP_PLAIN, VR_MLP_EXPERTS };
 
 static bool is_in(uint8_t kind, const uint8_t *list, size_t n)
@@ -15,30 +16,63 @@ static bool is_in(uint8_t kind, const uint8_t *list, size_t n)
     return i < n;
 }
 
+/* DeepSeek-V2 sorted its tokens by experts up to transformers 4. */
+static bool runs_scaled(const vr_layer *l, const vram_workload *w)
+{
+    return l->moe->router == VR_ROUTER_SCALED && l->expert_groups <= 1 && vr_rules_of(w)->fused_experts;
+}
+
 static const char *no_tape_of_experts(const vr_layer *l, const vram_workload *w)
 {
-    bool routed =
-        l->moe != NULL && (l->moe->router == VR_ROUTER_SOFTMAX || l->moe->router == VR_ROUTER_SIGMOID);
+    bool routed = l->moe != NULL &&
+                  (l->moe->router == VR_ROUTER_SOFTMAX || runs_scaled(l, w) ||
+                   l->moe->router == VR_ROUTER_SIGMOID);
     bool best = l->moe != NULL && l->moe->router == VR_ROUTER_TOP_SOFTMAX && l->moe->clamped;
-    if (!best && (!routed || l->moe->form != VR_EXPERTS_LIST))
+    if (!best && (!routed || l->moe->form == VR_EXPERTS_TRANSPOSED))
         return "what its experts compute is not known storage by storage";
     return w->weight_quant != VR_QUANT_NONE ? "what quantised experts compute is not known storage by storage"
                                             : NULL;
 }
 
+static const char *no_tape_of_recurrent(const vr_layer *l, const vram_workload *w)
+{
+    if (l->attention != VR_ATTENTION_RECURRENT)
+        return NULL;
+    if (l->recurrent != VR_RECURRENT_DELTA)
+        return "what its recurrent layers compute is not known storage by storage";
+    return w->version_major < 5 ? "what its recurrent layers compute before transformers 5 is not known "
+                                  "storage by storage"
+                                : NULL;
+}
+
+/* Before version 5 T5 computed its attention itself; UMT5 makes a bias in each layer. */
+static const char *no_tape_of_encdec(const vram_model *m, const vram_workload *w)
+{
+    bool t5 = vr_str_is(vr_str_of(m->family->model_type), "t5");
+    if (!t5 || w->version_major < 5 || w->weight_quant != VR_QUANT_NONE)
+        return "what this encoder and decoder compute is not known storage by storage";
+    return NULL;
+}
+
 const char *vr_no_tape(const vram_model *m, const vram_workload *w)
 {
     if (m->structure == VR_ENCODER_DECODER)
-        return "an encoder and a decoder are not rehearsed yet";
+        return no_tape_of_encdec(m, w);
     if (m->family->untaped || w->version_major * 100 + w->version_minor < m->family->taped_from)
         return "what this class computes is not known storage by storage";
     for (uint64_t i = 0; i < m->n_layers; i++) {
         const vr_layer *l = &m->layers[i];
+        if (no_tape_of_recurrent(l, w) != NULL)
+            return no_tape_of_recurrent(l, w);
         if (!is_in(l->attention, attentions, sizeof attentions) || l->kv_from != 0 ||
             (l->sinks && w->attention != VR_IMPL_EAGER))
             return "what its kind of attention computes is not known storage by storage";
         if (!is_in(l->mlp, mlps, sizeof mlps))
             return "what its experts compute is not known storage by storage";
+        if (l->index_topk != 0 && !vr_rules_of(w)->latent_cache)
+            return "sparse attention before transformers 5.15 is not known storage by storage";
+        if (l->index_topk != 0 && w->attention == VR_IMPL_FLASH)
+            return "its class refuses flash attention";
         const char *why = l->mlp == VR_MLP_EXPERTS ? no_tape_of_experts(l, w) : NULL;
         if (why != NULL)
             return why;

@@ -2,7 +2,7 @@
  * The decoder's settings in config.json, each checked; what is absent has the default of its class, as in
  * transformers (models/<name>/configuration_<name>.py, 5.24; data/architectures.tsv). null means what None
  * means there: no window, as many key-value heads as heads, head_dim = hidden / heads. */
-#include "model/reading.h"
+#include "model/special.h"
 
 static vram_status check_count(const vr_reading *r, const char *key, vr_json v, uint64_t max, uint64_t *out)
 {
@@ -346,6 +346,12 @@ static vram_status layers_by_rule(vr_reading *r, uint64_t window)
     return VRAM_OK;
 }
 
+static void all_full(vram_model *m, const vr_family *f)
+{
+    for (uint64_t i = 0; i < m->n_layers; i++)
+        set_layer(m, f, i, false, 0);
+}
+
 /* no_rope_layers: 1 where a layer is rotated; else all but every no_rope_layer_interval-th are (smollm3). */
 static vram_status unrotate_some(vr_reading *r)
 {
@@ -378,8 +384,15 @@ static vram_status set_layers(vr_reading *r, uint64_t window)
 
 vram_status vr_read_layers(vr_reading *r)
 {
+    const vr_special *special = vr_special_of(r->family);
     vram_model *m = r->m;
     uint64_t window;
+    if (special != NULL && special->own_kinds) {
+        m->layers = VR_ARRAY(&m->arena, vr_layer, (size_t)m->n_layers);
+        if (m->layers != NULL)
+            all_full(m, r->family);
+        return m->layers != NULL ? VRAM_OK : VRAM_ENOMEM;
+    }
     VR_TRY(read_window(r, &window));
     m->layers = VR_ARRAY(&m->arena, vr_layer, (size_t)m->n_layers);
     if (m->layers == NULL)

@@ -162,9 +162,10 @@ static void declare_in_attention(vr_declaring *d, const vr_layer *l, vr_module_r
     const vram_model *m = d->m;
     uint64_t q = (uint64_t)l->heads * l->key_dim, k = (uint64_t)l->kv_heads * l->key_dim;
     uint64_t v = (uint64_t)l->kv_heads * l->value_dim, o = (uint64_t)l->heads * l->value_dim;
-    const uint64_t out[] = {
-        [VR_MODULE_Q] = q, [VR_MODULE_K] = k, [VR_MODULE_V] = v, [VR_MODULE_QKV] = q + k + v
-    };
+    const uint64_t out[] = { [VR_MODULE_Q] = l->output_gate ? 2 * q : q,
+                             [VR_MODULE_K] = k,
+                             [VR_MODULE_V] = v,
+                             [VR_MODULE_QKV] = q + k + v };
     if (role == VR_MODULE_O)
         linear(d, module, o, m->hidden, m->o_bias);
     else if (role == VR_MODULE_Q_NORM || role == VR_MODULE_K_NORM)
@@ -274,6 +275,8 @@ static void declare_beside_layers(vr_declaring *d, vr_str word, const char *modu
         declare_positions(d, module);
     else if (vr_str_is(word, "layers"))
         declare_layers(d, module, s);
+    else if (vr_str_is(word, "rotary") && m->rotary_dim == 0)
+        return; /* the class makes none then */
     else if (vr_str_is(word, "rotary"))
         part_of_module(d, module, ".inv_freq", VR_PARAM_ROTARY, (const uint64_t[]){ m->rotary_dim / 2 }, 1);
     else

@@ -16,6 +16,15 @@ typedef enum vr_attention_kind {
     VR_ATTENTION_NONE       /* neither */
 } vr_attention_kind;
 
+/* How a recurrent layer mixes tokens. */
+typedef enum vr_recurrent_kind {
+    VR_RECURRENT_DELTA,       /* gated delta rule: one decay a head */
+    VR_RECURRENT_KEYED_DELTA, /* KDA: one decay for each key dimension */
+    VR_RECURRENT_MAMBA2,      /* one decay a head, B and C shared by groups of heads */
+    VR_RECURRENT_MAMBA,       /* one decay for each channel and state */
+    VR_RECURRENT_CONV         /* a short convolution alone */
+} vr_recurrent_kind;
+
 typedef enum vr_norm_kind {
     VR_NORM_RMS,          /* LlamaRMSNorm: fp32 inside, weight times the narrowed result */
     VR_NORM_RMS_GEMMA,    /* Gemma*RMSNorm: (1 + weight) in fp32, narrowed last */
@@ -142,6 +151,7 @@ typedef struct vr_family {
     bool full_unrotated; /* layers of full attention turn nothing, where others slide */
     bool some_unrotated; /* the config's no_rope_layers, or every no_rope_layer_interval-th, turn nothing */
     uint8_t attention_softcap, final_softcap; /* vr_softcap */
+    bool grid_rotary;                         /* three tables, of time, height and width, put together */
     bool local_rope;                          /* gemma3: second rotary table for sliding layers */
     bool reads_bidirectional;                 /* gemma3: use_bidirectional_attention halves the window */
     const char *keys; /* other names of settings, "num_hidden_layers=n_layer ..."; or NULL */
@@ -181,18 +191,33 @@ typedef struct vr_layer {
     /* LATENT, sparse: an index chooses index_topk tokens, and keeps index_dim elements of each. index_heads
      * and index_dim 0: this layer takes what the last one before it chose. */
     uint32_t index_heads, index_dim, index_topk;
-    uint32_t conv_channels, conv_taps; /* RECURRENT: the convolution's state is channels x taps */
+    /* Beside the window one entry of key_dim elements, and one of index_dim, for so many tokens; 0: none. */
+    uint32_t compress_rate;
+    uint32_t out_groups, out_latent; /* the output goes through a short vector for each group of heads */
+    uint32_t streams;                /* copies of the hidden states that are mixed around each block */
+    bool by_key_head;                /* of a delta net: what belongs to a key head is projected together */
+    bool output_gate;                /* q_proj makes a gate of the output beside the queries */
+    uint8_t recurrent;               /* vr_recurrent_kind of RECURRENT */
+    /* The convolution's state is channels x taps where it is kept with its newest column (transformers),
+     * channels x (taps - 1) where it is not (llama.cpp, vLLM). */
+    uint32_t conv_channels, conv_taps;
     uint32_t state_heads, state_rows, state_columns; /* and the recurrent one heads x rows x columns */
-    uint32_t ffn;                                    /* of the dense MLP */
+    uint32_t state_groups;      /* of heads, each with keys and queries (B and C of an SSM) of its own */
+    uint32_t chunk;             /* tokens that a scan takes at once */
+    bool conv_bias, mixer_bias; /* of the convolution; of the projections in and out */
+    uint32_t ffn;               /* of the dense MLP */
     uint32_t experts, experts_used, expert_ffn;
     uint32_t shared_ffn;                 /* of all shared experts together */
     uint32_t expert_groups, groups_used; /* the router picks groups of experts first; 1: all are one */
     bool weights_normalised;             /* the router's weights of a token are made to add up to 1 */
+    uint32_t expert_hidden;              /* what experts work on; 0: the layer's own width */
     const struct vr_moe *moe;            /* of EXPERTS; NULL: of a GGUF file */
     /* Of a GGUF file, as llama.cpp keeps them: of each token over all heads; of keys alone where one vector
      * serves for both (MLA). Of config.json: what the heads have (key_dim, value_dim). */
     uint64_t key_elements, value_elements;
-    uint64_t state_bytes; /* GGUF, recurrent: kept of a sequence, however long it is */
+    /* Recurrent: kept of a sequence, however long it is. GGUF: as llama.cpp keeps it; of config.json: the
+     * convolution's with its newest column in 16 bits, the state in 32. */
+    uint64_t state_bytes;
 } vr_layer;
 
 /* What sees pictures beside a decoder. What a kind has not is 0. */
@@ -289,6 +314,7 @@ struct vram_model {
     /* The first setting that a tensor overruled: a class built from config.json would not load it. Sentence,
      * or NULL. */
     const char *contradicted;
+    const char *cache_unknown;  /* why nothing is said of what it keeps of a token, or NULL */
     const char *uncounted_part; /* what stands beside the decoder, is there and not counted, or NULL */
     /* With family NULL, of a GGUF file: the sizes below and the layers are known all the same; each is 0 when
      * it is not stated or differs from layer to layer. */
@@ -331,8 +357,9 @@ struct vram_model {
     /* What the class declares by the configuration; NULL when it is not understood. */
     const vr_declared *declared;
     size_t n_declared;
-    uint64_t declared_parameters;      /* each once; buffers are none */
-    uint64_t kv_bytes_per_token_16bit; /* all layers, one sequence, full length, 2 bytes an element */
+    uint64_t declared_parameters; /* each once; buffers are none */
+    /* All layers, one sequence, full length, 2 bytes an element; of latent attention the short vectors. */
+    uint64_t kv_bytes_per_token_16bit;
 };
 
 bool vr_param_is_state(uint8_t kind);  /* a buffer that checkpoints hold */

@@ -13,6 +13,9 @@ typedef struct vr_special {
      * decoder
      * ("model." and "lm_head.weight", or inside a multimodal model). NULL: they are. */
     const char *prefix, *head;
+    /* layer_types and windows are not those of a plain decoder: all layers are FULL until `read` says more.
+     */
+    bool own_kinds;
     /* After sizes, flags and m->layers are read as of a plain decoder: what is different. May say that the
      * model is not understood. NULL: nothing is. */
     vram_status (*read)(vr_reading *r);
@@ -25,7 +28,15 @@ typedef struct vr_special {
     void (*declare_model)(vr_declaring *d);
 } vr_special;
 
-extern const vr_special vr_special_latent, vr_special_encoder, vr_special_t5, vr_special_moe;
+extern const vr_special vr_special_compressed;
+extern const vr_special vr_special_delta;
+extern const vr_special vr_special_encoder;
+extern const vr_special vr_special_granite_hybrid;
+extern const vr_special vr_special_kimi_linear;
+extern const vr_special vr_special_latent;
+extern const vr_special vr_special_moe;
+extern const vr_special vr_special_nemotron_h;
+extern const vr_special vr_special_t5;
 
 const vr_special *vr_special_of(const vr_family *f); /* NULL: a plain decoder */
 

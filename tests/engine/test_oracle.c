@@ -31,12 +31,15 @@ typedef enum difference {
     CPU_SCATTERED,
     HOST_SHAPE,
     CPU_PROMOTED,
+    CPU_CONVOLUTION,
     CPU_STATISTICS,
     CUDA_STATISTICS,
+    CUDA_SOLVER,
     CUDA_WORKSPACE,
     CUDA_RANDOM,
     CUDA_WINDOW,
     CUDA_SUMS,
+    CUDA_ALIGNED,
     N_DIFFERENCES
 } difference;
 
@@ -71,11 +74,16 @@ static const struct {
     [CPU_ADDED] = { "list of rows to be added", "the CPU sorts them; CUDA adds atomically" },
     [CPU_PROMOTED] = { "operand in another dtype",
                        "the CPU widens it in a storage of its own; CUDA's kernels widen as they read" },
+    [CPU_CONVOLUTION] = { "convolution in layouts of its own",
+                          "oneDNN reorders input, weight and result; CUDA's depthwise kernel does not" },
     [CPU_STATISTICS] = { "mean and deviation of layer_norm", "in the input's dtype; see the next" },
     [CUDA_STATISTICS] = { "mean and deviation of layer_norm", "CUDA keeps them in 32 bits" },
+    [CUDA_SOLVER] = { "addresses of a batched solver", "cuBLAS is given a list of matrices" },
     [CUDA_WORKSPACE] = { "cuBLAS and cublasLt workspaces", "there is no cuBLAS on the CPU" },
     [CUDA_RANDOM] = { "random state of the attention kernel", "CUDA kernels return it, dropout or not" },
     [CUDA_WINDOW] = { "window of the cache", "its copy on the card; on the CPU there is nothing to move" },
+    [CUDA_ALIGNED] = { "padded mask",
+                       "memory-efficient kernel: rows of a mask begin at multiples of 16 bytes" },
     [CUDA_SUMS] = { "sums of the attention kernel",
                     "memory-efficient kernel, more than 128 a head: not in registers" },
 };
@@ -218,6 +226,8 @@ static difference name_of_fact(const facts *f, size_t i)
         return CPU_PROMOTED;
     if (is_statistics(f, i))
         return CPU_STATISTICS;
+    if (ends(op, "_convolution/mkldnn_convolution"))
+        return CPU_CONVOLUTION;
     if (strcmp(op, "empty") == 0 && bytes == 8)
         return HOST_WINDOW;
     if (strcmp(op, "empty") == 0 && strcmp(next_op(f, i), "mul") == 0)
@@ -243,8 +253,12 @@ static difference name_of_event(const vr_tape *t, const vr_event *e)
         return CUDA_RANDOM;
     if (vr_str_is(label, "sliding window of the cache") && e->bytes == 8)
         return CUDA_WINDOW;
+    if (vr_str_is(label, "addresses of a batched solver"))
+        return CUDA_SOLVER;
     if (vr_str_is(label, "statistics of a normalisation"))
         return CUDA_STATISTICS;
+    if (vr_str_is(label, "attention mask in rows of 16 bytes"))
+        return CUDA_ALIGNED;
     return vr_str_is(label, "sums of the attention kernel") && e->bytes > 16 ? CUDA_SUMS : SAME;
 }
 
@@ -306,6 +320,14 @@ static size_t after_loading(const vr_tape *t)
     return i;
 }
 
+/* The block takes the place of the last storage, of which it is a copy. */
+static void stand_in(int *number, size_t n_blocks, uint32_t block, int last)
+{
+    for (size_t i = 0; i < n_blocks; i++)
+        number[i] = number[i] == last ? -1 : number[i];
+    number[block] = last;
+}
+
 static void our_run(run *r, const vr_tape *t)
 {
     int *number = calloc(t->n_blocks, sizeof(*number));
@@ -324,6 +346,8 @@ static void our_run(run *r, const vr_tape *t)
         difference d = name_of_event(t, e);
         seen[d]++;
         number[e->block] = -1;
+        if (d == CUDA_ALIGNED)
+            stand_in(number, t->n_blocks, e->block, (int)r->n - 1);
         if (d != SAME || vr_str_is(label, "input ids")) /* the ids are there before the recording begins */
             continue;
         number[e->block] = (int)r->n;

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: MIT
+ * Recurrent mixers: projections, the short convolution, the cache's states, the norm with its gate
+ * (transformers 5, models/qwen3_5/modeling_qwen3_5.py; cache_utils.py, LinearAttentionLayer). On a card the
+ * convolution is PyTorch's own depthwise kernel in bf16 and fp32, which wants its input contiguous (aten
+ * Convolution.cpp, CudaDepthwise2d). */
+#include "engine/recurrent.h"
+
+vr_block vr_mix(vr_pass *p, uint64_t bytes, vr_step step)
+{
+    return vr_take(p, bytes, VR_ITEM_HIDDEN, step);
+}
+
+bool vr_first_pass(const vr_pass *p)
+{
+    return p->group->past == 0;
+}
+
+/* ---- the convolution ---- */
+
+static uint64_t columns(const vr_pass *p, uint64_t n)
+{
+    return p->batch * vr_layer_of(p)->conv_channels * n * p->width;
+}
+
+/* A prompt: the cache gets zeros and then the last columns; shorter ones are padded to as many. */
+static vr_block conv_of_prompt(vr_pass *p, vr_block from)
+{
+    uint64_t taps = vr_layer_of(p)->conv_taps, n = p->q < taps ? taps : p->q;
+    p->group->layers[p->layer].conv = vr_take(p, columns(p, taps), VR_ITEM_KV, VR_STEP_CONV_STATE);
+    if (p->q < taps) {
+        vr_block padded = vr_mix(p, columns(p, n), VR_STEP_CONV);
+        vr_drop(p, from);
+        from = padded;
+    }
+    vr_block copy = p->q < taps ? VR_NONE : vr_mix(p, columns(p, n), VR_STEP_CONV);
+    vr_block out = vr_mix(p, columns(p, n + taps - 1), VR_STEP_CONV);
+    vr_drop(p, copy);
+    vr_block act = vr_mix(p, columns(p, n), VR_STEP_CONV);
+    vr_drop(p, out);
+    vr_drop(p, from);
+    return act;
+}
+
+static vr_block conv_of_token(vr_pass *p, vr_block from)
+{
+    uint64_t taps = vr_layer_of(p)->conv_taps;
+    vr_block both = vr_mix(p, columns(p, taps + 1), VR_STEP_CONV);
+    vr_block out = vr_mix(p, columns(p, 2), VR_STEP_CONV);
+    vr_block act = vr_mix(p, columns(p, 1), VR_STEP_CONV);
+    vr_drop(p, out);
+    vr_drop(p, both);
+    vr_drop(p, from);
+    return act;
+}
+
+vr_block vr_causal_conv(vr_pass *p, vr_block from)
+{
+    return vr_first_pass(p) ? conv_of_prompt(p, from) : conv_of_token(p, from);
+}
+
+/* ---- states and norms ---- */
+
+void vr_keep_state(vr_pass *p)
+{
+    vr_kv *kv = &p->group->layers[p->layer];
+    if (kv->state == VR_NONE)
+        kv->state =
+            vr_take(p, p->batch * vr_layer_state_elements(vr_layer_of(p)) * 4, VR_ITEM_KV, VR_STEP_STATE);
+}
+
+/* silu(gate.float()); the product with it is in fp32, and narrowed last */
+static vr_block times_gate(vr_pass *p, vr_block x, uint64_t elements)
+{
+    vr_block gate = p->width != 4 ? vr_mix(p, elements * 4, VR_STEP_MIXER_NORM) : VR_NONE;
+    vr_block act = vr_mix(p, elements * 4, VR_STEP_MIXER_NORM);
+    vr_drop(p, gate);
+    vr_block out = vr_mix(p, elements * 4, VR_STEP_MIXER_NORM);
+    vr_drop(p, act);
+    vr_drop(p, x);
+    if (p->width == 4)
+        return out;
+    vr_block narrow = vr_mix(p, elements * p->width, VR_STEP_MIXER_NORM);
+    vr_drop(p, out);
+    return narrow;
+}
+
+vr_block vr_norm_before_gate(vr_pass *p, uint64_t rows, uint64_t size, vr_block core)
+{
+    vr_block variance = VR_NONE;
+    vr_block x = vr_norm_kept(p, rows, size, VR_STEP_MIXER_NORM, &variance);
+    vr_block out = times_gate(p, x, rows * size);
+    vr_drop(p, variance);
+    vr_drop(p, core);
+    return out;
+}
+
+/* ---- gated delta nets ---- */
+
+/* -A_log.float().exp() * softplus(a.float() + dt_bias) */
+static vr_block decay(vr_pass *p)
+{
+    uint64_t heads = vr_layer_of(p)->state_heads * 4, bytes = p->rows * heads;
+    bool narrow = p->width != 4;
+    vr_block log = narrow ? vr_mix(p, heads, VR_STEP_DECAY) : VR_NONE;
+    vr_block rate = vr_mix(p, heads, VR_STEP_DECAY);
+    vr_drop(p, log);
+    vr_block negative = vr_mix(p, heads, VR_STEP_DECAY);
+    vr_drop(p, rate);
+    vr_block a = narrow ? vr_mix(p, bytes, VR_STEP_DECAY) : VR_NONE;
+    vr_block sum = vr_mix(p, bytes, VR_STEP_DECAY);
+    vr_drop(p, a);
+    vr_block step = vr_mix(p, bytes, VR_STEP_DECAY);
+    vr_drop(p, sum);
+    vr_block out = vr_mix(p, bytes, VR_STEP_DECAY);
+    vr_drop(p, negative);
+    vr_drop(p, step);
+    return out;
+}
+
+static vr_block project(vr_pass *p, uint64_t out)
+{
+    return vr_linear(p, p->m->hidden, out, false, VR_ITEM_HIDDEN, VR_STEP_MIXER_IN);
+}
+
+/* What a net holds until it returns, beside what is computed of it. */
+typedef struct net {
+    vr_block qkv, z, b, a;
+    vr_block whole[2];          /* projections whose parts were copied, or VR_NONE */
+    vr_block query, key, value; /* these, until the convolution has taken them */
+} net;
+
+/* Qwen3-Next: what belongs to one key head lies together, and is put apart. */
+static net project_by_head(vr_pass *p)
+{
+    const vr_layer *l = vr_layer_of(p);
+    uint64_t values = (uint64_t)l->state_heads * l->state_columns, heads = l->state_heads;
+    uint64_t keys = (uint64_t)l->state_groups * l->state_rows, row = p->rows * p->width;
+    net n;
+    n.whole[0] = project(p, l->conv_channels + values);
+    n.whole[1] = project(p, 2 * heads);
+    n.value = vr_mix(p, row * values, VR_STEP_MIXER_IN);
+    n.z = vr_mix(p, row * values, VR_STEP_MIXER_IN);
+    n.b = vr_mix(p, row * heads, VR_STEP_MIXER_IN);
+    n.a = vr_mix(p, row * heads, VR_STEP_MIXER_IN);
+    n.query = vr_mix(p, row * keys, VR_STEP_MIXER_IN);
+    n.key = vr_mix(p, row * keys, VR_STEP_MIXER_IN);
+    n.qkv = vr_mix(p, row * l->conv_channels, VR_STEP_MIXER_IN);
+    return n;
+}
+
+static net project_all(vr_pass *p)
+{
+    const vr_layer *l = vr_layer_of(p);
+    net n = { .whole = { VR_NONE, VR_NONE }, .query = VR_NONE, .key = VR_NONE, .value = VR_NONE };
+    n.qkv = project(p, l->conv_channels);
+    n.z = project(p, (uint64_t)l->state_heads * l->state_columns);
+    n.b = project(p, l->state_heads);
+    n.a = project(p, l->state_heads);
+    return n;
+}
+
+static void drop_all(vr_pass *p, const vr_block *list, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        vr_drop(p, list[i]);
+}
+
+static vr_block delta_net(vr_pass *p)
+{
+    const vr_layer *l = vr_layer_of(p);
+    uint64_t heads = l->state_heads, values = heads * l->state_columns;
+    net n = l->by_key_head ? project_by_head(p) : project_all(p);
+    vr_block state, groups[2], mixed = vr_causal_conv(p, n.qkv);
+    drop_all(p, (const vr_block[]){ n.query, n.key, n.value }, 3);
+    vr_block beta = vr_mix(p, p->rows * heads * p->width, VR_STEP_DECAY), g = decay(p);
+    vr_block core = vr_first_pass(p) ? vr_delta_chunks(p, &state, groups) : vr_delta_step(p, &state, groups);
+    vr_keep_state(p);
+    core = vr_norm_before_gate(p, p->rows * heads, l->state_columns, core);
+    vr_block out = vr_linear(p, values, p->m->hidden, false, VR_ITEM_HIDDEN, VR_STEP_MIXER_OUT);
+    const vr_block held[] = { n.z,  n.b, n.a,  n.whole[0], n.whole[1], mixed,
+                              beta, g,   core, state,      groups[0],  groups[1] };
+    drop_all(p, held, sizeof(held) / sizeof(held[0]));
+    return out;
+}
+
+vr_block vr_mixer_recurrent(vr_pass *p, vr_block normed)
+{
+    vr_block out = delta_net(p);
+    vr_drop(p, normed);
+    return out;
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT
+ * Private to the room: what architectures with recurrent layers share. */
+#ifndef VR_RECURRENT_H
+#define VR_RECURRENT_H
+
+#include "model/special.h"
+
+#define VR_MAX_TAPS 1024   /* of a convolution; 4 is common */
+#define VR_MAX_CHUNK 65536 /* tokens; 64 to 256 are common */
+
+/* A word that config.json has for a kind of layer. */
+typedef struct vr_layer_word {
+    const char *word;
+    uint8_t kind; /* whatever the architecture makes of it */
+} vr_layer_word;
+
+/* The kind of each of m->n_layers layers by the first of the keys that is a list there; *given false: none
+ * is. Words that are not known and another number of layers are not understood. */
+vram_status vr_config_layer_kinds(vr_reading *r, const char *const *keys, const vr_layer_word *words,
+                                  uint8_t *kinds, bool *given);
+
+/* A recurrent mixer's sizes, read and bounded, in layer i. The MLP stays what it was. */
+void vr_layer_becomes_recurrent(vram_model *m, uint64_t i, const vr_layer *mixer);
+/* The layer's mixer is none, or its MLP. */
+void vr_layer_loses_attention(vr_layer *l);
+void vr_layer_loses_mlp(vr_layer *l);
+/* False: said why the model is not understood. */
+bool vr_channels_fit(vr_reading *r, uint64_t channels, vram_status *status);
+
+/* torch.nn.Conv1d with groups=channels: "module.weight" [channels, 1, taps] and, when it has one, its bias.
+ */
+void vr_declare_conv(vr_declaring *d, const char *module, const char *bias, const vr_layer *l);
+
+/* ---- Mamba-2 (ssm.c) ---- */
+
+/* Keys of a Mamba-2's sizes and their defaults; NULL: the architecture has no such setting. */
+typedef struct vr_ssm_keys {
+    const char *heads, *head_dim, *groups, *state, *taps, *chunk;
+    uint64_t heads_default, head_dim_default, groups_default, state_default, taps_default, chunk_default;
+    const char *conv_bias, *bias; /* flags; true and false when silent */
+} vr_ssm_keys;
+
+vram_status vr_read_ssm(vr_reading *r, const vr_ssm_keys *k, vr_layer *mixer);
+/* conv1d, in_proj, norm, out_proj, dt_bias, A_log, D under `module`, e.g. "mamba." */
+void vr_declare_ssm(vr_declaring *d, const char *module, const vr_layer *l);
+
+#endif
