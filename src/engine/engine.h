@@ -139,6 +139,7 @@ typedef struct vr_plan {
     uint64_t n_parameters;                  /* elements loaded */
     /* Band of the activations of a tape that is not verified: low = 1000 - x, high = 1000 + x. */
     uint64_t uncertain_permille;
+    uint64_t above_permille; /* and what may come on top of the high end alone */
 } vr_plan;
 
 /* Figures' basis: enumerator, name in JSON */

@@ -136,13 +136,18 @@ static uint64_t sliding_window(const vram_model *m)
     return 0;
 }
 
-/* Qwen2MoeModel._update_causal_mask of transformers 4: over one more key than there are. */
+/* Qwen2MoeModel and OlmoeModel._update_causal_mask of transformers 4: over one more key than there are. */
 static vr_block early_mask(vr_pass *p)
 {
     uint64_t kv = vr_kv_length(p, 0) + 1;
     if (p->w->attention != VR_IMPL_EAGER)
         return VR_NONE;
     vr_block mask = flags(p, p->q * kv * p->width);
+    if (!p->m->family->both_masks && p->q > 1) { /* without windows: torch.triu */
+        vr_block upper = flags(p, p->q * kv * p->width);
+        vr_drop(p, mask);
+        mask = upper;
+    }
     vr_block keys = range(p, kv, false);
     vr_block later = flags(p, p->q * kv);
     vr_drop(p, keys);

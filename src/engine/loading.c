@@ -69,7 +69,7 @@ static void load_param(const loader *l, const vr_param *param)
         load_quantised(l, param);
         return;
     }
-    bool state = is_buffer(param) || param->kind == VR_PARAM_STATE_F32;
+    bool state = is_buffer(param) || vr_param_is_state(param->kind);
     take(l, bytes, state ? VR_ITEM_BUFFERS : VR_ITEM_PARAMETERS, param->name);
     if (!is_buffer(param))
         count(l, bytes, n);

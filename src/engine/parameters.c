@@ -117,7 +117,7 @@ static vram_status add_with_own(vr_params *out, const vr_declared *d, const vram
 {
     static const char last[] = "self_attn.o_proj.weight";
     add(out, d, d->kind);
-    if (!m->family->early_masks || rules->plain_masks || !vr_str_ends(d->name, last))
+    if (!m->family->own_rotary || rules->plain_masks || !vr_str_ends(d->name, last))
         return VRAM_OK;
     vr_str layer = { d->name.s, d->name.n - (sizeof last - 1) };
     vr_str name = vr_str_of(vr_text(a, S(layer), T("self_attn.rotary_emb.inv_freq")));

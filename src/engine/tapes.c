@@ -24,9 +24,8 @@ static bool runs_scaled(const vr_layer *l, const vram_workload *w)
 
 static const char *no_tape_of_experts(const vr_layer *l, const vram_workload *w)
 {
-    bool routed = l->moe != NULL &&
-                  (l->moe->router == VR_ROUTER_SOFTMAX || runs_scaled(l, w) ||
-                   (l->moe->router == VR_ROUTER_SIGMOID && l->moe->correction == VR_CORRECTION_OF_ROUTER));
+    bool routed = l->moe != NULL && (l->moe->router == VR_ROUTER_SOFTMAX || runs_scaled(l, w) ||
+                                     l->moe->router == VR_ROUTER_SIGMOID);
     bool best = l->moe != NULL && l->moe->router == VR_ROUTER_TOP_SOFTMAX && l->moe->clamped;
     if (!best && (!routed || l->moe->form == VR_EXPERTS_TRANSPOSED))
         return "what its experts compute is not known storage by storage";

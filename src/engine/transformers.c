@@ -405,16 +405,25 @@ static bool is_alone(const vram_model *m)
     return vr_str_is(vr_str_of(m->model_type), m->family->model_type);
 }
 
+static bool loops_over_experts(const vr_pass *p)
+{
+    for (uint64_t i = 0; i < p->m->n_layers; i++) {
+        if (vr_experts_loops(p, &p->m->layers[i]))
+            return true;
+    }
+    return false;
+}
+
 static bool is_verified(const vr_pass *p, const vr_facts *f)
 {
     const vram_workload *w = p->w;
     const vr_torch_rules *t = p->torch;
     bool kernels =
         w->attention == VR_IMPL_EAGER ? p->device->cc_major == 8 : vr_sdpa_traced(w, p->m, p->device);
-    return f->has_activations && kernels && vr_family_held(p->m, w) && vr_version_traced(w) &&
-           rotary_is_static(p->m) && w->dtype == VR_BF16 && w->weight_quant == VR_QUANT_NONE &&
-           w->device_map == VR_MAP_NONE && !f->steps_skipped && t->lt_stays && !t->unified &&
-           p->m->uncounted_part == NULL && is_alone(p->m);
+    return f->has_activations && !loops_over_experts(p) && kernels && vr_family_held(p->m, w) &&
+           vr_version_traced(w) && rotary_is_static(p->m) && w->dtype == VR_BF16 &&
+           w->weight_quant == VR_QUANT_NONE && w->device_map == VR_MAP_NONE && !f->steps_skipped &&
+           t->lt_stays && !t->unified && p->m->uncounted_part == NULL && is_alone(p->m);
 }
 
 static const char *why_no_cache(const vr_pass *p, const vr_facts *f)
@@ -479,6 +488,7 @@ static vram_status describe(vr_plan *plan, const vr_pass *p, vr_facts *f)
     plan->n_parameters = f->n_parameters;
     plan->verified = is_verified(p, f);
     plan->uncertain_permille = plan->verified ? 0 : by_formula ? UNCERTAIN_QUANTISED : UNCERTAIN_DENSE;
+    plan->above_permille = f->has_activations ? vr_experts_above_permille(p) : 0;
     return vr_formulas(plan, p, f);
 }
 

@@ -193,12 +193,25 @@ static const char *activations(const vr_pass *p, const vr_facts *f)
     return text;
 }
 
+/* The router decides while it runs which expert takes which token. */
+static const char *load_of_experts(const vr_pass *p, const char *text)
+{
+    bool loops = false;
+    for (uint64_t i = 0; i < p->m->n_layers; i++)
+        loops = loops || vr_experts_loops(p, &p->m->layers[i]);
+    if (text == NULL || !loops)
+        return text;
+    return vr_text(p->arena, T(text), T("; tokens spread evenly over "), GROUPED(p->m->experts),
+                   T(" experts, "), GROUPED(p->m->experts_used),
+                   T(" each; the high end is all tokens to the same experts"));
+}
+
 vram_status vr_formulas(vr_plan *plan, const vr_pass *p, const vr_facts *f)
 {
     plan->formula[VR_WEIGHTS] = weights(p, f);
     plan->formula[VR_GRADIENTS] = plan->formula[VR_OPTIMIZER] = "none in inference";
     plan->formula[VR_KV_CACHE] = f->has_kv ? kv(p) : "";
-    plan->formula[VR_ACTIVATIONS] = f->has_activations ? activations(p, f) : "";
+    plan->formula[VR_ACTIVATIONS] = f->has_activations ? load_of_experts(p, activations(p, f)) : "";
     plan->formula[VR_OVERHEAD] =
         "CUDA context and kernels, cuBLAS workspaces, rounding and idle blocks of the allocator";
     for (int c = 0; c < VR_CATEGORY_COUNT; c++) {
