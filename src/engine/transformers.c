@@ -54,6 +54,9 @@ static const struct {
     { "qwen3_next", true, true },
     { "qwen3_5_text", true, true },
     { "qwen3_5_moe_text", true, true },
+    { "deepseek_v2", false, true },
+    { "deepseek_v3", false, true },
+    { "kimi_k2", false, true },
 };
 
 /* ---- settings that the version decides ---- */
