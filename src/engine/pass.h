@@ -367,6 +367,7 @@ typedef struct vr_param {
     uint64_t elements;
     uint8_t n_dims, kind;    /* vr_param_kind */
     bool wide;               /* a parameter that is kept in 32 bits whatever the dtype */
+    bool narrow;             /* a state that is not, in this version */
     const vr_tensor *tensor; /* in the checkpoint; NULL: not there, or a buffer */
     /* Of a layer's experts that are merged while loading (`tensor` is the first): what they are merged of,
      * all that the layer's experts and router declare. */
