@@ -58,7 +58,6 @@ static const struct {
     { "qwen3_5_moe_text", true, true },
     { "deepseek_v2", false, true },
     { "deepseek_v3", false, true },
-    { "kimi_k2", false, true },
 };
 
 /* ---- settings that the version decides ---- */
