@@ -30,6 +30,8 @@ static const struct {
     { "qwen3_moe", true, true },    { "olmoe", true, true },
     { "glm4_moe", true, true },     { "minimax_m2", true, true },
     { "gpt_oss", false, true },
+    { "deepseek_v2", false, true },
+    { "deepseek_v3", false, true },
 };
 /* clang-format on */
 

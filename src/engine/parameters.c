@@ -87,6 +87,14 @@ static vram_status add_rotary(vr_params *out, const vr_declared *d, const vram_m
     return VRAM_OK;
 }
 
+/* modeling_deepseek_v3.py of transformers 4: a buffer of the default dtype, and nothing keeps it in 32 bits.
+ */
+static bool is_narrow(const vr_declared *d, const vram_model *m, const vr_rules *rules)
+{
+    return d->kind == VR_PARAM_STATE_F32 && rules->major < 5 &&
+           vr_str_is(vr_str_of(m->family->class_name), "DeepseekV3ForCausalLM");
+}
+
 static void add(vr_params *out, const vr_declared *d, uint8_t kind)
 {
     vr_param *p = &out->list[out->n++];
@@ -117,6 +125,7 @@ static vram_status add_with_own(vr_params *out, const vr_declared *d, const vram
 {
     static const char last[] = "self_attn.o_proj.weight";
     add(out, d, d->kind);
+    out->list[out->n - 1].narrow = is_narrow(d, m, rules);
     if (!m->family->own_rotary || rules->plain_masks || !vr_str_ends(d->name, last))
         return VRAM_OK;
     vr_str layer = { d->name.s, d->name.n - (sizeof last - 1) };

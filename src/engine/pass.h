@@ -258,6 +258,11 @@ vr_rotated vr_rotate(vr_pass *p, vr_item item);
 bool vr_rotary_packs(uint8_t rope);   /* the results lie head by head, not token by token */
 bool vr_rotary_is_wide(uint8_t rope); /* cos and sin are not narrowed */
 
+/* ---- rotary_tables.c ---- */
+
+/* One table; *sin VR_NONE where both are in one. */
+void vr_rotary_table(vr_pass *p, vr_block *cos, vr_block *sin);
+
 /* ---- blocks.c ---- */
 
 vr_block vr_mlp(vr_pass *p); /* over p->rows */
@@ -376,6 +381,7 @@ typedef struct vr_param {
     uint64_t elements;
     uint8_t n_dims, kind;    /* vr_param_kind */
     bool wide;               /* a parameter that is kept in 32 bits whatever the dtype */
+    bool narrow;             /* a state that is not, in this version */
     const vr_tensor *tensor; /* in the checkpoint; NULL: not there, or a buffer */
     /* Of a layer's experts that are merged while loading (`tensor` is the first): what they are merged of,
      * all that the layer's experts and router declare. */

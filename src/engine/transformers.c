@@ -15,6 +15,8 @@
 #define MOST_BYTES (UINT64_C(1) << 58) /* of any one product below */
 #define MOST_LAYERS 4096
 #define EVENTS_A_LAYER 100 /* at most; 55 in a qwen2 */
+#define EVENTS_A_LATENT 60 /* more than that, of latent attention, and of its index */
+#define EVENTS_AN_INDEX 90
 #define EVENTS_AN_EXPERT 20
 /* Of generated tokens; what is more is taken in larger steps, of which there are at least so many. Held
  * against every single step on Qwen2.5 of 0.5, 1.5 and 7 billion, up to 4,096 tokens: the driver figure
@@ -210,8 +212,12 @@ typedef struct groups {
 static uint64_t events_of_all_layers(const vram_model *m)
 {
     uint64_t n = EVENTS_A_LAYER;
-    for (uint64_t i = 0; i < m->n_layers; i++)
-        n += EVENTS_A_LAYER + (uint64_t)m->layers[i].experts * EVENTS_AN_EXPERT;
+    for (uint64_t i = 0; i < m->n_layers; i++) {
+        const vr_layer *l = &m->layers[i];
+        n += EVENTS_A_LAYER + (uint64_t)l->experts * EVENTS_AN_EXPERT;
+        n += l->attention == VR_ATTENTION_LATENT ? EVENTS_A_LATENT : 0;
+        n += l->index_topk != 0 ? EVENTS_AN_INDEX : 0;
+    }
     return n;
 }
 
@@ -388,9 +394,13 @@ static vram_status keep_kv(vr_pass *p)
 /* Rotary embeddings that are recomputed while running take storages that no recorded run shows. */
 static bool rotary_is_static(const vram_model *m)
 {
-    vr_json type;
+    vr_json type, pairs;
+    bool interleaved = true;
     if (!m->checkpoint->has_config)
         return true;
+    if (vr_json_get(m->checkpoint->config, "rope_interleave", &pairs) && vr_json_bool(pairs, &interleaved) &&
+        !interleaved) /* latent attention that rotates halves */
+        return false;
     if (!vr_json_get(m->checkpoint->config, "rope_scaling.rope_type", &type) &&
         !vr_json_get(m->checkpoint->config, "rope_scaling.type", &type) &&
         !vr_json_get(m->checkpoint->config, "rope_parameters.rope_type", &type))
