@@ -10,7 +10,7 @@
 unsigned vr_rotary_tables(const vram_model *m, const vr_rules *rules)
 {
     unsigned kinds = 0;
-    if (m->family->rope == VR_ROPE_NONE)
+    if (m->family->rope == VR_ROPE_NONE || m->rotary_dim == 0)
         return 0;
     if (!m->family->local_rope)
         return 1;

@@ -4,8 +4,9 @@
 #include "engine/pass.h"
 #include "model/experts.h"
 
-static const uint8_t attentions[] = { VR_ATTENTION_FULL, VR_ATTENTION_SLIDING, VR_ATTENTION_RECURRENT };
-static const uint8_t mlps[] = { VR_MLP_GATED, VR_MLP_GATED_FUSED, VR_MLP_PLAIN, VR_MLP_EXPERTS };
+static const uint8_t attentions[] = { VR_ATTENTION_FULL, VR_ATTENTION_SLIDING, VR_ATTENTION_RECURRENT,
+                                      VR_ATTENTION_NONE };
+static const uint8_t mlps[] = { VR_MLP_GATED, VR_MLP_GATED_FUSED, VR_MLP_PLAIN, VR_MLP_EXPERTS, VR_MLP_NONE };
 
 static bool is_in(uint8_t kind, const uint8_t *list, size_t n)
 {
@@ -17,6 +18,9 @@ static bool is_in(uint8_t kind, const uint8_t *list, size_t n)
 
 static const char *no_tape_of_experts(const vr_layer *l, const vram_workload *w)
 {
+    bool two = l->moe != NULL && l->moe->gate == NULL; /* matrices an expert */
+    if (two || l->expert_hidden != 0)
+        return "what its experts compute is not known storage by storage";
     bool routed = l->moe != NULL &&
                   (l->moe->router == VR_ROUTER_SOFTMAX ||
                    (l->moe->router == VR_ROUTER_SIGMOID && l->moe->correction == VR_CORRECTION_OF_ROUTER));
@@ -31,7 +35,7 @@ static const char *no_tape_of_recurrent(const vr_layer *l, const vram_workload *
 {
     if (l->attention != VR_ATTENTION_RECURRENT)
         return NULL;
-    if (l->recurrent != VR_RECURRENT_DELTA)
+    if (l->recurrent != VR_RECURRENT_DELTA && l->recurrent != VR_RECURRENT_MAMBA2)
         return "what its recurrent layers compute is not known storage by storage";
     return w->version_major < 5 ? "what its recurrent layers compute before transformers 5 is not known "
                                   "storage by storage"

@@ -140,6 +140,8 @@ typedef struct vr_family {
     bool qk_norm_after;    /* queries and keys are normalised after all is projected, not each at once */
     bool narrow_softmax;   /* gpt2: in the model's width */
     bool inline_mlp;       /* opt: the MLP is no module of its own */
+    bool wide_logits;      /* logits are given in fp32 */
+    bool norm_widened;     /* from some version on its norms are VR_NORM_RMS_LATE_WIDE */
     bool untaped;          /* what it computes is not known storage by storage */
     bool parallel;         /* attention and MLP read the same, and both are added to it */
     bool tied_default;     /* tie_word_embeddings when the config is silent */
