@@ -39,6 +39,7 @@ static const struct {
     { "phi3", true, true },         { "gemma2", true, true },
     { "gemma3_text", true, true },  { "qwen3_next", true, true },
     { "qwen3_5_text", true, true }, { "qwen3_5_moe_text", true, true },
+    { "nemotron_h", true, true },   { "granitemoehybrid", true, true },
 };
 
 /* ---- settings that the version decides ---- */
