@@ -15,18 +15,17 @@ import sys
 
 # Of no influence on any size: names of tokens, constants of the mathematics, how it was trained, how it is sampled.
 DROP = set("""
-    _source _attn_implementation activation_situ_beta activation_situ_linear_beta
-    attention_bias_qkv attention_value_scale beta_fast beta_slow compress_rope_theta deepstack_image_only gate_lower_bound
-    hc_eps hc_sinkhorn_iters high_freq_factor ignore_index image_grid_pinpoints image_placeholder
-    image_seq_length initial_context_length latent_moe_use_norm layer_norm_eps layer_norm_epsilon layer_type_counts
-    layernorm_epsilon low_freq_factor media_placeholder_token_id merge_type mm_projector_type moe_renormalize
-    moe_router_activation_func moe_router_scaling_factor mscale mscale_all_dim norm_eps
-    num_expert_group pos_emb_interpolation_mode process_image_mode projector_ln_eps
-    rescale_prenorm_residual rms_norm_eps rope_theta routed_scaling_factor router_jitter_noise scoring_func
-    sparse_init_block sparse_local_block sparse_score_type sparsify standardize swa_rope_theta swiglu_alpha
-    time_step_floor time_step_max time_step_min topk_method truncate unshifted_sink
-    use_grouped_topk use_prefill_window_in_sink_attention video_placeholder video_token_index vision_feature_layer
-    vision_feature_select_strategy moe_shared_expert_overlap mamba_hidden_act img_token_compression_config
+    _attn_implementation _source activation_situ_beta activation_situ_linear_beta
+    attention_bias_qkv attention_value_scale beta_fast beta_slow compress_rope_theta deepstack_image_only
+    gate_lower_bound hc_eps hc_sinkhorn_iters high_freq_factor ignore_index image_grid_pinpoints image_placeholder
+    image_seq_length initial_context_length latent_moe_use_norm layer_norm_eps
+    layer_norm_epsilon layernorm_epsilon low_freq_factor mamba_hidden_act
+    media_placeholder_token_id merge_type mm_projector_type moe_router_scaling_factor moe_shared_expert_overlap
+    mscale mscale_all_dim norm_eps pos_emb_interpolation_mode process_image_mode projector_ln_eps
+    rescale_prenorm_residual rms_norm_eps rope_theta router_jitter_noise sparse_init_block sparse_local_block
+    sparse_score_type sparsify swa_rope_theta swiglu_alpha time_step_floor time_step_max time_step_min truncate
+    unshifted_sink use_prefill_window_in_sink_attention video_placeholder video_token_index vision_feature_layer
+    vision_feature_select_strategy
 """.split())
 
 FIRST = """architectures model_type dtype torch_dtype tie_word_embeddings num_hidden_layers hidden_size intermediate_size
@@ -145,6 +144,8 @@ def nested(config, kind, vision):
     inner = {k: v for k, v in config.items() if k not in outer}
     if vision is not None:
         outer["vision_config"] = vision
+    if kind.startswith("ministral") or kind == "mistral":
+        inner.setdefault("sliding_window", None)  # as published; the class would have one when it is silent
     outer["text_config"] = dict(inner, model_type=kind)
     return outer
 

@@ -75,10 +75,10 @@ static const column gpu_columns[] = {
     "bidirectional=reads_bidirectional|reads_pattern=reads_pattern|qk_norm=qk_norm|"                         \
     "qk_norm_whole=qk_norm_whole|parallel=parallel|embedding_multiplied=embedding_multiplied|"               \
     "residual_multiplied=residual_multiplied|logits_multiplied=logits_multiplied|"                           \
-    "full_unrotated=full_unrotated|some_unrotated=some_unrotated|"                                           \
-    "qk_norm_rotated=qk_norm_rotated|query_scaled=query_scaled|untaped=untaped|"                             \
-    "query_multiplied=query_multiplied|qk_norm_after=qk_norm_after|narrow_softmax=narrow_softmax|inline_"    \
-    "mlp=inline_mlp|both_masks=both_masks|early_masks=early_masks"
+    "full_unrotated=full_unrotated|some_unrotated=some_unrotated|qk_norm_rotated=qk_norm_rotated|"           \
+    "query_scaled=query_scaled|untaped=untaped|query_multiplied=query_multiplied|"                           \
+    "qk_norm_after=qk_norm_after|narrow_softmax=narrow_softmax|inline_mlp=inline_mlp|"                       \
+    "keeps_outputs=keeps_outputs|both_masks=both_masks|early_masks=early_masks"
 #define BIASES "qkv=qkv_bias|o=o_bias|mlp=mlp_bias|head=head_bias"
 
 static const column architecture_columns[] = {
@@ -104,6 +104,7 @@ static const column architecture_columns[] = {
       false },
     { "rotary_percent", NUMBER, "rotary_percent", NULL, false },
     { "traits", WORDS, NULL, TRAITS, false },
+    { "taped_from", NUMBER, "taped_from", NULL, false },
     { "biases", WORDS, NULL, BIASES, false },
     { "qkv_bias_key", TEXT, "qkv_bias_key", NULL, false },
     { "o_bias_key", TEXT, "o_bias_key", NULL, false },

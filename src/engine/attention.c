@@ -74,6 +74,24 @@ static void project(vr_pass *p, states *s)
     }
 }
 
+/* ministral3: times 1 + beta * log(1 + floor(position / length)) (get_llama_4_attn_scale) */
+static void scale_query(vr_pass *p, vr_block *q)
+{
+    vr_block x = VR_NONE;
+    for (int i = 0; i < 6; i++) {
+        vr_block next = vr_take(p, p->q * 4, VR_ITEM_HIDDEN, VR_STEP_ROPE);
+        vr_drop(p, x);
+        x = next;
+    }
+    if (p->width != 4) {
+        vr_block cast = vr_take(p, p->q * p->width, VR_ITEM_HIDDEN, VR_STEP_ROPE);
+        vr_drop(p, x);
+        x = cast;
+    }
+    multiply(p, q, p->rows * vr_layer_of(p)->heads * vr_layer_of(p)->key_dim * p->width, VR_STEP_ROPE);
+    vr_drop(p, x);
+}
+
 /* The queries and keys that attend: turned, or as they are. What the function's variables hold until it
  * returns stays in *s and r->kept. */
 static void turn(vr_pass *p, states *s, vr_rotated *r)
@@ -92,6 +110,8 @@ static void turn(vr_pass *p, states *s, vr_rotated *r)
         }
     }
     s->q = s->k = VR_NONE;
+    if (f->query_scaled)
+        scale_query(p, &r->q);
     if (f->qk_norm && f->qk_norm_rotated) {
         normalise(p, &r->q, l->heads);
         normalise(p, &r->k, l->kv_heads);
@@ -153,8 +173,10 @@ static vr_block run_kernel(vr_pass *p, vr_block *probabilities)
                    .kv = l->kv_heads,
                    .groups = l->heads / l->kv_heads,
                    .size = l->key_dim,
+                   .value = l->value_dim,
                    .kv_tokens = vr_kv_length(p, window),
                    .packed = l->rotary_dim != 0 && vr_rotary_packs(p->m->family->rope),
+                   .inside = p->m->modules[VR_MODULE_QKV].n != 0,
                    .sinks = l->sinks,
                    .mask = window != 0 ? p->sliding_mask : p->full_mask };
     switch (p->w->attention) {
@@ -195,6 +217,10 @@ vr_block vr_attention(vr_pass *p, vr_block normed, vr_block *probabilities)
     const vr_block held[] = { mixed, s.whole, s.gate, r.q, s.kept[0], s.kept[1], r.kept[0], r.kept[1] };
     for (size_t i = 0; i < sizeof held / sizeof *held; i++)
         vr_drop(p, held[i]);
+    if (p->m->family->position_offset != 0 && !p->rules->plain_masks) { /* opt of version 4 returns none */
+        vr_drop(p, *probabilities);
+        *probabilities = VR_NONE;
+    }
     vr_drop(p, normed);
     return out;
 }

@@ -97,7 +97,8 @@ static void route_by_softmax(vr_pass *p, vr_routed *r)
 
 bool vr_router_wide(const vr_rules *rules, const vr_layer *l)
 {
-    return rules->wide_routers && l->moe->correction == VR_CORRECTION_OF_ROUTER;
+    bool kept = l->moe->correction == VR_CORRECTION_OF_ROUTER || l->moe->router == VR_ROUTER_SCALED;
+    return rules->wide_routers && kept;
 }
 
 /* F.linear of what is widened for it */
@@ -185,6 +186,26 @@ static void route_by_sigmoid(vr_pass *p, vr_routed *r)
     r->logits = early ? VR_NONE : r->logits;
 }
 
+/* MiniMaxM2TopKRouter: logits in the model's dtype, no groups; `_, index = topk(...)` */
+static void route_without_groups(vr_pass *p, vr_routed *r)
+{
+    const vr_layer *l = vr_layer_of(p);
+    uint64_t all = p->rows * l->experts * 4;
+    r->logits = vr_linear(p, p->m->hidden, l->experts, false, VR_ITEM_HIDDEN, VR_STEP_ROUTER);
+    vr_block wide = p->width != 4 ? piece(p, all, VR_STEP_ROUTER) : VR_NONE;
+    vr_block scores = piece(p, all, VR_STEP_ROUTER);
+    vr_drop(p, wide);
+    vr_block corrected = piece(p, all, VR_STEP_ROUTER);
+    vr_block best = piece(p, r->slots * 4, VR_STEP_ROUTER);
+    r->indices = piece(p, r->slots * 8, VR_STEP_ROUTER);
+    r->weights = piece(p, r->slots * 4, VR_STEP_ROUTER);
+    r->weight_width = 4;
+    vr_drop(p, piece(p, p->rows * 4, VR_STEP_ROUTER));
+    vr_drop(p, scores);
+    vr_drop(p, corrected);
+    vr_drop(p, best);
+}
+
 /* GptOssTopKRouter: softmax of the best in the model's dtype; up to transformers 4 spread over all experts.
  */
 static void route_by_best(vr_pass *p, vr_routed *r)
@@ -206,11 +227,30 @@ static void route_by_best(vr_pass *p, vr_routed *r)
     r->logits = VR_NONE;
 }
 
+/* DeepseekV2TopkRouter, greedy */
+static void route_scaled(vr_pass *p, vr_routed *r)
+{
+    r->logits = wide_logits(p);
+    vr_block scores = piece(p, p->rows * vr_layer_of(p)->experts * 4, VR_STEP_ROUTER);
+    vr_block best = piece(p, r->slots * 4, VR_STEP_ROUTER);
+    r->indices = piece(p, r->slots * 8, VR_STEP_ROUTER);
+    r->weights = piece(p, r->slots * 4, VR_STEP_ROUTER);
+    r->weight_width = 4;
+    vr_drop(p, best);
+    vr_drop(p, scores);
+}
+
 static void route(vr_pass *p, vr_routed *r)
 {
     switch (vr_layer_of(p)->moe->router) {
     case VR_ROUTER_SIGMOID:
-        route_by_sigmoid(p, r);
+        if (vr_layer_of(p)->moe->correction == VR_CORRECTION_OF_ROUTER)
+            route_by_sigmoid(p, r);
+        else
+            route_without_groups(p, r);
+        return;
+    case VR_ROUTER_SCALED:
+        route_scaled(p, r);
         return;
     case VR_ROUTER_TOP_SOFTMAX:
         route_by_best(p, r);

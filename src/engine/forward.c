@@ -50,40 +50,6 @@ static vr_block range(vr_pass *p, uint64_t n, bool sum)
     return moved;
 }
 
-/* The first hidden states where rows of learned positions are added: the rows and the position ids stay. */
-typedef struct learned {
-    vr_block list[4];
-    size_t n;
-} learned;
-
-static vr_block hold(learned *l, vr_block block)
-{
-    l->list[l->n++] = block;
-    return block;
-}
-
-/* opt: the sum of a mask of ones up to each token, less one (modeling_opt.py, OPTDecoder.forward). */
-static void count_positions(vr_pass *p, learned *l)
-{
-    uint64_t n = p->batch * (p->group->past + p->q);
-    vr_block total = input(p, n * 4, VR_PLACE_POSITIONS), product = input(p, n * 4, VR_PLACE_POSITIONS);
-    vr_block less = input(p, n * 4, VR_PLACE_POSITIONS);
-    vr_drop(p, product);
-    hold(l, input(p, n * 8, VR_PLACE_POSITIONS));
-    vr_drop(p, less);
-    vr_drop(p, total);
-}
-
-static vr_block add_rows(vr_pass *p, learned *l)
-{
-    bool counted = p->m->family->position_offset != 0;
-    uint64_t sequences = counted ? p->batch : 1;
-    vr_block moved = counted ? input(p, sequences * p->q * 8, VR_PLACE_POSITIONS) : VR_NONE;
-    hold(l, vr_take_at(p, sequences * p->q * p->m->hidden * p->width, VR_ITEM_HIDDEN, VR_PLACE_EMBEDDING));
-    vr_drop(p, moved);
-    return hidden(p, VR_PLACE_EMBEDDING);
-}
-
 /* ---- masks ---- */
 
 static vr_block flags(vr_pass *p, uint64_t bytes)
@@ -142,6 +108,11 @@ static vr_block added_mask(vr_pass *p, uint64_t kv, vr_block mask)
     return out;
 }
 
+vr_block vr_added_mask(vr_pass *p, uint64_t kv)
+{
+    return added_mask(p, kv, bool_mask(p, 0, kv));
+}
+
 /* _ignore_causal_mask_sdpa: without padding, a window that everything fits in needs no mask; flash needs none
  * ever. */
 static vr_block make_mask(vr_pass *p, uint64_t window)
@@ -151,6 +122,8 @@ static vr_block make_mask(vr_pass *p, uint64_t window)
         return VR_NONE;
     if (p->w->attention == VR_IMPL_EAGER)
         return added_mask(p, kv, bool_mask(p, window, kv));
+    if (p->m->layers[0].index_topk != 0) /* allow_is_causal_skip=False */
+        return bool_mask(p, window, kv);
     return window != 0 && kv >= window ? bool_mask(p, window, kv) : VR_NONE;
 }
 
@@ -220,6 +193,17 @@ static vr_block scaled_wave(vr_pass *p, uint64_t columns)
     return scaled;
 }
 
+/* deepseek_v2: torch.polar(ones, angles) * attention_scaling, complex numbers of two floats */
+static vr_block complex_wave(vr_pass *p)
+{
+    uint64_t d = p->m->rotary_dim;
+    vr_block ones = rotary(p, d / 2, 4), wave = rotary(p, d, 4);
+    vr_drop(p, ones);
+    vr_block scaled = rotary(p, d, 4);
+    vr_drop(p, wave);
+    return scaled;
+}
+
 /* Qwen3_5TextRotaryEmbedding: angles of three positions of each token of each sequence, waves of all, then
  * one table. */
 static vr_block grids(vr_pass *p, uint64_t columns, unsigned width)
@@ -265,17 +249,25 @@ static void rotary_table(vr_pass *p, vr_block *cos, vr_block *sin)
     uint64_t all = p->m->rotary_dim, d = chunks ? all / 2 : all;
     vr_block positions = rotary(p, 1, 4);
     vr_block angles = rotary(p, all / 2, 4);
-    if (p->rules->rotary_product)
-        vr_drop(p, positions);
-    else
+    if (!p->rules->rotary_product) {
         vr_gemm(p, false);
+    } else {
+        vr_drop(p, positions);
+        positions = VR_NONE;
+    }
+    if (vr_rotates_complex(p->m)) {
+        *cos = complex_wave(p);
+        *sin = VR_NONE;
+        vr_drop(p, positions);
+        vr_drop(p, angles);
+        return;
+    }
     vr_block both = chunks ? VR_NONE : rotary(p, d, 4);
     vr_block wide_cos = scaled_wave(p, d), wide_sin = scaled_wave(p, d);
     bool narrows = p->width != 4 && !vr_rotary_is_wide(p->m->family->rope);
     *cos = narrows ? rotary(p, d, p->width) : wide_cos;
     *sin = narrows ? rotary(p, d, p->width) : wide_sin;
-    if (!p->rules->rotary_product)
-        vr_drop(p, positions);
+    vr_drop(p, positions);
     vr_drop(p, angles);
     vr_drop(p, both);
     if (narrows) {
@@ -390,9 +382,17 @@ static vr_block add_to_residual(vr_pass *p, vr_block x, vr_step step)
 static vr_block attend(vr_pass *p, vr_block normed, vr_block *probabilities)
 {
     *probabilities = VR_NONE;
-    vr_block out = vr_layer_of(p)->attention == VR_ATTENTION_RECURRENT
-                       ? vr_mixer_recurrent(p, normed)
-                       : vr_attention(p, normed, probabilities);
+    vr_block out;
+    switch (vr_layer_of(p)->attention) {
+    case VR_ATTENTION_RECURRENT:
+        out = vr_mixer_recurrent(p, normed);
+        break;
+    case VR_ATTENTION_LATENT:
+        out = vr_attention_latent(p, normed, probabilities);
+        break;
+    default:
+        out = vr_attention(p, normed, probabilities);
+    }
     return has(p, VR_MODULE_POST_ATTENTION) ? norm_then_drop(p, out, VR_STEP_NORM_ATTENTION) : out;
 }
 
@@ -418,6 +418,22 @@ static vr_block parallel_layer(vr_pass *p)
     vr_drop(p, fed);
     vr_drop(p, one ? normed : VR_NONE);
     vr_drop(p, probabilities);
+    return next;
+}
+
+/* gpt2: variables that are assigned anew later than others', or never. */
+static vr_block keeping_layer(vr_pass *p)
+{
+    vr_block probabilities, normed = norm_if(p, VR_MODULE_PRE_ATTENTION, VR_STEP_NORM_IN);
+    vr_block mixed = attend(p, VR_NONE, &probabilities);
+    vr_block middle = sum(p, VR_STEP_MIDDLE);
+    vr_drop(p, normed);
+    normed = norm_if(p, VR_MODULE_PRE_MLP, VR_STEP_NORM_ATTENTION);
+    vr_block fed = vr_mlp(p);
+    vr_block next = sum(p, VR_STEP_OUTPUT);
+    const vr_block rest[] = { normed, fed, mixed, middle, probabilities };
+    for (size_t i = 0; i < sizeof rest / sizeof *rest; i++)
+        vr_drop(p, rest[i]);
     return next;
 }
 
@@ -450,6 +466,8 @@ static vr_block layer(vr_pass *p)
         return parallel_layer(p);
     if (vr_layer_of(p)->mlp == VR_MLP_NONE || vr_layer_of(p)->attention == VR_ATTENTION_NONE)
         return single_layer(p);
+    if (p->m->family->keeps_outputs)
+        return keeping_layer(p);
     vr_block mixed = attend(p, norm_if(p, VR_MODULE_PRE_ATTENTION, VR_STEP_NORM_IN), &probabilities);
     bool early =
         p->m->family->early_masks && !p->rules->plain_masks; /* attention that does not return them */
@@ -517,7 +535,7 @@ static vr_block first_hidden(vr_pass *p, vr_block embeddings)
 static void start_cache(vr_pass *p)
 {
     for (uint64_t i = 0; i < p->m->n_layers && !p->group->started; i++)
-        p->group->layers[i] = (vr_kv){ VR_NONE, VR_NONE, VR_NONE, VR_NONE, VR_NONE };
+        p->group->layers[i] = (vr_kv){ VR_NONE, VR_NONE, VR_NONE, VR_NONE, VR_NONE, VR_NONE };
     p->group->started = true;
 }
 
@@ -533,6 +551,9 @@ static vr_block run_layers(vr_pass *p, const given *g, vr_block first, vr_block 
         keep(&c, sent(p, x, *lies, bytes, VR_ITEM_HIDDEN, VR_PLACE_MOVED));
         carry(p, g, &c);
         vr_block next = layer(p);
+        if (p->chosen != p->chosen_now)
+            vr_drop(p, p->chosen);
+        p->chosen = p->chosen_now;
         drop_copies(p, &c);
         if (x != embeddings)
             vr_drop(p, x);
@@ -559,31 +580,41 @@ static void make_tables(vr_pass *p, given *g, vr_block embeddings)
     }
 }
 
+static void make_positions(vr_pass *p, given *g)
+{
+    g->positions = range(p, p->q, p->rules->positions_added);
+}
+
 /* Positions and masks; the first hidden states, or VR_NONE where these are the embeddings themselves. */
-static vr_block prepare(vr_pass *p, given *g, learned *l)
+static vr_block prepare(vr_pass *p, given *g, vr_learned *l)
 {
     bool learns = p->m->learned_positions, counts = learns && p->m->family->position_offset != 0;
-    bool late = !p->rules->positions_added; /* opt counted after it had made its mask */
+    bool late = !p->rules->positions_added; /* opt counted after it had made its mask, in its own way */
     vr_block first = VR_NONE;
-    g->positions = !counts || late ? range(p, p->q, p->rules->positions_added) : VR_NONE;
+    g->positions = VR_NONE;
+    if (!counts || late)
+        make_positions(p, g);
     if (counts)
-        hold(l, input(p, p->batch * (p->group->past + p->q) * 4, VR_PLACE_POSITIONS));
+        vr_learned_ones(p, l);
     if (counts && !late)
-        count_positions(p, l);
+        vr_learned_count(p, l);
     if (learns && !counts)
-        first = add_rows(p, l);
-    make_masks(p);
+        first = vr_learned_add(p, l);
+    if (counts && !p->rules->opt_unmasked)
+        p->full_mask = vr_learned_mask(p);
+    else
+        make_masks(p);
     g->full_mask = p->full_mask;
     g->sliding_mask = p->sliding_mask;
     if (counts && late)
-        count_positions(p, l);
-    return counts ? add_rows(p, l) : first;
+        vr_learned_count(p, l);
+    return counts ? vr_learned_add(p, l) : first;
 }
 
 static vr_block run_model(vr_pass *p)
 {
     given g;
-    learned l = { .n = 0 };
+    vr_learned l = { .n = 0 };
     uint16_t lies = ends(p).embedding;
     go_to(p, lies);
     vr_block embeddings = embed(p);
@@ -604,7 +635,8 @@ static vr_block run_model(vr_pass *p)
         vr_drop(p, rest[i]);
     for (size_t i = 0; i < l.n; i++)
         vr_drop(p, l.list[i]);
-    p->full_mask = p->sliding_mask = VR_NONE;
+    vr_drop(p, p->chosen);
+    p->full_mask = p->sliding_mask = p->chosen = p->chosen_now = VR_NONE;
     return normed;
 }
 

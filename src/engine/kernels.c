@@ -21,6 +21,11 @@ static uint64_t q_elements(const vr_pass *p, const vr_heads *h)
     return p->rows * h->q * h->size;
 }
 
+static uint64_t value_elements(const vr_pass *p, const vr_heads *h)
+{
+    return p->rows * h->q * h->value;
+}
+
 static uint64_t n_scores(const vr_pass *p, const vr_heads *h)
 {
     return p->batch * h->q * p->q * h->kv_tokens;
@@ -44,9 +49,17 @@ static vr_block flattened(vr_pass *p, const vr_heads *h)
     return h->groups > 1 && h->kv == 1 && p->batch > 1 ? copied(p, h) : VR_NONE;
 }
 
+/* Nor do values that are a part of something wider. */
+static vr_block gathered(vr_pass *p, const vr_heads *h, unsigned width)
+{
+    if (!h->scattered || p->batch == 1)
+        return VR_NONE;
+    return score(p, p->batch * h->q * h->kv_tokens * h->value * width);
+}
+
 static vr_block output(vr_pass *p, const vr_heads *h)
 {
-    return vr_take(p, q_elements(p, h) * p->width, VR_ITEM_HIDDEN, VR_STEP_ATTENTION);
+    return vr_take(p, value_elements(p, h) * p->width, VR_ITEM_HIDDEN, VR_STEP_ATTENTION);
 }
 
 /* .transpose(1, 2).contiguous() of what lies head by head: a copy, unless there is one token only */
@@ -62,7 +75,7 @@ static vr_block by_token(vr_pass *p, const vr_heads *h, vr_block x)
 /* Queries lie token by token: heads of several sequences do not make one batch of matrices without a copy. */
 static bool copies_queries(const vr_pass *p, const vr_heads *h)
 {
-    return p->batch > 1 && p->q > 1 && !h->packed;
+    return p->batch > 1 && (p->q > 1 || h->inside) && !h->packed;
 }
 
 /* ---- eager ---- */
@@ -136,7 +149,7 @@ vr_block vr_kernel_eager(vr_pass *p, const vr_heads *h, vr_block *probabilities)
     vr_block v = h->groups > 1 ? repeated(p, h) : VR_NONE;
     vr_block held = VR_NONE, scores = eager_scores(p, h);
     *probabilities = h->sinks ? softmax_with_sinks(p, h, scores, &held) : eager_softmax(p, h, scores);
-    vr_block v_all = flattened(p, h);
+    vr_block v_all = h->scattered ? gathered(p, h, p->width) : flattened(p, h);
     vr_block out = output(p, h);
     vr_gemm(p, false);
     vr_drop(p, v_all);
@@ -176,7 +189,7 @@ static vr_block aligned_mask(vr_pass *p, const vr_heads *h, vr_block mask)
     if (mask == VR_NONE || h->kv_tokens % 8 == 0)
         return mask;
     uint64_t row = vr_round_up(h->kv_tokens, 8) * p->width;
-    vr_block padded = vr_take_at(p, p->batch * p->q * row, VR_ITEM_SCORES, VR_PLACE_MASK);
+    vr_block padded = vr_take_at(p, p->batch * p->q * row, VR_ITEM_SCORES, VR_PLACE_PADDED_MASK);
     vr_drop(p, mask);
     return padded;
 }
@@ -187,10 +200,10 @@ static vr_block efficient(vr_pass *p, const vr_heads *h, vr_block *mask)
     vr_block out = output(p, h);
     /* more than 128 a head: sums do not stay in registers (kernel_forward.h, kNeedsOutputAccumulatorBuffer)
      */
-    bool sums = h->size > 128 && p->width != 4;
+    bool sums = (h->size > 128 || h->value > 128) && p->width != 4;
     vr_block seed = vr_take_at(p, 8, VR_ITEM_SCORES, VR_PLACE_RANDOM);
     vr_block offset = vr_take_at(p, 8, VR_ITEM_SCORES, VR_PLACE_RANDOM);
-    vr_block wide = sums ? vr_take_at(p, q_elements(p, h) * 4, VR_ITEM_SCORES, VR_PLACE_KERNEL) : VR_NONE;
+    vr_block wide = sums ? vr_take_at(p, value_elements(p, h) * 4, VR_ITEM_SCORES, VR_PLACE_KERNEL) : VR_NONE;
     vr_drop(p, wide);
     vr_drop(p, offset);
     vr_drop(p, seed);
@@ -248,8 +261,10 @@ static vr_block math_product(vr_pass *p, const vr_heads *h, math_state *s)
 {
     bool wide = p->width == 4;
     s->narrow = wide ? VR_NONE : score(p, n_scores(p, h) * p->width);
-    vr_block out = wide ? output(p, h) : score(p, q_elements(p, h) * 4);
+    vr_block v = gathered(p, h, 4);
+    vr_block out = wide ? output(p, h) : score(p, value_elements(p, h) * 4);
     vr_gemm(p, false);
+    vr_drop(p, v);
     if (wide)
         return out;
     vr_block cast = output(p, h);
@@ -261,12 +276,13 @@ static vr_block math_product(vr_pass *p, const vr_heads *h, math_state *s)
 static vr_block math(vr_pass *p, const vr_heads *h, uint64_t kv_heads, bool grouped)
 {
     uint64_t kv = p->batch * kv_heads * h->kv_tokens * h->size * 4;
+    uint64_t values = p->batch * kv_heads * h->kv_tokens * h->value * 4;
     uint64_t all = grouped ? p->batch * h->q * h->kv_tokens * h->size * 4 : kv;
     bool wide = p->width == 4, given_mask = h->mask != VR_NONE;
     math_state s;
     s.q = wide ? VR_NONE : score(p, q_elements(p, h) * 4);
     s.k = wide ? VR_NONE : score(p, kv);
-    s.v = wide ? VR_NONE : score(p, kv);
+    s.v = wide ? VR_NONE : score(p, values);
     s.scaled = score(p, q_elements(p, h) * 4);
     s.mask = !given_mask && p->q > 1 ? causal_bias(p, h) : VR_NONE;
     s.k_all = grouped ? score(p, all) : VR_NONE;
@@ -304,7 +320,8 @@ static call call_of(const vr_pass *p, const vr_heads *h)
     c.packs = grouped && !c.gqa && p->rules->packs_gqa && p->q == 1;
     c.repeats = grouped && !c.gqa && !c.packs;
     c.backend = choose(p->w, p->device, c.gqa, masked);
-    if (c.backend == FLASH && h->size > 256)
+    if (c.backend == FLASH &&
+        (h->size > 256 || h->size != h->value)) /* sdp_utils.cpp, check_head_dim_size_flash */
         c.backend = EFFICIENT;
     return c;
 }
@@ -376,5 +393,7 @@ bool vr_sdpa_traced(const vram_workload *w, const vram_model *m, const vr_device
     for (uint64_t i = 0; i < m->n_layers; i++)
         window = window || (m->layers[i].attention == VR_ATTENTION_SLIDING &&
                             vr_add_sat(w->context, w->decode) >= m->layers[i].window);
+    for (uint64_t i = 0; i < m->n_layers; i++) /* the memory-efficient kernel, or an index */
+        window = window || m->layers[i].key_dim != m->layers[i].value_dim || m->layers[i].index_topk != 0;
     return d->cc_major == 8 && w->dtype == VR_BF16 && !window;
 }

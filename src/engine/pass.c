@@ -27,20 +27,28 @@ static const char *const place_names[] = {
 
 vram_status vr_pass_open(vr_pass *p)
 {
-    p->labels = VR_ARRAY(p->arena, uint32_t, (size_t)p->m->n_layers * VR_STEP_COUNT);
+    p->labels = VR_ARRAY(p->arena, uint32_t, (size_t)(p->m->n_layers + p->m->n_encoder) * VR_STEP_COUNT);
     if (p->placement != NULL && p->placement->layers_off != 0) {
-        p->brought = VR_ARRAY(p->arena, uint32_t, (size_t)p->m->n_layers * VR_STEP_COUNT);
+        p->brought = VR_ARRAY(p->arena, uint32_t, (size_t)(p->m->n_layers + p->m->n_encoder) * VR_STEP_COUNT);
         if (p->brought == NULL)
             return VRAM_ENOMEM;
     }
     p->workspace = p->lt_workspace = VR_NONE;
-    p->full_mask = p->sliding_mask = p->router_output = VR_NONE;
+    p->full_mask = p->sliding_mask = p->router_output = p->chosen = p->chosen_now = VR_NONE;
     return p->labels == NULL ? VRAM_ENOMEM : VRAM_OK;
 }
 
-static const char *layer_path(const vram_model *m)
+/* Of an encoder and a decoder the layers are numbered in one row, the decoder's first. */
+static const char *layer_path(const vram_model *m, uint64_t *layer)
 {
-    return m->structure == VR_ENCODER ? "encoder.layer." : "model.layers.";
+    if (m->structure == VR_ENCODER)
+        return "encoder.layer.";
+    if (m->structure == VR_DECODER)
+        return "model.layers.";
+    if (*layer < m->n_layers)
+        return "decoder.block.";
+    *layer -= m->n_layers;
+    return "encoder.block.";
 }
 
 /* "model.layers.17.self_attn.q_proj output", made at its first use */
@@ -50,7 +58,9 @@ uint32_t vr_pass_label(vr_pass *p, vr_step step)
         return 0;
     uint32_t *label = &p->labels[p->layer * VR_STEP_COUNT + step];
     if (*label == 0) {
-        const char *text = vr_text(p->arena, T(layer_path(p->m)), U(p->layer), T("."), T(slot_names[step]));
+        uint64_t layer = p->layer;
+        const char *path = layer_path(p->m, &layer);
+        const char *text = vr_text(p->arena, T(path), U(layer), T("."), T(slot_names[step]));
         if (text == NULL)
             p->tape->status = VRAM_ENOMEM;
         *label = vr_tape_label(p->tape, vr_str_of(text));
@@ -109,8 +119,10 @@ static uint32_t brought_label(vr_pass *p, vr_step step)
         return *label;
     if (vr_str_ends(name, output))
         name.n -= sizeof output - 1;
-    const char *text = vr_text(p->arena, T(layer_path(p->m)), U(p->layer), T("."), S(name),
-                               T(" weight, brought to the card"));
+    uint64_t layer = p->layer;
+    const char *path = layer_path(p->m, &layer);
+    const char *text =
+        vr_text(p->arena, T(path), U(layer), T("."), S(name), T(" weight, brought to the card"));
     if (text == NULL)
         p->tape->status = VRAM_ENOMEM;
     *label = vr_tape_label(p->tape, vr_str_of(text));
@@ -209,7 +221,8 @@ vr_block vr_linear(vr_pass *p, uint64_t in, uint64_t out, bool biased, vr_item i
 
 const vr_layer *vr_layer_of(const vr_pass *p)
 {
-    return &p->m->layers[p->layer];
+    const vram_model *m = p->m;
+    return p->layer < m->n_layers ? &m->layers[p->layer] : &m->encoder[p->layer - m->n_layers];
 }
 
 uint64_t vr_window(const vr_pass *p)

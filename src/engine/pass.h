@@ -28,17 +28,19 @@ typedef struct vr_rules {
     bool positions_added; /* position ids are an arange plus the past length */
     bool gemma2_scales;   /* gemma2 scales inside its embedding module */
     bool rotary_product;  /* rotary angles are an elementwise product; false: a matrix product in fp32 */
+    bool opt_unmasked;    /* opt does not take the ones that it counts for a mask of padding */
     bool gemma2_eager;    /* gemma2 refuses sdpa, for it cannot cap scores */
     bool own_maps; /* device maps are made by transformers itself, which asks quantisers for sizes; false: by
                       accelerate */
-    bool latent_cache;       /* latent attention is cached as its short vectors; false: keys and values of all
-                                heads */
-    bool balance_by_all;     /* the largest layer counts for the balance of GPUs; false: the first */
-    bool balance_by_largest; /* the largest leaf counts for the balance of GPUs; false: the mean of all */
-    bool fused_experts;      /* experts are one tensor, and run by torch's grouped product */
-    bool norms_widened;      /* nemotron_h widens the weights of its norms */
-    bool ssm_products;       /* Mamba-2's scan is made of matrix products; false: of sums of products */
-    bool groups_inside;      /* the delta rule itself repeats queries and keys for each value head */
+    bool latent_cache; /* latent attention is cached as its short vectors; false: keys and values of all
+                          heads */
+    bool sparse_latent_cache; /* ... of sparse attention too */
+    bool balance_by_all;      /* the largest layer counts for the balance of GPUs; false: the first */
+    bool balance_by_largest;  /* the largest leaf counts for the balance of GPUs; false: the mean of all */
+    bool fused_experts;       /* experts are one tensor, and run by torch's grouped product */
+    bool norms_widened;       /* nemotron_h widens the weights of its norms */
+    bool ssm_products;        /* Mamba-2's scan is made of matrix products; false: of sums of products */
+    bool groups_inside;       /* the delta rule itself repeats queries and keys for each value head */
     bool masks_experts; /* what no expert of this process takes is masked in copies, be there any or not */
     bool wide_routers;  /* weights of routers with a correction are kept in 32 bits */
     bool masks_rarely;  /* ... only where experts are spread over processes; the loop counts one more */
@@ -69,6 +71,11 @@ typedef uint32_t vr_block;
 #define VR_STEPS(X)                                                                                          \
     X(NORM_IN, "input_layernorm output")                                                                     \
     X(Q, "self_attn.q_proj output")                                                                          \
+    X(Q_SMALL, "self_attn.q_a_proj output")                                                                  \
+    X(KV_SMALL, "self_attn.kv_a_proj_with_mqa output")                                                       \
+    X(KV, "self_attn.kv_b_proj output")                                                                      \
+    X(QUERY, "self_attn queries")                                                                            \
+    X(KEY, "self_attn keys")                                                                                 \
     X(K, "self_attn.k_proj output")                                                                          \
     X(V, "self_attn.v_proj output")                                                                          \
     X(QKV, "self_attn.qkv_proj output")                                                                      \
@@ -76,6 +83,7 @@ typedef uint32_t vr_block;
     X(ROPE, "self_attn rotary embedding")                                                                    \
     X(KEYS, "key cache")                                                                                     \
     X(VALUES, "value cache")                                                                                 \
+    X(INDEX, "self_attn.indexer")                                                                            \
     X(MIXER_IN, "mixer projections")                                                                         \
     X(CONV, "mixer convolution")                                                                             \
     X(DECAY, "mixer decay")                                                                                  \
@@ -92,6 +100,7 @@ typedef uint32_t vr_block;
     X(O, "self_attn.o_proj output")                                                                          \
     X(NORM_ATTENTION, "post_attention_layernorm output")                                                     \
     X(MIDDLE, "residual after attention")                                                                    \
+    X(NORM_CROSS, "norm before the attention to the encoder")                                                \
     X(NORM_BEFORE, "pre_feedforward_layernorm output")                                                       \
     X(NORM_AFTER, "post_feedforward_layernorm output")                                                       \
     X(GATE, "mlp.gate_proj output")                                                                          \
@@ -108,6 +117,7 @@ typedef uint32_t vr_block;
     X(EXPERT_DOWN, "mlp.experts down")                                                                       \
     X(EXPERTS, "mlp.experts output")                                                                         \
     X(SHARED, "mlp shared experts")                                                                          \
+    X(FINAL, "last norm")                                                                                    \
     X(OUTPUT, "output")
 
 typedef enum vr_step {
@@ -124,12 +134,14 @@ typedef enum vr_step {
     X(POSITIONS, "position ids")                                                                             \
     X(MASK, "attention mask")                                                                                \
     X(ROTARY, "model.rotary_emb output")                                                                     \
+    X(BIAS, "bias of relative positions")                                                                    \
     X(WINDOW, "sliding window of the cache")                                                                 \
     X(FINAL_NORM, "model.norm output")                                                                       \
     X(LOGITS, "lm_head output")                                                                              \
     X(WORKSPACE, "cuBLAS workspace")                                                                         \
     X(LT_WORKSPACE, "cublasLt workspace")                                                                    \
     X(RANDOM, "random state of the attention kernel")                                                        \
+    X(PADDED_MASK, "attention mask in rows of 16 bytes")                                                     \
     X(SOLVER, "addresses of a batched solver")                                                               \
     X(STATISTICS, "statistics of a normalisation")                                                           \
     X(KERNEL, "sums of the attention kernel")                                                                \
@@ -146,6 +158,7 @@ typedef enum vr_place {
 /* Keys and values of one layer of one group of sequences. */
 typedef struct vr_kv {
     vr_block k, v;
+    vr_block index;       /* keys of its index, or VR_NONE */
     vr_block window;      /* the tensor that holds its length, or VR_NONE */
     vr_block conv, state; /* of a recurrent layer, instead of keys and values */
 } vr_kv;
@@ -185,6 +198,7 @@ typedef struct vr_pass {
     vr_block full_mask, sliding_mask;
     vr_block router_output; /* what a block of experts returns beside its result, until the layer returns */
     vr_block mlp_input;     /* normalised, the MLP's to drop early; VR_NONE: it is the layer's own input */
+    vr_block chosen, chosen_now; /* tokens that an index chose: the last layer's, this one's; or VR_NONE */
 } vr_pass;
 
 /* ---- pass.c ---- */
@@ -220,6 +234,19 @@ vr_block vr_norm(vr_pass *p, uint64_t rows, uint64_t size, vr_step step);
 vr_block vr_norm_at(vr_pass *p, uint64_t rows, uint64_t size, vr_place place);
 /* weight * normalised; *variance is held by a variable of the module. */
 vr_block vr_norm_kept(vr_pass *p, uint64_t rows, uint64_t size, vr_step step, vr_block *variance);
+
+/* ---- learned.c ---- */
+
+/* What the model's variables hold of learned positions until it returns. */
+typedef struct vr_learned {
+    vr_block list[4];
+    size_t n;
+} vr_learned;
+
+void vr_learned_ones(vr_pass *p, vr_learned *l);
+void vr_learned_count(vr_pass *p, vr_learned *l);
+vr_block vr_learned_add(vr_pass *p, vr_learned *l); /* the first hidden states */
+vr_block vr_learned_mask(vr_pass *p);               /* of early versions; or VR_NONE */
 
 /* ---- rotary.c ---- */
 
@@ -283,6 +310,10 @@ typedef struct vr_kept {
 } vr_kept;
 
 vr_kept vr_kept_of(const vr_layer *l, const vr_rules *rules);
+/* deepseek_v2 rotates by complex numbers: its table is one of these. */
+bool vr_rotates_complex(const vram_model *m);
+/* As vr_attention, of a layer of latent attention. */
+vr_block vr_attention_latent(vr_pass *p, vr_block normed, vr_block *probabilities);
 
 /* ---- recurrent.c ---- */
 
@@ -292,9 +323,11 @@ vr_block vr_mixer_recurrent(vr_pass *p, vr_block normed);
 /* ---- kernels.c ---- */
 
 typedef struct vr_heads {
-    uint64_t q, kv, groups; /* numbers of heads; query heads that share one key head */
-    uint64_t size, kv_tokens;
-    bool packed; /* queries lie head by head, not token by token */
+    uint64_t q, kv, groups;          /* numbers of heads; query heads that share one key head */
+    uint64_t size, value, kv_tokens; /* size of queries and keys, of values */
+    bool packed;                     /* queries lie head by head, not token by token */
+    bool inside;    /* ... or within a wider storage, so that not even those of single tokens are one batch */
+    bool scattered; /* values are a part of something wider: no batch of matrices over several sequences */
     vr_block mask;
     bool sinks; /* a logit more for each query, which no value answers */
 } vr_heads;
@@ -309,6 +342,9 @@ bool vr_sdpa_traced(const vram_workload *w, const vram_model *m, const vr_device
 
 /* One call of the model on q new tokens of each sequence of the group; its logits replace the group's. */
 void vr_forward(vr_pass *p, vr_group *g, uint64_t q);
+
+/* The mask that eager attention adds: of every sequence, each of p->q tokens against kv ones. */
+vr_block vr_added_mask(vr_pass *p, uint64_t kv);
 
 /* ---- forward_encoder.c ---- */
 

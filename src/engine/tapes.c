@@ -4,8 +4,8 @@
 #include "engine/pass.h"
 #include "model/experts.h"
 
-static const uint8_t attentions[] = { VR_ATTENTION_FULL, VR_ATTENTION_SLIDING, VR_ATTENTION_RECURRENT,
-                                      VR_ATTENTION_NONE };
+static const uint8_t attentions[] = { VR_ATTENTION_FULL, VR_ATTENTION_SLIDING, VR_ATTENTION_LATENT,
+                                      VR_ATTENTION_RECURRENT, VR_ATTENTION_NONE };
 static const uint8_t mlps[] = { VR_MLP_GATED, VR_MLP_GATED_FUSED, VR_MLP_PLAIN, VR_MLP_EXPERTS, VR_MLP_NONE };
 
 static bool is_in(uint8_t kind, const uint8_t *list, size_t n)
@@ -16,13 +16,19 @@ static bool is_in(uint8_t kind, const uint8_t *list, size_t n)
     return i < n;
 }
 
+/* DeepSeek-V2 sorted its tokens by experts up to transformers 4. */
+static bool runs_scaled(const vr_layer *l, const vram_workload *w)
+{
+    return l->moe->router == VR_ROUTER_SCALED && l->expert_groups <= 1 && vr_rules_of(w)->fused_experts;
+}
+
 static const char *no_tape_of_experts(const vr_layer *l, const vram_workload *w)
 {
     bool two = l->moe != NULL && l->moe->gate == NULL; /* matrices an expert */
     if (two || l->expert_hidden != 0)
         return "what its experts compute is not known storage by storage";
     bool routed = l->moe != NULL &&
-                  (l->moe->router == VR_ROUTER_SOFTMAX ||
+                  (l->moe->router == VR_ROUTER_SOFTMAX || runs_scaled(l, w) ||
                    (l->moe->router == VR_ROUTER_SIGMOID && l->moe->correction == VR_CORRECTION_OF_ROUTER));
     bool best = l->moe != NULL && l->moe->router == VR_ROUTER_TOP_SOFTMAX && l->moe->clamped;
     if (!best && (!routed || l->moe->form == VR_EXPERTS_TRANSPOSED))
@@ -42,11 +48,20 @@ static const char *no_tape_of_recurrent(const vr_layer *l, const vram_workload *
                                 : NULL;
 }
 
+/* Before version 5 T5 computed its attention itself; UMT5 makes a bias in each layer. */
+static const char *no_tape_of_encdec(const vram_model *m, const vram_workload *w)
+{
+    bool t5 = vr_str_is(vr_str_of(m->family->model_type), "t5");
+    if (!t5 || w->version_major < 5 || w->weight_quant != VR_QUANT_NONE)
+        return "what this encoder and decoder compute is not known storage by storage";
+    return NULL;
+}
+
 const char *vr_no_tape(const vram_model *m, const vram_workload *w)
 {
     if (m->structure == VR_ENCODER_DECODER)
-        return "an encoder and a decoder are not rehearsed yet";
-    if (m->family->untaped)
+        return no_tape_of_encdec(m, w);
+    if (m->family->untaped || w->version_major * 100 + w->version_minor < m->family->taped_from)
         return "what this class computes is not known storage by storage";
     for (uint64_t i = 0; i < m->n_layers; i++) {
         const vr_layer *l = &m->layers[i];
@@ -57,6 +72,10 @@ const char *vr_no_tape(const vram_model *m, const vram_workload *w)
             return "what its kind of attention computes is not known storage by storage";
         if (!is_in(l->mlp, mlps, sizeof mlps))
             return "what its experts compute is not known storage by storage";
+        if (l->index_topk != 0 && !vr_rules_of(w)->latent_cache)
+            return "sparse attention before transformers 5.15 is not known storage by storage";
+        if (l->index_topk != 0 && w->attention == VR_IMPL_FLASH)
+            return "its class refuses flash attention";
         const char *why = l->mlp == VR_MLP_EXPERTS ? no_tape_of_experts(l, w) : NULL;
         if (why != NULL)
             return why;

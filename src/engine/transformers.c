@@ -9,6 +9,7 @@
  * under torch.no_grad(). Which of these tapes have been held against real runs is in `held` below. */
 #include <string.h>
 
+#include "engine/encdec.h"
 #include "engine/words.h"
 
 #define MOST_BYTES (UINT64_C(1) << 58) /* of any one product below */
@@ -34,12 +35,27 @@ static const struct {
     const char *model_type;
     bool sdpa, eager;
 } held[] = {
-    { "llama", true, true },        { "mistral", true, true },
-    { "qwen2", true, true },        { "qwen3", true, true },
-    { "phi3", true, true },         { "gemma2", true, true },
-    { "gemma3_text", true, true },  { "qwen3_next", true, true },
-    { "qwen3_5_text", true, true }, { "qwen3_5_moe_text", true, true },
-    { "nemotron_h", true, true },   { "granitemoehybrid", true, true },
+    { "llama", true, true },
+    { "mistral", true, true },
+    { "qwen2", true, true },
+    { "qwen3", true, true },
+    { "phi3", true, true },
+    { "gemma2", true, true },
+    { "gemma3_text", true, true },
+    { "exaone4", true, true },
+    { "olmo2", true, true },
+    { "granite", true, true },
+    { "cohere2", true, true },
+    { "opt", true, true },
+    { "glm4", true, true },
+    { "starcoder2", true, true },
+    { "gpt_neox", true, true },
+    { "gpt2", true, true },
+    { "qwen3_next", true, true },
+    { "qwen3_5_text", true, true },
+    { "qwen3_5_moe_text", true, true },
+    { "nemotron_h", true, true },
+    { "granitemoehybrid", true, true },
 };
 
 /* ---- settings that the version decides ---- */
@@ -143,6 +159,16 @@ static bool product(const uint64_t *factors, size_t n)
     return x <= MOST_BYTES;
 }
 
+/* Latent attention: what one head's keys and values are made from, and its index. */
+static uint64_t widest_latent(const vr_layer *l)
+{
+    uint64_t expanded = (uint64_t)l->heads * ((uint64_t)l->key_dim + l->value_dim);
+    uint64_t index = (uint64_t)l->index_heads * l->index_dim, small = (uint64_t)l->latent + l->rotary_dim;
+    uint64_t most = expanded > index ? expanded : index;
+    most = small > most ? small : most;
+    return l->query_latent > most ? l->query_latent : most;
+}
+
 static uint64_t widest(const vram_model *m)
 {
     const uint64_t widths[] = { m->hidden, vr_mul_sat(m->heads, m->head_dim),
@@ -151,7 +177,19 @@ static uint64_t widest(const vram_model *m)
     uint64_t most = 1;
     for (size_t i = 0; i < sizeof(widths) / sizeof(widths[0]); i++)
         most = widths[i] > most ? widths[i] : most;
+    if (m->n_layers != 0 && m->layers[0].latent != 0 && widest_latent(&m->layers[0]) > most)
+        most = widest_latent(&m->layers[0]);
     return vr_mul_sat(2, most);
+}
+
+static uint64_t index_heads(const vram_model *m)
+{
+    return m->n_layers != 0 ? m->layers[0].index_heads : 0;
+}
+
+static uint64_t index_width(const vram_model *m)
+{
+    return m->n_layers != 0 ? m->layers[0].index_dim : 0;
 }
 
 static uint64_t widest_expert(const vram_model *m)
@@ -177,6 +215,8 @@ static vram_status check_limits(const vr_pass *p)
         { { batch, w->context, vr_mul_sat(m->experts_used, m->experts + 1), 8, 1 }, "the experts' masks" },
         { { w->sequences, tokens, widest(m), m->n_layers + 1, 8 }, "the KV cache" },
         { { batch, m->heads, tokens, tokens, 8 }, "the attention scores" },
+        { { batch, index_heads(m), tokens, tokens, 8 }, "the scores of the index" },
+        { { batch, index_width(m), tokens, tokens, 8 }, "the keys of the index" },
     };
     if (m->n_layers > MOST_LAYERS)
         return vr_fail(m->ctx, VRAM_ELIMIT, GROUPED(m->n_layers), T(" layers are over the limit of "),
@@ -278,6 +318,7 @@ static void release_all(vr_pass *p, groups *g)
             vr_drop(p, group->layers[l].window);
             vr_drop(p, group->layers[l].k);
             vr_drop(p, group->layers[l].v);
+            vr_drop(p, group->layers[l].index);
             vr_drop(p, group->layers[l].conv);
             vr_drop(p, group->layers[l].state);
         }
@@ -315,6 +356,8 @@ static vram_status run(vr_pass *p, vr_facts *facts)
         run_encoder(p);
         return VRAM_OK;
     }
+    if (p->m->structure == VR_ENCODER_DECODER)
+        return vr_encdec_run(p, &facts->steps_skipped);
     VR_TRY(make_groups(&g, p));
     vr_pass_on(p, p->placement != NULL ? p->placement->embedding : 0);
     g.ids = vr_take_at(p, p->w->sequences * p->w->context * 8, VR_ITEM_INPUTS, VR_PLACE_IDS);
@@ -334,10 +377,26 @@ static void keep(vr_pass *p, uint64_t bytes, vr_step step)
         vr_take(p, bytes, VR_ITEM_KV, step);
 }
 
+/* The decoder of an encoder keeps its own tokens and the encoder's. */
+static vram_status keep_both_kv(vr_pass *p)
+{
+    const vram_workload *w = p->w;
+    for (p->layer = 0; p->layer < p->m->n_layers; p->layer++) {
+        const vr_layer *l = vr_layer_of(p);
+        uint64_t own = w->sequences * (1 + w->decode) * l->kv_heads;
+        uint64_t cross = w->sequences * w->context * l->cross_heads;
+        vr_take(p, (own + cross) * l->key_dim * p->width, VR_ITEM_KV, VR_STEP_KEYS);
+        vr_take(p, (own + cross) * l->value_dim * p->width, VR_ITEM_KV, VR_STEP_VALUES);
+    }
+    return VRAM_OK;
+}
+
 /* Where activations are not known, keys, values and states still are. A convolution's state has the model's
  * dtype, a recurrent one 32 bits. */
 static vram_status keep_kv(vr_pass *p)
 {
+    if (p->m->structure == VR_ENCODER_DECODER)
+        return keep_both_kv(p);
     uint64_t sequences = p->w->sequences;
     uint64_t columns = sequences * vr_add_sat(p->w->context, p->w->decode) * p->width;
     for (p->layer = 0; p->layer < p->m->n_layers; p->layer++) {
@@ -399,7 +458,9 @@ static bool is_verified(const vr_pass *p, const vr_facts *f)
 
 static const char *why_no_cache(const vr_pass *p, const vr_facts *f)
 {
-    return f->refused != NULL ? f->refused : p->m->not_understood;
+    return f->refused != NULL            ? f->refused
+           : p->m->cache_unknown != NULL ? p->m->cache_unknown
+                                         : p->m->not_understood;
 }
 
 static const char *why_no_activations(const vr_pass *p)
@@ -504,7 +565,7 @@ static void note(vr_facts *f, const vr_pass *p, const struct vr_prepared *from)
     f->refused = from->params.refused;
     f->n_anew = from->params.n_anew;
     f->as_stored = from->as_stored;
-    f->has_kv = known;
+    f->has_kv = known && m->cache_unknown == NULL;
     f->has_activations = known && !m->quantised && m->uncounted_part == NULL && vr_no_tape(m, p->w) == NULL;
 }
 

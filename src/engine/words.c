@@ -55,7 +55,8 @@ static const char *as_they_are(const vr_pass *p)
 {
     size_t n = p->m->checkpoint->n_tensors;
     return vr_text(p->arena, GROUPED(n), T(n == 1 ? " tensor" : " tensors"),
-                   T(" at the bytes that the checkpoint has"),
+                   T(p->m->checkpoint->config_only ? " at the bytes that its quantisation takes"
+                                                   : " at the bytes that the checkpoint has"),
                    T(p->m->quantised ? "" : ", floating numbers in the load dtype"));
 }
 
@@ -72,6 +73,48 @@ static const char *weights(const vr_pass *p, const vr_facts *f)
         text = vr_text(p->arena, T(text), T("; "), GROUPED(f->n_anew),
                        T(f->n_anew == 1 ? " tensor is" : " tensors are"), T(" not stored and made anew"));
     return text;
+}
+
+/* "61 layers x (512 + 64)", of all heads "61 layers x 128 heads x (192 + 128)" */
+static const char *latent_elements(const vr_pass *p)
+{
+    const vr_layer *l = &p->m->layers[0];
+    if (p->rules->latent_cache)
+        return vr_text(p->arena, T("("), U(l->latent), T(" + "), U(l->rotary_dim), T(")"));
+    return vr_text(p->arena, GROUPED(l->heads), T(l->heads == 1 ? " head x (" : " heads x ("), U(l->key_dim),
+                   T(" + "), U(l->value_dim), T(")"));
+}
+
+/* Behind it " + 21 index keys x 128"; all layers are alike but for these. */
+static const char *latent_kv(const vr_pass *p)
+{
+    const vram_model *m = p->m;
+    uint64_t n_index = 0, index = 0, tokens = vr_add_sat(p->w->context, p->w->decode);
+    for (uint64_t i = 0; i < m->n_layers; i++) {
+        n_index += m->layers[i].index_dim != 0;
+        index += m->layers[i].index_dim;
+    }
+    const char *text = latent_elements(p);
+    if (text != NULL)
+        text = vr_text(p->arena, T(n_index != 0 ? "(" : ""), GROUPED(m->n_layers),
+                       T(m->n_layers == 1 ? " layer x " : " layers x "), T(text));
+    if (text != NULL && n_index != 0)
+        text = vr_text(p->arena, T(text), T(" + "), GROUPED(n_index), T(" index keys x "), U(index / n_index),
+                       T(")"));
+    if (text != NULL)
+        text = vr_text(p->arena, T(text), T(" x "), U(p->width), T(" B x "), GROUPED(tokens),
+                       T(tokens == 1 ? " token" : " tokens"));
+    return text != NULL && p->w->sequences > 1
+               ? vr_text(p->arena, T(text), T(" x "), GROUPED(p->w->sequences), T(" sequences"))
+               : text;
+}
+
+static bool is_latent(const vram_model *m)
+{
+    uint64_t n = 0;
+    while (n < m->n_layers && m->layers[n].attention == VR_ATTENTION_LATENT)
+        n++;
+    return n == m->n_layers;
 }
 
 /* "; 36 recurrent layers x (32,768 elements x 2 B + 524,288 x 4 B) x 2 sequences": all alike where there are
@@ -111,6 +154,8 @@ static const char *kv(const vr_pass *p)
     const vr_layer *recurrent = NULL;
     uint64_t tokens = vr_add_sat(p->w->context, p->w->decode), window = 0;
     uint64_t n = 0, n_sliding = 0, n_recurrent = 0;
+    if (is_latent(m))
+        return latent_kv(p);
     for (uint64_t i = 0; i < m->n_layers; i++) {
         const vr_layer *l = &m->layers[i];
         n += l->key_elements != 0;
@@ -139,7 +184,8 @@ static const char *activations(const vr_pass *p, const vr_facts *f)
     uint64_t rows = w->prefill_batch * (w->logits == VR_LOGITS_ALL ? w->context : 1);
     const char *text =
         vr_text(p->arena, T("a pass over "), GROUPED(w->prefill_batch), T(" x "), GROUPED(w->context),
-                T(" tokens, every storage in its order ("), T(attention_words(w)), T(" attention); logits "),
+                T(" tokens, every storage in its order ("), T(attention_words(w)), T(" attention"),
+                T(p->m->tower != NULL ? "; text alone, without pictures" : ""), T("); logits "),
                 GROUPED(rows), T(" x "), GROUPED(p->m->vocab), T(" x "), U(p->width), T(" B"));
     if (text != NULL && f->steps_skipped)
         text =

@@ -58,20 +58,29 @@ uint64_t vr_layer_state_elements(const vr_layer *l)
     return vr_mul_sat((uint64_t)l->state_heads * l->state_rows, l->state_columns);
 }
 
+/* As short vectors, where there are any. */
+static uint64_t kept_elements(const vr_layer *l)
+{
+    bool small = l->attention == VR_ATTENTION_LATENT;
+    return small ? vr_layer_latent_elements(l) + vr_layer_index_elements(l) : vr_layer_kv_elements(l);
+}
+
 /* Keys and values of all layers at full length, 2 bytes an element (cache_utils.py, DynamicLayer: [B, nkv, S,
  * hd]). */
 static void keep_kv(vram_model *m)
 {
-    m->kv_known = true;
+    m->kv_known = m->cache_unknown == NULL;
+    if (!m->kv_known)
+        return;
     for (uint64_t i = 0; i < m->n_layers; i++) {
         vr_layer *l = &m->layers[i];
-        m->kv_bytes_per_token_16bit += m->structure != VR_ENCODER ? 2 * vr_layer_kv_elements(l) : 0;
+        m->kv_bytes_per_token_16bit += m->structure != VR_ENCODER ? 2 * kept_elements(l) : 0;
         if (l->kv_from != 0 || m->structure == VR_ENCODER)
             continue;
         l->key_elements = (uint64_t)l->kv_heads * l->key_dim;
         l->value_elements = (uint64_t)l->kv_heads * l->value_dim;
-        l->state_bytes = vr_add_sat(vr_mul_sat(2, vr_layer_conv_elements(l)),
-                                    vr_mul_sat(4, vr_layer_state_elements(l)));
+        l->state_bytes =
+            vr_add_sat(vr_mul_sat(2, vr_layer_conv_elements(l)), vr_mul_sat(4, vr_layer_state_elements(l)));
         m->state_bytes = vr_add_sat(m->state_bytes, l->state_bytes);
     }
 }
@@ -107,7 +116,7 @@ static void forget(vram_model *m)
 {
     m->family = NULL;
     m->n_layers = m->hidden = m->heads = m->kv_heads = m->head_dim = m->ffn = m->vocab = m->max_context = 0;
-    m->contradicted = NULL;
+    m->contradicted = m->cache_unknown = NULL;
     m->n_predict_layers = 0;
     m->rotary_dim = m->attention_softcap = m->final_softcap = 0;
     m->tied = m->qkv_bias = m->o_bias = m->mlp_bias = m->has_head = false;
@@ -142,6 +151,14 @@ static void release(vr_object *self)
     vr_arena_free(&a);
 }
 
+static uint64_t stored_elements(const vram_model *m)
+{
+    uint64_t n = 0;
+    for (size_t i = 0; i < m->n_declared; i++)
+        n = vr_add_sat(n, vr_param_is_stored(m->declared[i].kind) ? m->declared[i].elements : 0);
+    return n;
+}
+
 /* Without files, what the class declares stands for them; all is then read as if it were stored. */
 static vram_status build_on(vram_model *m, const vram_checkpoint *ck)
 {
@@ -156,7 +173,11 @@ static vram_status build_on(vram_model *m, const vram_checkpoint *ck)
     if (declared != NULL) {
         VR_TRY(build_on(m, declared));
         m->dtype_assumed = silent;
-        return VRAM_OK;
+        if (m->parameters == stored_elements(m) && !m->packing.uncountable)
+            return VRAM_OK;
+        *m = (vram_model){ .ctx = ck->ctx, .arena = m->arena, .checkpoint = ck };
+        VR_TRY(build(m)); /* the layouts do not read what was written: then it is not understood */
+        VR_TRY(vr_weights_unknown(m));
     }
     m->parameters = m->family != NULL && m->uncounted_part == NULL ? m->declared_parameters : 0;
     m->packing.uncountable = m->parameters == 0;

@@ -142,6 +142,8 @@ typedef struct vr_family {
     bool inline_mlp;       /* opt: the MLP is no module of its own */
     bool wide_logits;      /* logits are given in fp32 */
     bool norm_widened;     /* from some version on its norms are VR_NORM_RMS_LATE_WIDE */
+    bool keeps_outputs;    /* gpt2: a layer's variables live longer */
+    uint32_t taped_from;   /* version of transformers x 100, 524: what earlier ones compute is not known */
     bool untaped;          /* what it computes is not known storage by storage */
     bool parallel;         /* attention and MLP read the same, and both are added to it */
     bool tied_default;     /* tie_word_embeddings when the config is silent */
@@ -190,9 +192,13 @@ typedef struct vr_layer {
     /* LATENT, sparse: an index chooses index_topk tokens, and keeps index_dim elements of each. index_heads
      * and index_dim 0: this layer takes what the last one before it chose. */
     uint32_t index_heads, index_dim, index_topk;
-    bool by_key_head;  /* of a delta net: what belongs to a key head is projected together */
-    bool output_gate;  /* q_proj makes a gate of the output beside the queries */
-    uint8_t recurrent; /* vr_recurrent_kind of RECURRENT */
+    /* Beside the window one entry of key_dim elements, and one of index_dim, for so many tokens; 0: none. */
+    uint32_t compress_rate;
+    uint32_t out_groups, out_latent; /* the output goes through a short vector for each group of heads */
+    uint32_t streams;                /* copies of the hidden states that are mixed around each block */
+    bool by_key_head;                /* of a delta net: what belongs to a key head is projected together */
+    bool output_gate;                /* q_proj makes a gate of the output beside the queries */
+    uint8_t recurrent;               /* vr_recurrent_kind of RECURRENT */
     /* The convolution's state is channels x taps where it is kept with its newest column (transformers),
      * channels x (taps - 1) where it is not (llama.cpp, vLLM). */
     uint32_t conv_channels, conv_taps;
@@ -308,6 +314,7 @@ struct vram_model {
     /* The first setting that a tensor overruled: a class built from config.json would not load it. Sentence,
      * or NULL. */
     const char *contradicted;
+    const char *cache_unknown;  /* why nothing is said of what it keeps of a token, or NULL */
     const char *uncounted_part; /* what stands beside the decoder, is there and not counted, or NULL */
     /* With family NULL, of a GGUF file: the sizes below and the layers are known all the same; each is 0 when
      * it is not stated or differs from layer to layer. */
@@ -350,8 +357,9 @@ struct vram_model {
     /* What the class declares by the configuration; NULL when it is not understood. */
     const vr_declared *declared;
     size_t n_declared;
-    uint64_t declared_parameters;      /* each once; buffers are none */
-    uint64_t kv_bytes_per_token_16bit; /* all layers, one sequence, full length, 2 bytes an element */
+    uint64_t declared_parameters; /* each once; buffers are none */
+    /* All layers, one sequence, full length, 2 bytes an element; of latent attention the short vectors. */
+    uint64_t kv_bytes_per_token_16bit;
 };
 
 bool vr_param_is_stored(uint8_t kind); /* in checkpoints; buffers are made anew */

@@ -251,6 +251,12 @@ static bool find(const vram_model *m, vr_json *q, bool *mlx)
     return false;
 }
 
+bool vr_quant_object(const vram_model *m, vr_json *q)
+{
+    bool mlx;
+    return find(m, q, &mlx);
+}
+
 vram_status vr_read_quant_config(vr_quant_config *out, vram_model *m)
 {
     vr_json q, twin;

@@ -18,6 +18,7 @@ typedef struct vr_quant_config {
 } vr_quant_config;
 
 vram_status vr_read_quant_config(vr_quant_config *out, vram_model *m);
+bool vr_quant_object(const vram_model *m, vr_json *q); /* the object itself; false: there is none */
 void vr_quant_of(const vr_quant_config *c, vr_str stem, uint64_t *bits, uint64_t *group);
 /* As the method's makers write it (the word itself when it is not known), and the format where the name
  * leaves it open: "ModelOpt NVFP4". NULL: out of memory. */

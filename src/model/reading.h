@@ -42,6 +42,8 @@ vram_status vr_read_gguf(vr_reading *r);
 vram_status vr_read_quantised(vram_model *m);
 vram_status vr_sum_parameters(vram_model *m);
 
+/* Says in m->weights_unknown why a configuration alone does not tell them. */
+vram_status vr_weights_unknown(vram_model *m);
 /* Of a configuration alone: the checkpoint that it means. *out NULL: m->weights_unknown says why not. */
 vram_status vr_as_declared(vram_checkpoint **out, vram_model *m);
 

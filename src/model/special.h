@@ -28,6 +28,7 @@ typedef struct vr_special {
     void (*declare_model)(vr_declaring *d);
 } vr_special;
 
+extern const vr_special vr_special_compressed;
 extern const vr_special vr_special_delta;
 extern const vr_special vr_special_encoder;
 extern const vr_special vr_special_granite_hybrid;

@@ -329,6 +329,24 @@ static const char *size_words(vr_report *r, uint64_t bytes)
     return vr_say(r, BYTES(bytes));
 }
 
+/* What engines keep that cache keys and values of all heads: transformers up to 5.14. */
+static const char *expanded_words(vr_report *r, const vr_inspection *x)
+{
+    const vram_model *m = x->model;
+    uint64_t bytes = 0;
+    bool latent = false;
+    for (uint64_t i = 0; m->layers != NULL && m->family != NULL && i < m->n_layers; i++) {
+        latent = latent || m->layers[i].attention == VR_ATTENTION_LATENT;
+        bytes =
+            vr_add_sat(bytes, vr_layer_kv_elements(&m->layers[i]) + vr_layer_index_elements(&m->layers[i]));
+    }
+    if (!latent)
+        return "";
+    bytes = vr_mul_div(bytes, vr_dtype_bits(x->token_dtype), 8);
+    return vr_say(r, T(" as short vectors, "), T(size_words(r, bytes)),
+                  T(" as keys and values of all heads"));
+}
+
 static void put_costs(vr_report *r, const vr_inspection *x)
 {
     const char *dtype = vr_dtype_name(x->token_dtype);
@@ -338,7 +356,7 @@ static void put_costs(vr_report *r, const vr_inspection *x)
     if (x->token_known)
         vr_para(r, VR_INK_BOLD, "one token", INDENT,
                 vr_say(r, T(size_words(r, x->kv_per_token)), T(" in the KV cache"), T(two ? " (" : ""),
-                       T(two ? dtype : ""), T(two ? ")" : ""), T(vr_dot(r)),
+                       T(two ? dtype : ""), T(two ? ")" : ""), T(expanded_words(r, x)), T(vr_dot(r)),
                        T(size_words(r, x->logits_per_token)), T(" of logits ("),
                        T(vr_dtype_name(x->logits_dtype)), T(")")));
     if (x->model->state_bytes != 0)

@@ -43,6 +43,8 @@ static const char *mlp_name(const vr_layer *l)
     X(query_latent, "query_latent")                                                                          \
     X(index_heads, "index_heads")                                                                            \
     X(index_dim, "index_dim")                                                                                \
+    X(index_topk, "index_topk")                                                                              \
+    X(compress_rate, "compress_rate")                                                                        \
     X(conv_channels, "conv_channels")                                                                        \
     X(conv_taps, "conv_taps")                                                                                \
     X(state_heads, "state_heads")                                                                            \
@@ -143,18 +145,36 @@ static const char *state_words(vr_report *r, const vr_layer *l)
     return text;
 }
 
+/* Sparse attention: how tokens are chosen. */
+static const char *index_words(vr_report *r, const vr_layer *l)
+{
+    if (l->index_topk == 0)
+        return "";
+    if (l->index_heads == 0)
+        return vr_say(r, T(", to the tokens that the last index chose"));
+    return vr_say(r, T(", to "), GROUPED(l->index_topk), T(" tokens that an index chooses ("),
+                  U(l->index_heads), T(" heads of "), U(l->index_dim), T(")"));
+}
+
+static const char *compressed_words(vr_report *r, const vr_layer *l)
+{
+    return l->compress_rate == 0 ? ""
+                                 : vr_say(r, T(", and one entry for "), U(l->compress_rate), T(" tokens"));
+}
+
 static const char *attention_words(vr_report *r, const vr_layer *l)
 {
     const char *heads = l->heads != 0 ? vr_say(r, T(", "), T(heads_words(r, l))) : "";
     const char *shared = l->kv_from != 0 ? ", uses another layer's cache" : "";
     switch (l->attention) {
     case VR_ATTENTION_SLIDING:
-        return vr_say(r, T("last "), T(vr_count(r, l->window, "token", "tokens")), T(heads), T(shared));
+        return vr_say(r, T("last "), T(vr_count(r, l->window, "token", "tokens")), T(heads), T(shared),
+                      T(compressed_words(r, l)), T(index_words(r, l)));
     case VR_ATTENTION_CHUNKED:
         return vr_say(r, T("chunks of "), T(vr_count(r, l->window, "token", "tokens")), T(heads), T(shared));
     case VR_ATTENTION_LATENT:
         return vr_say(r, T("latent attention, "), U(l->latent), T(" + "), U(l->rotary_dim), T(" a token"),
-                      T(heads));
+                      T(heads), T(index_words(r, l)));
     case VR_ATTENTION_RECURRENT:
         return state_words(r, l);
     case VR_ATTENTION_NONE:

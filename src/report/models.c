@@ -55,7 +55,7 @@ static vram_status tell(vr_built_in *out, vr_arena *a, const vram_model *m)
     return keep(&out->not_known, a, m->weights_unknown);
 }
 
-static vram_status read_row(vr_built_in *out, vr_arena *a, const vr_catalogue_row *row)
+static vram_status read_row(vr_built_in *out, vr_arena *a)
 {
     vram_ctx *own = NULL;
     vram_checkpoint *ck = NULL;
@@ -64,8 +64,7 @@ static vram_status read_row(vr_built_in *out, vr_arena *a, const vr_catalogue_ro
 
     if (s != VRAM_OK)
         return s;
-    out->row = row;
-    s = vram_checkpoint_catalogue(&ck, own, row->name);
+    s = vram_checkpoint_catalogue(&ck, own, out->row->name);
     if (s == VRAM_OK)
         s = vram_model_new(&m, ck);
     if (s == VRAM_OK)
@@ -88,7 +87,14 @@ vram_status vr_built_in_search(const char *search, vr_arena *a, vr_built_in **ou
         return VRAM_ENOMEM;
     for (size_t i = 0; i < rows; i++) {
         if ((search == NULL || matches(&row[i], search, &any)) && any)
-            VR_TRY(read_row(&(*out)[(*n)++], a, &row[i]));
+            (*out)[(*n)++].row = &row[i];
     }
+    return VRAM_OK;
+}
+
+vram_status vr_built_in_read(vr_built_in *models, size_t n, vr_arena *a)
+{
+    for (size_t i = 0; i < n; i++)
+        VR_TRY(read_row(&models[i], a));
     return VRAM_OK;
 }

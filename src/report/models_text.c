@@ -19,15 +19,19 @@ static size_t name_width(const vr_built_in *models, size_t n)
     return width;
 }
 
-static void put_model(vr_report *r, const vr_built_in *m, size_t width)
+static void put_model(vr_report *r, const vr_built_in *m, size_t width, bool told)
 {
+    size_t at = width + (told ? 20 : 2);
+
     vr_left(r, m->row->name, width);
-    vr_right(r, m->parameters != 0 ? vr_say(r, FIXED(m->parameters, BILLION, 2)) : "-", 9);
-    vr_ink_on(r, VR_INK_BOLD);
-    vr_right(r, m->weights != 0 ? vr_gib(r, m->weights) : "-", 9);
-    vr_ink_off(r, VR_INK_BOLD);
+    if (told) {
+        vr_right(r, m->parameters != 0 ? vr_say(r, FIXED(m->parameters, BILLION, 2)) : "-", 9);
+        vr_ink_on(r, VR_INK_BOLD);
+        vr_right(r, m->weights != 0 ? vr_gib(r, m->weights) : "-", 9);
+        vr_ink_off(r, VR_INK_BOLD);
+    }
     vr_put(&r->buf, T("  "));
-    vr_wrap(r, width + 20, width + 20, m->row->repo);
+    vr_wrap(r, at, at, m->row->repo);
 }
 
 static void put_more(vr_report *r, const vr_built_in *m)
@@ -57,14 +61,15 @@ static void put_more(vr_report *r, const vr_built_in *m)
 void vr_models_text(vr_report *r, const vr_built_in *models, size_t n)
 {
     size_t width = name_width(models, n);
+    bool told = n <= VR_BUILT_IN_TOLD || r->style->verbose;
 
     vr_ink_on(r, VR_INK_BOLD);
     vr_left(r, "name", width);
-    vr_put(&r->buf, T(" billions      GiB  repository"));
+    vr_put(&r->buf, T(told ? " billions      GiB" : ""), T("  repository"));
     vr_ink_off(r, VR_INK_BOLD);
     vr_put(&r->buf, T("\n"));
     for (size_t i = 0; i < n; i++) {
-        put_model(r, &models[i], width);
+        put_model(r, &models[i], width, told);
         vr_report_flush(r);
     }
     if (!vr_terminal(r) && !r->style->verbose)
@@ -73,7 +78,8 @@ void vr_models_text(vr_report *r, const vr_built_in *models, size_t n)
         put_more(r, &models[i]);
     vr_ink_on(r, VR_INK_FAINT);
     vr_wrap(r, 0, 0,
-            "parameters in billions and weights in GiB by the published configuration; - not known "
-            "without files");
+            told ? "parameters in billions and weights in GiB by the published configuration; - not known "
+                   "without files"
+                 : "with a word, or with -v, also parameters and sizes: vram models qwen3");
     vr_ink_off(r, VR_INK_FAINT);
 }

@@ -76,6 +76,8 @@ vram_status vram_models_render(vram_ctx *ctx, const char *search, const vram_sty
 
     vr_report_start(&r, ctx, style, write, ud);
     r.status = vr_built_in_search(search, &r.arena, &models, &n);
+    if (r.status == VRAM_OK && (n <= VR_BUILT_IN_TOLD || style->verbose || style->format == VRAM_JSON))
+        r.status = vr_built_in_read(models, n, &r.arena);
     if (r.status == VRAM_OK && n == 0) {
         r.status = vr_fail(ctx, VRAM_ENOTFOUND, T("no built-in model matches \""), T(search), T("\""));
         vr_hint(ctx,

@@ -37,6 +37,7 @@ typedef enum difference {
     CUDA_RANDOM,
     CUDA_WINDOW,
     CUDA_SUMS,
+    CUDA_ALIGNED,
     N_DIFFERENCES
 } difference;
 
@@ -77,6 +78,8 @@ static const struct {
     [CUDA_WORKSPACE] = { "cuBLAS and cublasLt workspaces", "there is no cuBLAS on the CPU" },
     [CUDA_RANDOM] = { "random state of the attention kernel", "CUDA kernels return it, dropout or not" },
     [CUDA_WINDOW] = { "window of the cache", "its copy on the card; on the CPU there is nothing to move" },
+    [CUDA_ALIGNED] = { "padded mask",
+                       "memory-efficient kernel: rows of a mask begin at multiples of 16 bytes" },
     [CUDA_SUMS] = { "sums of the attention kernel",
                     "memory-efficient kernel, more than 128 a head: not in registers" },
 };
@@ -90,10 +93,10 @@ static bool ends(const char *s, const char *end)
 /* In a call of a binary operator, of a number's size. */
 static bool is_host_cast(const char *op, uint64_t bytes)
 {
-    static const char *const operators[] = { "mul/", "add/", "sub/", "div/" };
+    static const char *const operators[] = { "mul/", "add/", "sub/", "div/", "eq/" };
     if (bytes > 8 || !ends(op, "to/_to_copy/empty_strided"))
         return false;
-    for (size_t i = 0; i < 4; i++) {
+    for (size_t i = 0; i < sizeof(operators) / sizeof(operators[0]); i++) {
         if (strstr(op, operators[i]) != NULL)
             return true;
     }
@@ -103,9 +106,14 @@ static bool is_host_cast(const char *op, uint64_t bytes)
 /* Tensors of 16 and of 32 bits in one binary operator. */
 static bool is_promoted(const char *op)
 {
-    static const char *const ends_with[] = { "mul/to/_to_copy/empty_strided", "add/to/_to_copy/empty_strided",
-                                             "mul_/to/_to_copy/empty_strided" };
-    return ends(op, ends_with[0]) || ends(op, ends_with[1]) || ends(op, ends_with[2]);
+    static const char *const operators[] = { "mul/to", "add/to", "mul_/to", "div/to", "sum/to" };
+    for (size_t i = 0; i < sizeof(operators) / sizeof(operators[0]); i++) {
+        char end[48];
+        snprintf(end, sizeof(end), "%s/_to_copy/empty_strided", operators[i]);
+        if (ends(op, end))
+            return true;
+    }
+    return false;
 }
 
 static const char *op_of(const facts *f, size_t i)
@@ -199,7 +207,7 @@ static difference name_of_fact(const facts *f, size_t i)
 {
     const char *op = op_of(f, i);
     uint64_t bytes = f->events[i].bytes;
-    if ((bytes <= 8 && strcmp(op, "-") == 0) ||
+    if ((bytes <= 8 && strcmp(op, "-") == 0) || (bytes == 8 && strcmp(op, "eq") == 0) ||
         (bytes == 8 && ends(op, "_scaled_dot_product_attention_math/mul")))
         return HOST_SCALAR;
     if (strstr(op, "mean/div_") != NULL && bytes <= 8)
@@ -222,7 +230,7 @@ static difference name_of_fact(const facts *f, size_t i)
         return CPU_LAYOUT;
     if (ends(op, "matmul/bmm/contiguous/clone/empty_like/empty"))
         return CPU_GEMM_PACKING;
-    bool product = ends(op, "/mm") || ends(op, "/bmm") || ends(op, "/addmm");
+    bool product = ends(op, "/mm") || ends(op, "/bmm") || ends(op, "addmm");
     if ((product && freed_at_once(f, i)) || (strcmp(op, "bmm") == 0 && freed_before_next(f, i)))
         return CPU_GEMM_SCRATCH;
     return ends(op, "_for_cpu/empty") ? in_flash(f, i) : in_routing(f, i);
@@ -241,6 +249,8 @@ static difference name_of_event(const vr_tape *t, const vr_event *e)
         return CUDA_SOLVER;
     if (vr_str_is(label, "statistics of a normalisation"))
         return CUDA_STATISTICS;
+    if (vr_str_is(label, "attention mask in rows of 16 bytes"))
+        return CUDA_ALIGNED;
     return vr_str_is(label, "sums of the attention kernel") && e->bytes > 16 ? CUDA_SUMS : SAME;
 }
 
@@ -302,6 +312,14 @@ static size_t after_loading(const vr_tape *t)
     return i;
 }
 
+/* The block takes the place of the last storage, of which it is a copy. */
+static void stand_in(int *number, size_t n_blocks, uint32_t block, int last)
+{
+    for (size_t i = 0; i < n_blocks; i++)
+        number[i] = number[i] == last ? -1 : number[i];
+    number[block] = last;
+}
+
 static void our_run(run *r, const vr_tape *t)
 {
     int *number = calloc(t->n_blocks, sizeof(*number));
@@ -320,6 +338,8 @@ static void our_run(run *r, const vr_tape *t)
         difference d = name_of_event(t, e);
         seen[d]++;
         number[e->block] = -1;
+        if (d == CUDA_ALIGNED)
+            stand_in(number, t->n_blocks, e->block, (int)r->n - 1);
         if (d != SAME || vr_str_is(label, "input ids")) /* the ids are there before the recording begins */
             continue;
         number[e->block] = (int)r->n;

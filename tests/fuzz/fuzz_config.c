@@ -107,7 +107,8 @@ static void check_understood(const vram_model *m)
     CHECK(m->hidden >= 1 && m->hidden <= 1 << 24 && m->ffn >= 1 && m->ffn <= 1 << 24);
     CHECK(m->vocab >= 1 && m->vocab <= 1 << 28);
     CHECK(m->max_context >= 1 && m->max_context <= UINT64_C(1) << 40);
-    CHECK(m->kv_bytes_per_token_16bit == m->n_layers * m->kv_heads * m->head_dim * 4);
+    CHECK(m->family->special != NULL ||
+          m->kv_bytes_per_token_16bit == m->n_layers * m->kv_heads * m->head_dim * 4);
     CHECK(m->prefix != NULL && m->head_name != NULL && m->architecture != NULL && m->model_type != NULL);
     for (uint64_t i = 0; i < m->n_layers; i++)
         CHECK((m->layers[i].attention == VR_ATTENTION_SLIDING) == (m->layers[i].window != 0));

@@ -50,6 +50,31 @@ static void every_row(void **state)
     }
 }
 
+/* metadata.total_size of the publishers' indexes; DeepSeek-V3 without its layers that predict further tokens,
+ * as tests/checkpoint/test_real.c has it. */
+static void published_sizes(void **state)
+{
+    static const struct {
+        const char *name;
+        uint64_t bytes, tensors; /* 0: not looked at */
+    } sizes[] = {
+        { "gpt-oss-20b", UINT64_C(13761264768), 459 },
+        { "gpt-oss-120b", UINT64_C(65248815744), 687 },
+        { "deepseek-v3", UINT64_C(673150611808), 90427 },
+        { "qwen2.5-7b", UINT64_C(15231233024), 339 },
+        { "llama-3.1-8b-instruct", UINT64_C(16060522496), 291 },
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        opened o;
+        open_row(&o, sizes[i].name);
+        if (o.m->checkpoint->tensor_bytes != sizes[i].bytes || o.m->checkpoint->n_tensors != sizes[i].tensors)
+            fail_msg("%s: %llu bytes in %zu tensors", sizes[i].name,
+                     (unsigned long long)o.m->checkpoint->tensor_bytes, o.m->checkpoint->n_tensors);
+        close_row(&o);
+    }
+}
+
 static void is_row(const char *name, const vr_catalogue_row *row)
 {
     char upper[128];
@@ -249,8 +274,8 @@ static void as_published(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_row),   cmocka_unit_test(every_name),   cmocka_unit_test(near_names),
-        cmocka_unit_test(repetitions), cmocka_unit_test(as_published),
+        cmocka_unit_test(every_row),  cmocka_unit_test(published_sizes), cmocka_unit_test(every_name),
+        cmocka_unit_test(near_names), cmocka_unit_test(repetitions),     cmocka_unit_test(as_published),
     };
     const char *given = getenv("VRAM_DATA");
     struct stat st;

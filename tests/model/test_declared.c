@@ -95,8 +95,7 @@ static void not_made_up(void **state)
           "how many bytes AQLM takes is not known", true },
         { "{\"model_type\":\"llama\"," COMMON ",\"quantization\":{\"bits\":4,\"group_size\":64}}",
           "how many bytes MLX takes is not known", true },
-        { "{\"model_type\":\"gemma3\",\"vision_config\":{},\"text_config\":{\"model_type\":\"gemma3_"
-          "text\"," COMMON ",\"sliding_window\":8}}",
+        { "{\"model_type\":\"llama\"," COMMON ",\"vision_config\":{}}",
           "the sizes of its vision tower are not known without files; the decoder alone has ", false },
     };
     (void)state;
@@ -110,6 +109,98 @@ static void not_made_up(void **state)
         assert_int_equal(w.m->checkpoint->n_tensors, 0);
         assert_int_equal(w.m->packing.uncountable, !cases[i].parameters);
         assert_int_equal(w.m->parameters != 0, cases[i].parameters);
+        close_world(&w);
+    }
+}
+
+/* One layer of [out, in]: 64 x 64 q and o, 32 x 64 k and v, 96 x 64 gate and up, 64 x 96 down; in all 30,720
+ * weights in 7 matrices; embedding and head 80 x 64 each, norms 3 x 64, all in bf16. */
+#define PLAIN (UINT64_C(2) * (2 * 80 * 64 + 3 * 64))
+#define LINEAR UINT64_C(30720)
+
+static void quantised(void **state)
+{
+    static const struct {
+        const char *config;
+        uint64_t bytes,
+            matrices; /* bytes of the packed matrices with all that belongs to them; 0: not known */
+    } cases[] = {
+        /* 2 groups or rather 3 of 32 along 96 */
+        { "{\"quant_method\":\"gptq\",\"bits\":4,\"group_size\":32}",
+          LINEAR / 2 + 6 * 4 * 64 + 4 * 96 + 2 * (2 * (64 + 64 + 32 + 32 + 96 + 96) + 3 * 64) +
+              (2 * (64 + 64 + 32 + 32 + 96 + 96) + 3 * 64) / 2,
+          7 },
+        { "{\"quant_method\":\"awq\",\"bits\":4,\"group_size\":32,\"zero_point\":true,\"version\":\"gemm\"}",
+          LINEAR / 2 + 2 * (2 * (64 + 64 + 32 + 32 + 96 + 96) + 3 * 64) +
+              (2 * (64 + 64 + 32 + 32 + 96 + 96) + 3 * 64) / 2,
+          7 },
+        { "{\"quant_method\":\"fp8\",\"weight_block_size\":[32,32]}",
+          LINEAR + 4 * (4 + 4 + 2 + 2 + 6 + 6 + 6), 7 },
+        { "{\"quant_method\":\"fp8\",\"weight_block_size\":[32,32],\"modules_to_not_convert\":"
+          "[\"model.layers.0.mlp\",\"lm_head\"]}",
+          2 * 3 * 96 * 64 + (LINEAR - 3 * 96 * 64) + 4 * (4 + 4 + 2 + 2), 4 },
+        { "{\"quant_method\":\"fp8\",\"weight_block_size\":[32,32],\"ignore\":[\"re:.*self_attn.*\"]}",
+          2 * (LINEAR - 3 * 96 * 64) + 3 * 96 * 64 + 4 * 18, 3 },
+        { "{\"quant_method\":\"fp8\",\"weight_block_size\":[32,32],\"ignore\":[\"model.layers.*.mlp.down_"
+          "proj\"]}",
+          LINEAR + 96 * 64 + 4 * 24, 6 },
+        { "{\"quant_method\":\"modelopt\",\"quant_algo\":\"FP8\",\"exclude_modules\":[\"lm_head\"]}",
+          LINEAR + 7 * 8, 7 },
+        { "{\"quant_method\":\"modelopt\",\"quant_algo\":\"NVFP4\",\"ignore\":[\"lm_head\"],\"config_"
+          "groups\":"
+          "{\"group_0\":{\"targets\":[\"Linear\"],\"weights\":{\"num_bits\":4,\"group_size\":16}}}}",
+          LINEAR / 2 + LINEAR / 16 + 7 * 8, 7 },
+        { "{\"quant_method\":\"compressed-tensors\",\"format\":\"pack-quantized\",\"ignore\":[\"lm_head\"],"
+          "\"config_groups\":{\"group_0\":{\"weights\":{\"type\":\"int\",\"num_bits\":4,\"group_size\":32,"
+          "\"symmetric\":true,\"actorder\":null}}}}",
+          LINEAR / 2 + 2 * LINEAR / 32 + 7 * 16, 7 },
+        /* what is not certain */
+        { "{\"quant_method\":\"compressed-tensors\",\"format\":\"pack-quantized\",\"ignore\":[\"lm_head\"],"
+          "\"config_groups\":{\"group_0\":{\"weights\":{\"type\":\"int\",\"num_bits\":4,\"group_size\":32,"
+          "\"symmetric\":false}}}}",
+          0, 0 },
+        { "{\"quant_method\":\"fp8\",\"weight_block_size\":[32,32],\"ignore\":[\"re:.*(mlp|attn).*\"]}", 0,
+          0 },
+        { "{\"quant_method\":\"fp8\",\"weight_block_size\":[32,32],\"ignore\":[\"model.layers.7\"]}", 0, 0 },
+        { "{\"quant_method\":\"fp8\",\"weight_block_size\":[32,32],\"ignore\":[\"*\"]}", 0, 0 },
+        { "{\"quant_method\":\"fp8\",\"weight_block_size\":[32,32],\"ignore_patterns\":[\"model.layers.N*\"]"
+          "}",
+          0, 0 },
+        { "{\"quant_method\":\"fp8\",\"weight_block_size\":[32,0]}", 0, 0 },
+        { "{\"quant_method\":\"fp8\",\"weight_block_size\":[32,32],\"scale_fmt\":\"ue8m0\"}", 0, 0 },
+        { "{\"quant_method\":\"modelopt\",\"quant_algo\":\"FP8\"}", 0, 0 },
+        { "{\"quant_method\":\"modelopt\",\"quant_algo\":\"MIXED_PRECISION\",\"quantized_layers\":{\"a\":{}}"
+          "}",
+          0, 0 },
+        { "{\"quant_method\":\"gptq\",\"bits\":4,\"group_size\":32,\"dynamic\":{\"-:x\":{}}}", 0, 0 },
+        { "{\"quant_method\":\"gptq\",\"bits\":3,\"group_size\":32}", 0, 0 },
+        { "{\"quant_method\":\"gptq\",\"bits\":4,\"group_size\":32,\"lm_head\":true}", 0, 0 },
+        { "{\"quant_method\":\"awq\",\"bits\":4,\"group_size\":32,\"zero_point\":true,\"version\":\"gemv\"}",
+          0, 0 },
+        { "{\"quant_method\":\"mxfp4\"}", 0, 0 },
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char config[1024];
+        world w = { 0 };
+        snprintf(
+            config, sizeof config,
+            "{\"model_type\":\"llama\",\"num_hidden_layers\":1,\"hidden_size\":64,\"intermediate_size\":96,"
+            "\"num_attention_heads\":4,\"num_key_value_heads\":2,\"vocab_size\":80,\"torch_dtype\":"
+            "\"bfloat16\","
+            "\"quantization_config\":%s}",
+            cases[i].config);
+        open_world(&w, config);
+        assert_int_equal(w.status, VRAM_OK);
+        if ((w.m->weights_unknown == NULL) != (cases[i].bytes != 0))
+            fail_msg("%s: %s", cases[i].config,
+                     w.m->weights_unknown != NULL ? w.m->weights_unknown : "known");
+        assert_int_equal(w.m->parameters, LINEAR + PLAIN / 2);
+        if (cases[i].bytes != 0 && w.m->checkpoint->tensor_bytes != PLAIN + cases[i].bytes)
+            fail_msg("%s: %llu bytes, not %llu", cases[i].config,
+                     (unsigned long long)w.m->checkpoint->tensor_bytes,
+                     (unsigned long long)(PLAIN + cases[i].bytes));
+        assert_int_equal(w.m->packing.quantised_matrices, cases[i].matrices);
         close_world(&w);
     }
 }
@@ -163,7 +254,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(as_stored), cmocka_unit_test(not_made_up), cmocka_unit_test(type_not_said),
-        cmocka_unit_test(largest),   cmocka_unit_test(allocations),
+        cmocka_unit_test(quantised), cmocka_unit_test(largest),     cmocka_unit_test(allocations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

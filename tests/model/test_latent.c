@@ -73,6 +73,36 @@ static void open_config(world *w, const char *config)
     open_world(w, config);
 }
 
+/* DeepSeek-V4-Flash; Pro is larger. */
+#define RATIOS_43                                                                                            \
+    "[0,0,4,128,4,128,4,128,4,128,4,128,4,128,4,128,4,128,4,128,4,128,4,128,4,128,4,128,4,128,"              \
+    "4,128,4,128,4,128,4,128,4,128,4,128,4,0]"
+
+static void compressed_entries(void **state)
+{
+    world w;
+    (void)state;
+    open_config(&w, "{\"model_type\":\"deepseek_v4\",\"compress_ratios\":" RATIOS_43 "}");
+    assert_non_null(w.m->family);
+    assert_int_equal(w.m->declared_parameters, 284332230231);
+    assert_int_equal(w.m->layers[1].compress_rate, 0);
+    assert_int_equal(w.m->layers[2].compress_rate, 4);
+    assert_int_equal(w.m->layers[2].index_dim, 128);
+    assert_int_equal(w.m->layers[3].compress_rate, 128);
+    assert_int_equal(w.m->layers[3].index_dim, 0);
+    assert_int_equal(w.m->layers[3].window, 128);
+    assert_false(w.m->kv_known);
+    assert_non_null(w.m->cache_unknown);
+    close_world(&w);
+    open_config(&w, "{\"model_type\":\"deepseek_v4\",\"compress_ratios\":[0,0,5]}");
+    assert_null(w.m->family);
+    assert_non_null(strstr(w.m->not_understood, "compress_ratios has something else"));
+    close_world(&w);
+    open_config(&w, "{\"model_type\":\"deepseek_v4\",\"o_groups\":7}");
+    assert_null(w.m->family);
+    close_world(&w);
+}
+
 static uint64_t over_layers(const vram_model *m, uint64_t (*of)(const vr_layer *))
 {
     uint64_t sum = 0;
@@ -215,6 +245,7 @@ int main(void)
         cmocka_unit_test(deepseek_v3),
         cmocka_unit_test(odd_sizes),
         cmocka_unit_test(shared_index),
+        cmocka_unit_test(compressed_entries),
         cmocka_unit_test(refused),
         cmocka_unit_test(not_understood),
     };

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: MIT
 """Classes of transformers built from a configuration: on meta, or in memory with constant weights."""
 import copy
+import importlib
+import inspect
 import re
+import textwrap
 
 import torch
 import transformers
@@ -67,6 +70,27 @@ def in_memory(model):
     for buffer in model.buffers():
         buffer.data.fill_(0.5 if buffer.dtype.is_floating_point else 0)
     return model
+
+
+REPLACED = set()
+
+
+def as_on_cuda(edits, applies):
+    """Functions that ask for the device take their other branch: their own source with a condition replaced."""
+    for edit in edits:
+        if edit["function"] in REPLACED or not applies(edit.get("versions")):
+            continue
+        REPLACED.add(edit["function"])
+        path, _, name = edit["function"].partition(":")
+        module = importlib.import_module(path)
+        owner, _, method = name.partition(".")
+        owner = getattr(module, owner)
+        source = textwrap.dedent(inspect.getsource(getattr(owner, method)))
+        if edit["replace"] not in source:
+            raise RuntimeError(f"{edit['replace']} is not in {name}")
+        made = {}
+        exec(source.replace(edit["replace"], edit["by"]), vars(module), made)
+        setattr(owner, method, made[method])
 
 
 def stored(model):

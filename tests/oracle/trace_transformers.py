@@ -29,6 +29,9 @@ A case is an entry in a file of tests/oracle/cases/ (one file a kind, so that pe
         {"variant": "base", "implementation": ["sdpa", "eager"]},
         {"variant": "batch", "implementation": ["sdpa"], "batch": 3, "tokens": 56} ] }
 
+A case can also say what of the class does not ask for the device when it is recorded:
+      "as_on_cuda": [{"function": "module:Class.method", "replace": SOURCE, "by": SOURCE, "versions": "<5.0"}]
+
 Members of a run (defaults): batch (1), tokens (80), decode (1) tokens one by one, logits ("all", "last"),
 dtype ("bfloat16"), implementation ("sdpa", "eager", "math": sdpa's plain products, flex_attention, ...),
 versions, and
@@ -55,7 +58,7 @@ from torch._C._profiler import _EventType
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.profiler import ProfilerActivity, profile, record_function
 
-from models import MAJOR_MINOR, VERSION, in_memory, make_config, merged, on_meta, stored
+from models import MAJOR_MINOR, VERSION, as_on_cuda, in_memory, make_config, merged, on_meta, stored
 
 CASES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "cases")
 
@@ -372,6 +375,7 @@ def record_run(out, name, case, run):
     asked = {"attn_implementation": {"math": "sdpa"}.get(run["implementation"], run["implementation"])}
     if "experts" in run:
         asked["experts_implementation"] = run["experts"]
+    as_on_cuda(case.get("as_on_cuda", []), in_versions)
     model = in_memory(on_meta(make_config(facts), case.get("class", "AutoModelForCausalLM"), dtype, **asked))
     walk, routing = trace(model, run, dtype)
     more = {k: run[k] for k in ("implementation", "batch", "tokens", "decode", "logits", "dtype")}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT
+ * Private to the transformers engine: runs of an encoder and a decoder. The prompt goes to the encoder, and
+ * the decoder starts with one token. */
+#ifndef VR_ENCDEC_H
+#define VR_ENCDEC_H
+
+#include "engine/pass.h"
+
+typedef struct vr_encdec_group {
+    uint64_t sequences;
+    uint64_t source; /* tokens of the encoder */
+    uint64_t past;   /* tokens that the decoder has seen */
+    vr_kv *own, *cross;
+    vr_block encoded, logits;
+} vr_encdec_group;
+
+/* One call of the encoder; its last hidden states are the caller's. */
+vr_block vr_t5_encode(vr_pass *p, uint64_t sequences, uint64_t tokens);
+/* One call of the decoder with one token; its logits replace the group's. */
+void vr_t5_decode(vr_pass *p, vr_encdec_group *g);
+
+/* The whole run. *skipped: the caches grow by several tokens at a time. */
+vram_status vr_encdec_run(vr_pass *p, bool *skipped);
+
+#endif

@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: MIT
+ * Encoder and decoder of T5: encoder(ids) once, then decoder calls with both caches, in the order of
+ * modeling_t5.py of transformers 5.17 and 5.24 (before 5 it computed its attention itself). The decoder
+ * starts with one token; the bias of relative positions is made anew in each call and lives as long as it.
+ *
+ * sdpa: the bias is a permuted view, whose last dimension is not contiguous, so that no fused kernel of CUDA
+ * takes it (aten sdp_utils, check_last_dim_stride_equals_1_dense) and plain products in 32 bits remain. */
+#include "engine/encdec.h"
+
+static uint64_t inner(const vr_layer *l)
+{
+    return (uint64_t)l->heads * l->key_dim;
+}
+
+static vr_block wide(vr_pass *p, vr_step step)
+{
+    return vr_take(p, p->rows * p->m->hidden * p->width, VR_ITEM_HIDDEN, step);
+}
+
+static void replace(vr_pass *p, vr_block *x, uint64_t bytes, vr_item item, vr_step step)
+{
+    vr_block next = vr_take(p, bytes, item, step);
+    vr_drop(p, *x);
+    *x = next;
+}
+
+/* T5LayerNorm: the mean of squares in fp32, then x * rsqrt in fp32, narrowed, times the weight. */
+static vr_block norm(vr_pass *p, vr_step step)
+{
+    uint64_t n = p->rows * p->m->hidden, row = p->rows * 4;
+    bool narrow = p->width != 4;
+    vr_block x = narrow ? vr_take(p, n * 4, VR_ITEM_HIDDEN, step) : VR_NONE;
+    vr_block square = vr_take(p, n * 4, VR_ITEM_HIDDEN, step);
+    vr_drop(p, x);
+    vr_block mean = vr_take(p, row, VR_ITEM_HIDDEN, step);
+    vr_drop(p, square);
+    vr_block sum = vr_take(p, row, VR_ITEM_HIDDEN, step), root = vr_take(p, row, VR_ITEM_HIDDEN, step);
+    vr_drop(p, sum);
+    vr_block scaled = vr_take(p, n * 4, VR_ITEM_HIDDEN, step);
+    vr_drop(p, root);
+    if (narrow)
+        replace(p, &scaled, n * p->width, VR_ITEM_HIDDEN, step);
+    vr_block out = wide(p, step);
+    vr_drop(p, scaled);
+    vr_drop(p, mean);
+    return out;
+}
+
+/* ---- the bias of relative positions ---- */
+
+static vr_block position(vr_pass *p, uint64_t bytes)
+{
+    return vr_take_at(p, bytes, VR_ITEM_INPUTS, VR_PLACE_POSITIONS);
+}
+
+static void position_next(vr_pass *p, vr_block *x, uint64_t bytes)
+{
+    vr_block next = position(p, bytes);
+    vr_drop(p, *x);
+    *x = next;
+}
+
+/* Which side a key is on (encoder), or how far behind (decoder); *distance has no sign. */
+static vr_block sides(vr_pass *p, uint64_t n, bool both_ways, vr_block *distance)
+{
+    if (!both_ways) {
+        vr_block zeros = position(p, n * 8), least = position(p, n * 8);
+        vr_drop(p, zeros);
+        *distance = position(p, n * 8);
+        vr_drop(p, least);
+        return VR_NONE;
+    }
+    vr_block later = position(p, n), buckets = position(p, n * 8);
+    vr_drop(p, later);
+    position_next(p, &buckets, n * 8); /* times their number */
+    position_next(p, &buckets, n * 8); /* plus 0 */
+    *distance = position(p, n * 8);
+    return buckets;
+}
+
+/* _relative_position_bucket: exact near by, logarithmic far away */
+static vr_block buckets(vr_pass *p, uint64_t n, bool both_ways)
+{
+    vr_block distance, sum = sides(p, n, both_ways, &distance), near = position(p, n);
+    vr_block far = position(p, n * 4);
+    for (int i = 0; i < 4; i++) /* / exact, log, / log, * rest */
+        position_next(p, &far, n * 4);
+    position_next(p, &far, n * 8);
+    position_next(p, &far, n * 8);
+    vr_block most = position(p, n * 8), least = position(p, n * 8);
+    vr_drop(p, most);
+    vr_drop(p, far);
+    vr_block chosen = position(p, n * 8);
+    if (both_ways) { /* added in place */
+        vr_drop(p, chosen);
+    } else {
+        sum = position(p, n * 8);
+        vr_drop(p, chosen);
+    }
+    vr_drop(p, distance);
+    vr_drop(p, near);
+    vr_drop(p, least);
+    return sum;
+}
+
+static vr_block make_bias(vr_pass *p, uint64_t keys, bool both_ways)
+{
+    uint64_t n = p->q * keys;
+    vr_block queries = position(p, p->q * 8);
+    position_next(p, &queries, p->q * 8);
+    vr_block all = position(p, keys * 8), apart = position(p, n * 8);
+    vr_block sum = buckets(p, n, both_ways);
+    vr_block bias = vr_take_at(p, n * vr_layer_of(p)->heads * p->width, VR_ITEM_SCORES, VR_PLACE_BIAS);
+    vr_drop(p, queries);
+    vr_drop(p, all);
+    vr_drop(p, apart);
+    vr_drop(p, sum);
+    return bias;
+}
+
+/* ---- attention ---- */
+
+typedef struct heads {
+    uint64_t keys;
+    bool self, masked; /* masked: a mask is added beside the bias */
+    bool fresh;        /* keys and values lie token by token, as the projections leave them */
+} heads;
+
+static vr_block score(vr_pass *p, uint64_t bytes)
+{
+    return vr_take(p, bytes, VR_ITEM_SCORES, VR_STEP_SCORES);
+}
+
+/* Heads of several sequences do not make one batch of matrices without a copy. */
+static vr_block flat(vr_pass *p, uint64_t tokens, bool by_token, unsigned width)
+{
+    uint64_t bytes = p->batch * tokens * inner(vr_layer_of(p)) * width;
+    return p->batch > 1 && by_token && tokens > 1 ? score(p, bytes) : VR_NONE;
+}
+
+static vr_block by_token(vr_pass *p, vr_block x)
+{
+    if (p->q == 1)
+        return x;
+    replace(p, &x, p->rows * inner(vr_layer_of(p)) * p->width, VR_ITEM_HIDDEN, VR_STEP_ATTENTION);
+    return x;
+}
+
+/* matmul, * scaling, + bias, + mask, softmax, all in the model's dtype; *weights are the caller's */
+static vr_block eager(vr_pass *p, const heads *h, vr_block *weights)
+{
+    uint64_t bytes = p->batch * vr_layer_of(p)->heads * p->q * h->keys * p->width;
+    vr_block q = flat(p, p->q, true, p->width), k = flat(p, h->keys, h->fresh, p->width);
+    vr_block scores = score(p, bytes);
+    vr_gemm(p, false);
+    vr_drop(p, k);
+    vr_drop(p, q);
+    for (int i = h->masked ? 0 : 1; i < 3; i++)
+        replace(p, &scores, bytes, VR_ITEM_SCORES, VR_STEP_SCORES);
+    *weights = score(p, bytes);
+    vr_drop(p, scores);
+    vr_block v = flat(p, h->keys, h->fresh, p->width);
+    vr_block out = vr_take(p, p->rows * inner(vr_layer_of(p)) * p->width, VR_ITEM_HIDDEN, VR_STEP_ATTENTION);
+    vr_gemm(p, false);
+    vr_drop(p, v);
+    return by_token(p, out);
+}
+
+/* aten attention.cpp, _scaled_dot_product_attention_math: copies in 32 bits, both operands scaled */
+static vr_block products(vr_pass *p, const heads *h)
+{
+    const vr_layer *l = vr_layer_of(p);
+    bool narrow = p->width != 4;
+    uint64_t n = p->batch * l->heads * p->q * h->keys;
+    uint64_t q = p->rows * inner(l), kv = p->batch * h->keys * inner(l);
+    vr_block wide_q = narrow ? score(p, q * 4) : VR_NONE;
+    vr_block wide_k = narrow ? score(p, kv * 4) : VR_NONE, wide_v = narrow ? score(p, kv * 4) : VR_NONE;
+    vr_block scaled_q = score(p, q * 4), scaled_k = score(p, kv * 4);
+    vr_block flat_q = flat(p, p->q, true, 4), flat_k = flat(p, h->keys, h->fresh, 4);
+    vr_block scores = score(p, n * 4);
+    vr_gemm(p, false);
+    vr_block used[] = { flat_k, flat_q, scaled_k };
+    for (size_t i = 0; i < sizeof(used) / sizeof(used[0]); i++)
+        vr_drop(p, used[i]);
+    if (narrow)
+        vr_drop(p, score(p, l->heads * p->q * h->keys * 4)); /* the bias, widened for the sum */
+    vr_block softmax = score(p, n * 4), infinite = score(p, n), rows = score(p, p->batch * l->heads * p->q);
+    vr_drop(p, score(p, 4));
+    vr_drop(p, rows);
+    vr_drop(p, infinite);
+    vr_drop(p, scores);
+    vr_block cast = narrow ? score(p, n * p->width) : VR_NONE, flat_v = flat(p, h->keys, h->fresh, 4);
+    vr_block out = vr_take(p, q * 4, VR_ITEM_HIDDEN, VR_STEP_ATTENTION);
+    vr_gemm(p, false);
+    vr_drop(p, flat_v);
+    if (narrow)
+        replace(p, &out, q * p->width, VR_ITEM_HIDDEN, VR_STEP_ATTENTION);
+    vr_block held[] = { softmax, scaled_q, wide_v, wide_k, wide_q, cast };
+    for (size_t i = 0; i < sizeof(held) / sizeof(held[0]); i++)
+        vr_drop(p, held[i]);
+    return by_token(p, out);
+}
+
+/* The memory-efficient kernel, whose bias begins each row at a multiple of 16 B (aten attention.cpp,
+ * pad_bias).
+ */
+static vr_block fused(vr_pass *p, const heads *h)
+{
+    const vr_layer *l = vr_layer_of(p);
+    uint64_t row = vr_round_up(h->keys, 8) * p->width;
+    vr_block padded = h->keys % 8 != 0 ? score(p, l->heads * p->q * row) : VR_NONE;
+    vr_block out = vr_take(p, p->rows * inner(l) * p->width, VR_ITEM_HIDDEN, VR_STEP_ATTENTION);
+    vr_block seed = vr_take_at(p, 8, VR_ITEM_SCORES, VR_PLACE_RANDOM);
+    vr_drop(p, vr_take_at(p, 8, VR_ITEM_SCORES, VR_PLACE_RANDOM));
+    vr_drop(p, seed);
+    vr_drop(p, padded);
+    return out;
+}
+
+static vr_block attend(vr_pass *p, const heads *h, vr_block *weights)
+{
+    *weights = VR_NONE;
+    if (p->w->attention == VR_IMPL_EAGER)
+        return eager(p, h, weights);
+    return h->self ? products(p, h) : fused(p, h);
+}
+
+/* torch.cat of what is there and what is new; the first time of the new alone. */
+static void keep(vr_pass *p, vr_kv *kv, vr_block k, vr_block v, uint64_t tokens)
+{
+    uint64_t bytes = p->batch * tokens * inner(vr_layer_of(p)) * p->width;
+    vr_block keys = vr_take(p, bytes, VR_ITEM_KV, VR_STEP_KEYS);
+    vr_drop(p, kv->k);
+    vr_block values = vr_take(p, bytes, VR_ITEM_KV, VR_STEP_VALUES);
+    vr_drop(p, kv->v);
+    *kv = (vr_kv){ keys, values, VR_NONE };
+    vr_drop(p, k);
+    vr_drop(p, v);
+}
+
+static vr_block project(vr_pass *p, vr_step step)
+{
+    return vr_linear(p, p->m->hidden, inner(vr_layer_of(p)), false, VR_ITEM_HIDDEN, step);
+}
+
+/* x + o(attention(norm(x))); *bias is made where the stack has none yet. kv NULL: an encoder's. */
+static vr_block self_attention(vr_pass *p, vr_kv *kv, uint64_t keys, vr_block mask, vr_block *bias,
+                               vr_block *weights)
+{
+    heads h = { .keys = keys, .self = true, .masked = mask != VR_NONE, .fresh = kv == NULL };
+    vr_block normed = norm(p, VR_STEP_NORM_IN);
+    vr_block q = project(p, VR_STEP_Q), k = project(p, VR_STEP_K), v = project(p, VR_STEP_V);
+    if (kv != NULL)
+        keep(p, kv, k, v, keys);
+    if (*bias == VR_NONE)
+        *bias = make_bias(p, keys, kv == NULL);
+    vr_block mixed = attend(p, &h, weights);
+    vr_block out = vr_linear(p, inner(vr_layer_of(p)), p->m->hidden, false, VR_ITEM_HIDDEN, VR_STEP_O);
+    vr_drop(p, mixed);
+    vr_drop(p, q);
+    if (kv == NULL) {
+        vr_drop(p, k);
+        vr_drop(p, v);
+    }
+    vr_block sum = wide(p, VR_STEP_MIDDLE);
+    vr_drop(p, out);
+    vr_drop(p, normed);
+    return sum;
+}
+
+/* x + o(attention(norm(x), encoder)); keys and values of the encoder are made once. */
+static vr_block cross_attention(vr_pass *p, vr_kv *kv, uint64_t source, vr_block *bias, vr_block *weights)
+{
+    heads h = { .keys = source };
+    uint64_t rows = p->rows;
+    vr_block normed = norm(p, VR_STEP_NORM_CROSS), q = project(p, VR_STEP_Q);
+    if (kv->k == VR_NONE) {
+        p->rows = p->batch * source;
+        vr_block k = project(p, VR_STEP_K), v = project(p, VR_STEP_V);
+        keep(p, kv, k, v, source);
+        p->rows = rows;
+    }
+    if (*bias == VR_NONE)
+        *bias =
+            vr_take_at(p, vr_layer_of(p)->heads * p->q * source * p->width, VR_ITEM_SCORES, VR_PLACE_BIAS);
+    vr_block mixed = attend(p, &h, weights);
+    vr_block out = vr_linear(p, inner(vr_layer_of(p)), p->m->hidden, false, VR_ITEM_HIDDEN, VR_STEP_O);
+    vr_drop(p, mixed);
+    vr_drop(p, q);
+    vr_block sum = wide(p, VR_STEP_MIDDLE);
+    vr_drop(p, normed);
+    vr_drop(p, out);
+    return sum;
+}
+
+/* ---- the MLP ---- */
+
+/* 0.5 * x * (1 + tanh(c * (x + 0.044715 * x^3))), an operator each (activations.py, NewGELUActivation) */
+static void gelu_new(vr_pass *p, vr_block *x, uint64_t bytes)
+{
+    vr_block half = vr_take(p, bytes, VR_ITEM_HIDDEN, VR_STEP_ACT);
+    vr_block cube = vr_take(p, bytes, VR_ITEM_HIDDEN, VR_STEP_ACT);
+    for (int i = 0; i < 5; i++) /* * 0.044715, + x, * c, tanh, + 1 */
+        replace(p, &cube, bytes, VR_ITEM_HIDDEN, VR_STEP_ACT);
+    vr_block out = vr_take(p, bytes, VR_ITEM_HIDDEN, VR_STEP_ACT);
+    vr_drop(p, half);
+    vr_drop(p, cube);
+    vr_drop(p, *x);
+    *x = out;
+}
+
+static vr_block mlp(vr_pass *p)
+{
+    const vr_layer *l = vr_layer_of(p);
+    uint64_t h = p->m->hidden, bytes = p->rows * l->ffn * p->width;
+    bool gated = l->mlp == VR_MLP_GATED;
+    vr_block normed = norm(p, VR_STEP_NORM_ATTENTION), up = VR_NONE, product = VR_NONE;
+    vr_block act = vr_linear(p, h, l->ffn, false, VR_ITEM_HIDDEN, gated ? VR_STEP_GATE : VR_STEP_UP);
+    if (gated) {
+        gelu_new(p, &act, bytes);
+        up = vr_linear(p, h, l->ffn, false, VR_ITEM_HIDDEN, VR_STEP_UP);
+        product = vr_take(p, bytes, VR_ITEM_HIDDEN, VR_STEP_PRODUCT);
+    } else {
+        replace(p, &act, bytes, VR_ITEM_HIDDEN, VR_STEP_ACT);
+    }
+    vr_block down = vr_linear(p, l->ffn, h, false, VR_ITEM_HIDDEN, VR_STEP_DOWN);
+    vr_block rest[] = { product, act, up, normed };
+    for (size_t i = 0; i < sizeof(rest) / sizeof(rest[0]); i++)
+        vr_drop(p, rest[i]);
+    vr_block sum = wide(p, VR_STEP_OUTPUT);
+    vr_drop(p, down);
+    return sum;
+}
+
+/* ---- stacks ---- */
+
+static vr_block embed(vr_pass *p, uint64_t sequences, uint64_t tokens)
+{
+    p->batch = sequences;
+    p->q = tokens;
+    p->rows = sequences * tokens;
+    return vr_take_at(p, p->rows * p->m->hidden * p->width, VR_ITEM_HIDDEN, VR_PLACE_EMBEDDING);
+}
+
+/* The stack's last norm; the embeddings and what came out of the last layer go with it. */
+static vr_block finish(vr_pass *p, vr_block x, vr_block embeddings)
+{
+    vr_block out = norm(p, VR_STEP_FINAL);
+    vr_drop(p, x);
+    if (x != embeddings)
+        vr_drop(p, embeddings);
+    return out;
+}
+
+vr_block vr_t5_encode(vr_pass *p, uint64_t sequences, uint64_t tokens)
+{
+    vr_block embeddings = embed(p, sequences, tokens), x = embeddings, bias = VR_NONE, weights;
+    for (uint64_t i = 0; i < p->m->n_encoder; i++) {
+        p->layer = p->m->n_layers + i;
+        vr_block middle = self_attention(p, NULL, tokens, VR_NONE, &bias, &weights);
+        vr_block next = mlp(p);
+        vr_drop(p, middle);
+        vr_drop(p, weights);
+        if (x != embeddings)
+            vr_drop(p, x);
+        x = next;
+    }
+    vr_block out = finish(p, x, embeddings);
+    vr_drop(p, bias);
+    return out;
+}
+
+static vr_block decoder_layer(vr_pass *p, vr_encdec_group *g, vr_block mask, vr_block bias[2])
+{
+    vr_block self_weights, cross_weights;
+    vr_block first = self_attention(p, &g->own[p->layer], g->past + p->q, mask, &bias[0], &self_weights);
+    vr_block second = cross_attention(p, &g->cross[p->layer], g->source, &bias[1], &cross_weights);
+    vr_drop(p, first);
+    vr_drop(p, self_weights);
+    vr_block out = mlp(p);
+    vr_drop(p, second);
+    vr_drop(p, cross_weights);
+    return out;
+}
+
+void vr_t5_decode(vr_pass *p, vr_encdec_group *g)
+{
+    vr_block embeddings = embed(p, g->sequences, 1), x = embeddings, bias[2] = { VR_NONE, VR_NONE };
+    vr_block mask = p->w->attention == VR_IMPL_EAGER ? vr_added_mask(p, g->past + p->q) : VR_NONE;
+    for (p->layer = 0; p->layer < p->m->n_layers; p->layer++) {
+        vr_block next = decoder_layer(p, g, mask, bias);
+        if (x != embeddings)
+            vr_drop(p, x);
+        x = next;
+    }
+    p->layer = p->m->n_layers - 1;
+    vr_block normed = finish(p, x, embeddings);
+    vr_drop(p, mask);
+    vr_drop(p, bias[0]);
+    vr_drop(p, bias[1]);
+    vr_block logits = vr_take_at(p, p->rows * p->m->vocab * p->width, VR_ITEM_LOGITS, VR_PLACE_LOGITS);
+    vr_gemm(p, false);
+    vr_drop(p, normed);
+    vr_drop(p, g->logits);
+    g->logits = logits;
+    g->past++;
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT
+ * Runs of an encoder and a decoder, as generate() has them: every batch of prompts is encoded, the decoder is
+ * called with its start token and then with one token after the other. */
+#include "engine/encdec.h"
+
+#define MOST_STEPS 64 /* what is more is taken in larger steps */
+#define MOST_GROUPS 4096
+
+typedef struct groups {
+    vr_encdec_group *list;
+    uint64_t n;
+} groups;
+
+static vram_status too_many(const vr_pass *p, uint64_t n)
+{
+    vram_status s = vr_fail(p->m->ctx, VRAM_ELIMIT, GROUPED(n),
+                            T(" batches of prompts one after the other are more than can be rehearsed"));
+    vr_hint(p->m->ctx, "raise --prefill-batch");
+    return s;
+}
+
+static vram_status make_groups(groups *g, const vr_pass *p)
+{
+    const vram_workload *w = p->w;
+    uint64_t left = w->sequences, layers = p->m->n_layers;
+    g->n = w->sequences / w->prefill_batch + (w->sequences % w->prefill_batch != 0);
+    if (g->n > MOST_GROUPS)
+        return too_many(p, g->n);
+    g->list = VR_ARRAY(p->arena, vr_encdec_group, (size_t)g->n);
+    vr_kv *kv = VR_ARRAY(p->arena, vr_kv, (size_t)(2 * g->n * layers));
+    if (g->list == NULL || kv == NULL)
+        return VRAM_ENOMEM;
+    for (uint64_t i = 0; i < 2 * g->n * layers; i++)
+        kv[i] = (vr_kv){ VR_NONE, VR_NONE, VR_NONE };
+    for (uint64_t i = 0; i < g->n; i++) {
+        uint64_t n = left < w->prefill_batch ? left : w->prefill_batch;
+        g->list[i] = (vr_encdec_group){ .sequences = n,
+                                        .source = w->context,
+                                        .own = kv + 2 * i * layers,
+                                        .cross = kv + (2 * i + 1) * layers,
+                                        .encoded = VR_NONE,
+                                        .logits = VR_NONE };
+        left -= n;
+    }
+    return VRAM_OK;
+}
+
+static bool decode(vr_pass *p, groups *g)
+{
+    uint64_t n = p->w->decode, steps = n < MOST_STEPS ? n : MOST_STEPS;
+    for (uint64_t s = 0; s < steps && p->tape->status == VRAM_OK; s++) {
+        for (uint64_t i = 0; i < g->n; i++) {
+            g->list[i].past = 1 + vr_mul_div(n, s + 1, steps) - 1;
+            vr_t5_decode(p, &g->list[i]);
+        }
+    }
+    return steps != n;
+}
+
+static void release(vr_pass *p, groups *g, vr_block ids)
+{
+    for (uint64_t i = 0; i < g->n; i++) {
+        vr_encdec_group *group = &g->list[i];
+        vr_drop(p, group->logits);
+        for (uint64_t k = 0; k < p->m->n_layers; k++) {
+            vr_block kept[] = { group->own[k].k, group->own[k].v, group->cross[k].k, group->cross[k].v };
+            for (size_t j = 0; j < sizeof(kept) / sizeof(kept[0]); j++)
+                vr_drop(p, kept[j]);
+        }
+        vr_drop(p, group->encoded);
+    }
+    vr_drop(p, ids);
+    vr_tape_empty_cache(p->tape);
+    vr_tape_mark(p->tape, VR_AT_RELEASED);
+}
+
+vram_status vr_encdec_run(vr_pass *p, bool *skipped)
+{
+    groups g = { 0 };
+    VR_TRY(make_groups(&g, p));
+    vr_block ids = vr_take_at(p, p->w->sequences * p->w->context * 8, VR_ITEM_INPUTS, VR_PLACE_IDS);
+    for (uint64_t i = 0; i < g.n && p->tape->status == VRAM_OK; i++) {
+        g.list[i].encoded = vr_t5_encode(p, g.list[i].sequences, p->w->context);
+        vr_t5_decode(p, &g.list[i]);
+    }
+    vr_tape_mark(p->tape, VR_AT_PREFILL);
+    if (p->w->decode != 0) {
+        *skipped = decode(p, &g);
+        vr_tape_mark(p->tape, VR_AT_DECODE);
+    }
+    release(p, &g, ids);
+    return VRAM_OK;
+}
