@@ -351,12 +351,27 @@ static void forget_if(vr_pass *p, bool condition, vr_block *block)
     *block = VR_NONE;
 }
 
+/* One thing alone: a mixer or an MLP (nemotron_h). */
+static vr_block single_layer(vr_pass *p)
+{
+    bool mixes = vr_layer_of(p)->attention != VR_ATTENTION_NONE;
+    vr_block probabilities = VR_NONE, normed = norm_if(p, VR_MODULE_PRE_ATTENTION, VR_STEP_NORM_IN);
+    vr_block out = mixes ? attend(p, normed, &probabilities) : vr_mlp(p);
+    if (!mixes)
+        vr_drop(p, normed);
+    vr_block next = add_to_residual(p, out, VR_STEP_OUTPUT);
+    vr_drop(p, probabilities);
+    return next;
+}
+
 /* A decoder layer; its input belongs to the caller until it returns. */
 static vr_block layer(vr_pass *p)
 {
     vr_block probabilities;
     if (p->m->family->parallel)
         return parallel_layer(p);
+    if (vr_layer_of(p)->mlp == VR_MLP_NONE || vr_layer_of(p)->attention == VR_ATTENTION_NONE)
+        return single_layer(p);
     if (p->m->family->keeps_outputs)
         return keeping_layer(p);
     vr_block mixed = attend(p, norm_if(p, VR_MODULE_PRE_ATTENTION, VR_STEP_NORM_IN), &probabilities);
@@ -398,6 +413,11 @@ static vr_block head(vr_pass *p, vr_block normed)
         vr_block next = take_logits(p, rows);
         vr_drop(p, logits);
         logits = next;
+    }
+    if (p->m->family->wide_logits && p->width != 4) {
+        vr_block wide = vr_take_at(p, rows * p->m->vocab * 4, VR_ITEM_LOGITS, VR_PLACE_LOGITS);
+        vr_drop(p, logits);
+        logits = wide;
     }
     vr_drop(p, normed);
     go_to(p, ends(p).embedding); /* io_same_device: the output goes where the input came from */

@@ -32,6 +32,8 @@ static const struct {
     { "gpt_oss", false, true },
     { "deepseek_v2", false, true },
     { "deepseek_v3", false, true },
+    { "nemotron_h", true, true },
+    { "granitemoehybrid", true, true },
 };
 /* clang-format on */
 

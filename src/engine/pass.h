@@ -38,6 +38,8 @@ typedef struct vr_rules {
     bool balance_by_all;      /* the largest layer counts for the balance of GPUs; false: the first */
     bool balance_by_largest;  /* the largest leaf counts for the balance of GPUs; false: the mean of all */
     bool fused_experts;       /* experts are one tensor, and run by torch's grouped product */
+    bool norms_widened;       /* nemotron_h widens the weights of its norms */
+    bool ssm_products;        /* Mamba-2's scan is made of matrix products; false: of sums of products */
     bool groups_inside;       /* the delta rule itself repeats queries and keys for each value head */
     bool masks_experts; /* what no expert of this process takes is masked in copies, be there any or not */
     bool wide_routers;  /* weights of routers with a correction are kept in 32 bits */
