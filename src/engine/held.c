@@ -9,33 +9,58 @@ static const struct {
     const char *model_type;
     bool sdpa, eager;
 } held[] = {
-    { "llama", true, true },        { "mistral", true, true },
-    { "qwen2", true, true },        { "qwen3", true, true },
-    { "phi3", true, true },         { "gemma2", true, true },
-    { "gemma3_text", true, true },  { "exaone4", true, true },
-    { "olmo2", true, true },        { "granite", true, true },
-    { "cohere2", true, true },      { "opt", true, true },
-    { "glm4", true, true },         { "starcoder2", true, true },
-    { "gpt_neox", true, true },     { "gpt2", true, true },
-    { "bert", true, true },         { "xlm-roberta", true, true },
-    { "t5", false, true },          { "qwen3_next", true, true },
-    { "qwen3_5_text", true, true }, { "qwen3_5_moe_text", true, true },
-    { "ministral3", true, true },   { "smollm3", true, true },
-    { "gemma", true, true },        { "cohere", true, true },
-    { "glm", true, true },          { "phi", true, true },
-    { "olmo3", true, true },        { "ernie4_5", true, true },
-    { "arcee", true, true },        { "helium", true, true },
-    { "olmo", true, true },         { "nemotron", true, true },
-    { "mixtral", true, true },      { "qwen2_moe", true, true },
-    { "qwen3_moe", true, true },    { "olmoe", true, true },
-    { "glm4_moe", true, true },     { "minimax_m2", true, true },
+    { "llama", true, true },
+    { "mistral", true, true },
+    { "qwen2", true, true },
+    { "qwen3", true, true },
+    { "phi3", true, true },
+    { "gemma2", true, true },
+    { "gemma3_text", true, true },
+    { "exaone4", true, true },
+    { "olmo2", true, true },
+    { "granite", true, true },
+    { "cohere2", true, true },
+    { "opt", true, true },
+    { "glm4", true, true },
+    { "starcoder2", true, true },
+    { "gpt_neox", true, true },
+    { "gpt2", true, true },
+    { "bert", true, true },
+    { "xlm-roberta", true, true },
+    { "t5", false, true },
+    { "qwen3_next", true, true },
+    { "qwen3_5_text", true, true },
+    { "qwen3_5_moe_text", true, true },
+    { "ministral3", true, true },
+    { "smollm3", true, true },
+    { "gemma", true, true },
+    { "cohere", true, true },
+    { "glm", true, true },
+    { "phi", true, true },
+    { "olmo3", true, true },
+    { "ernie4_5", true, true },
+    { "arcee", true, true },
+    { "helium", true, true },
+    { "olmo", true, true },
+    { "nemotron", true, true },
+    { "mixtral", true, true },
+    { "qwen2_moe", true, true },
+    { "qwen3_moe", true, true },
+    { "olmoe", true, true },
+    { "glm4_moe", true, true },
+    { "minimax_m2", true, true },
     { "gpt_oss", false, true },
     { "deepseek_v2", false, true },
     { "deepseek_v3", false, true },
     { "nemotron_h", true, true },
     { "granitemoehybrid", true, true },
+    { "qwen2_5_vl_text", true, true },
+    { "qwen3_vl_text", true, true },
 };
 /* clang-format on */
+
+/* Models around such a decoder that were recorded whole, reading text alone. */
+static const char *const held_around[] = { "qwen2_5_vl", "qwen3_vl" };
 
 bool vr_family_held(const vram_model *m, const vram_workload *w)
 {
@@ -45,4 +70,15 @@ bool vr_family_held(const vram_model *m, const vram_workload *w)
                                                  : w->attention == VR_IMPL_SDPA && held[i].sdpa;
     }
     return false;
+}
+
+/* A model around the decoder finds the positions of tokens in its own way. */
+bool vr_whole_held(const vram_model *m)
+{
+    vr_str model_type = vr_str_of(m->model_type);
+    for (size_t i = 0; i < sizeof(held_around) / sizeof(held_around[0]); i++) {
+        if (vr_str_is(model_type, held_around[i]))
+            return true;
+    }
+    return vr_str_is(model_type, m->family->model_type);
 }

@@ -28,8 +28,8 @@ static vr_block complex_wave(vr_pass *p)
     return scaled;
 }
 
-/* Qwen3_5TextRotaryEmbedding: angles of three positions of each token of each sequence, waves of all, then
- * one table. */
+/* Qwen3_5TextRotaryEmbedding, Qwen3VLTextRotaryEmbedding, Qwen2_5_VLRotaryEmbedding: angles of three
+ * positions of each token of each sequence, waves of all, then one table. */
 static vr_block grids(vr_pass *p, uint64_t columns, unsigned width)
 {
     return vr_take_at(p, p->rows * columns * width, VR_ITEM_INPUTS, VR_PLACE_ROTARY);
@@ -49,7 +49,9 @@ static void grid_table(vr_pass *p, vr_block *cos, vr_block *sin)
         vr_drop(p, wave);
     }
     for (int i = 1; i >= 0; i--) { /* sines first */
+        vr_block half = p->m->family->grid_sections ? grids(p, d / 2, 4) : VR_NONE;
         tables[i] = grids(p, d, 4);
+        vr_drop(p, half);
         vr_drop(p, waves[i]);
     }
     *cos = p->width != 4 ? grids(p, d, p->width) : tables[0];

@@ -409,12 +409,6 @@ static bool rotary_is_static(const vram_model *m)
            !vr_json_str_is(type, "su");
 }
 
-/* A model around the decoder finds the positions of tokens in its own way. */
-static bool is_alone(const vram_model *m)
-{
-    return vr_str_is(vr_str_of(m->model_type), m->family->model_type);
-}
-
 static bool loops_over_experts(const vr_pass *p)
 {
     for (uint64_t i = 0; i < p->m->n_layers; i++) {
@@ -433,7 +427,7 @@ static bool is_verified(const vr_pass *p, const vr_facts *f)
     return f->has_activations && !loops_over_experts(p) && kernels && vr_family_held(p->m, w) &&
            vr_version_traced(w) && rotary_is_static(p->m) && w->dtype == VR_BF16 &&
            w->weight_quant == VR_QUANT_NONE && w->device_map == VR_MAP_NONE && !f->steps_skipped &&
-           t->lt_stays && !t->unified && p->m->uncounted_part == NULL && is_alone(p->m);
+           t->lt_stays && !t->unified && p->m->uncounted_part == NULL && vr_whole_held(p->m);
 }
 
 static const char *why_no_cache(const vr_pass *p, const vr_facts *f)

@@ -154,6 +154,7 @@ typedef struct vr_family {
     bool some_unrotated; /* the config's no_rope_layers, or every no_rope_layer_interval-th, turn nothing */
     uint8_t attention_softcap, final_softcap; /* vr_softcap */
     bool grid_rotary;                         /* three tables, of time, height and width, put together */
+    bool grid_sections;                       /* ... by sections that are copied first (qwen2_5_vl) */
     bool local_rope;                          /* gemma3: second rotary table for sliding layers */
     bool reads_bidirectional;                 /* gemma3: use_bidirectional_attention halves the window */
     const char *keys; /* other names of settings, "num_hidden_layers=n_layer ..."; or NULL */
