@@ -40,6 +40,8 @@ typedef enum vr_expert_load { VR_LOAD_EVEN, VR_LOAD_SAME } vr_expert_load;
     X(SEQUENCES, "sequences")                                                                                \
     X(PREFILL_BATCH, "prefill_batch")                                                                        \
     X(DECODE, "decode")                                                                                      \
+    X(IMAGES, "images")                                                                                      \
+    X(IMAGE_SIZE, "image_size")                                                                              \
     X(DTYPE, "dtype")                                                                                        \
     X(KV_DTYPE, "kv_cache_dtype")                                                                            \
     X(ATTENTION, "attention")                                                                                \
@@ -71,8 +73,12 @@ struct vram_workload {
     uint64_t sequences;     /* resident in the cache at once */
     uint64_t prefill_batch; /* computed at once; 0 before resolve: all sequences */
     uint64_t decode;        /* tokens generated after the prefill; 0: none */
-    vr_dtype dtype;         /* VR_DTYPE_NONE before resolve: "auto" or the engine's default */
-    bool dtype_auto;        /* the user said "auto" */
+    uint64_t images;        /* in the prompt of each sequence: their tokens are some of the context's */
+    uint64_t image_width, image_height; /* pixels before a processor has them; 0 before resolve */
+    vr_picture picture;                 /* what one becomes; after resolve, where there are images */
+    bool sees;                          /* after resolve: the model could be given some */
+    vr_dtype dtype;                     /* VR_DTYPE_NONE before resolve: "auto" or the engine's default */
+    bool dtype_auto;                    /* the user said "auto" */
     uint8_t kv_dtype, attention, logits, device_map, weight_quant;
     uint8_t experts, expert_load; /* vr_experts_impl, vr_expert_load */
     vr_alloc_conf alloc;

@@ -73,8 +73,10 @@ bool vr_family_held(const vram_model *m, const vram_workload *w)
 }
 
 /* A model around the decoder finds the positions of tokens in its own way. */
-bool vr_whole_held(const vram_model *m)
+bool vr_whole_held(const vram_model *m, const vram_workload *w)
 {
+    if (w->images != 0)
+        return false;
     vr_str model_type = vr_str_of(m->model_type);
     for (size_t i = 0; i < sizeof(held_around) / sizeof(held_around[0]); i++) {
         if (vr_str_is(model_type, held_around[i]))

@@ -373,7 +373,8 @@ const char *vr_no_tape(const vram_model *m, const vram_workload *w);
 
 /* Recorded runs of this class and kind of attention agree with its tape. */
 bool vr_family_held(const vram_model *m, const vram_workload *w);
-bool vr_whole_held(const vram_model *m); /* not only the decoder in it */
+/* Not only the decoder in it. */
+bool vr_whole_held(const vram_model *m, const vram_workload *w);
 
 /* ---- parameters.c ---- */
 

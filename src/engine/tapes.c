@@ -91,6 +91,9 @@ const char *vr_no_tape(const vram_model *m, const vram_workload *w)
                    : NULL;
     if (m->family->untaped || w->version_major * 100 + w->version_minor < m->family->taped_from)
         return "what this class computes is not known storage by storage";
+    if (w->images != 0)
+        return "what its vision tower computes is not known storage by storage; leave --images out to see "
+               "what text alone takes";
     for (uint64_t i = 0; i < m->n_layers; i++) {
         const char *why = no_tape_of_layer(&m->layers[i], w);
         if (why != NULL)

@@ -427,7 +427,7 @@ static bool is_verified(const vr_pass *p, const vr_facts *f)
     return f->has_activations && !loops_over_experts(p) && kernels && vr_family_held(p->m, w) &&
            vr_version_traced(w) && rotary_is_static(p->m) && w->dtype == VR_BF16 &&
            w->weight_quant == VR_QUANT_NONE && w->device_map == VR_MAP_NONE && !f->steps_skipped &&
-           t->lt_stays && !t->unified && p->m->uncounted_part == NULL && vr_whole_held(p->m);
+           t->lt_stays && !t->unified && p->m->uncounted_part == NULL && vr_whole_held(p->m, w);
 }
 
 static const char *why_no_cache(const vr_pass *p, const vr_facts *f)

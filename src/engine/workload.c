@@ -5,6 +5,8 @@
 #include "engine/engine.h"
 
 #define DEFAULT_CONTEXT 4096
+#define DEFAULT_PIXELS 1024 /* of a side, where a model takes pictures as they are */
+#define MOST_IMAGES 65536
 #define MOST_TOKENS                                                                                          \
     (UINT64_C(1) << 40)                /* beyond: surely a slip; products are checked where they are made    \
                                         */
@@ -137,6 +139,26 @@ static vram_status set_decode(vram_workload *w, const vram_option *o, vr_str val
     return set_count(w, o, value, &w->decode);
 }
 
+static vram_status set_images(vram_workload *w, const vram_option *o, vr_str value)
+{
+    return set_count(w, o, value, &w->images);
+}
+
+/* "1024x768" */
+static vram_status set_image_size(vram_workload *w, const vram_option *o, vr_str value)
+{
+    vr_str rest = value, before;
+    uint64_t width, height;
+    bool split = vr_str_split(&rest, 'x', &before);
+    if (!split || !vr_parse_u64(before, &width) || !vr_parse_u64(rest, &height) || width == 0 || height == 0)
+        return refuse(w, o, value, "must be width and height in pixels, such as 1024x768");
+    if (width > VR_MOST_PIXELS || height > VR_MOST_PIXELS)
+        return refuse(w, o, value, "is too large");
+    w->image_width = width;
+    w->image_height = height;
+    return VRAM_OK;
+}
+
 static vram_status set_dtype(vram_workload *w, const vram_option *o, vr_str value)
 {
     vr_dtype t = VR_DTYPE_NONE;
@@ -219,6 +241,12 @@ static vram_status set_alloc_conf(vram_workload *w, const vram_option *o, vr_str
       set_prefill_batch)                                                                                     \
     X("decode", "--decode", COUNT, "TOKENS", NULL, "0",                                                      \
       "Tokens that every sequence generates after its prompt.", 0, MOST_TOKENS, VR_SET_DECODE, set_decode)   \
+    X("images", "--images", COUNT, "N", NULL, "0",                                                           \
+      "Pictures in the prompt of each sequence; their tokens are some of --context.", 0, MOST_IMAGES,        \
+      VR_SET_IMAGES, set_images)                                                                             \
+    X("image_size", "--image-size", STRING, "WxH", NULL, "the model's own where it is fixed, or 1024x1024",  \
+      "Pixels of each picture, before the model's processor scales it.", 0, 0, VR_SET_IMAGE_SIZE,            \
+      set_image_size)                                                                                        \
     X("dtype", "--dtype --torch-dtype", STRING, "DTYPE", NULL,                                               \
       "auto from transformers 5 on, float32 before",                                                         \
       "What the weights are loaded as: auto (as stored), bfloat16, float16 or float32.", 0, 0, VR_SET_DTYPE, \
@@ -341,6 +369,42 @@ static vram_status fill_sequences(vram_workload *w)
     return VRAM_OK;
 }
 
+static vram_status refuse_images(const vram_workload *w, const vram_model *m, const char *why)
+{
+    return vr_fail(w->ctx, VRAM_ESETTING, T("--images "), U(w->images), T(": "),
+                   T(m->architecture != NULL ? m->architecture : "this model"), T(": "), T(why));
+}
+
+static vram_status too_many_images(const vram_workload *w)
+{
+    uint64_t tokens = w->images * w->picture.tokens;
+    vram_status s = vr_fail(w->ctx, VRAM_ESETTING, T("--images "), U(w->images), T(": pictures of "),
+                            GROUPED(w->picture.tokens), T(" tokens are more than the context of "),
+                            GROUPED(w->context), T(" tokens, of which they are a part"));
+    vr_hint(w->ctx, vr_text(&w->ctx->arena, T("give --context "), U(tokens), T(" and what the text takes")));
+    return s;
+}
+
+/* A model that scales every picture to one size has that; others have what the user says, or an assumption.
+ */
+static vram_status fill_images(vram_workload *w, const vram_model *m)
+{
+    uint64_t assumed = DEFAULT_PIXELS;
+    w->sees = m->tower != NULL;
+    if (w->images == 0)
+        return VRAM_OK;
+    if (w->image_width == 0 && vr_picture_fixed(m)) {
+        assumed = m->tower->image;
+        w->set_by[VR_SET_IMAGE_SIZE] = VR_BY_MODEL;
+    }
+    if (w->image_width == 0)
+        w->image_width = w->image_height = assumed;
+    const char *why = vr_picture_of(&w->picture, m, w->image_width, w->image_height);
+    if (why != NULL)
+        return refuse_images(w, m, why);
+    return w->picture.tokens > w->context / w->images ? too_many_images(w) : VRAM_OK;
+}
+
 static vram_status check_length(const vram_workload *w, const vram_model *m)
 {
     uint64_t longest = vr_add_sat(w->context, w->decode);
@@ -357,6 +421,7 @@ vram_status vr_workload_resolve(vram_workload **out, const vram_workload *w, con
         return VRAM_ENOMEM;
     fill_context(r, m);
     VR_TRY(fill_sequences(r));
+    VR_TRY(fill_images(r, m));
     VR_TRY(r->engine->defaults(r, m));
     VR_TRY(check_length(r, m));
     if (r->prepared == NULL && r->engine->prepare != NULL) /* a lever's workload comes with it */
@@ -389,6 +454,11 @@ static const char *version_word(const vram_workload *w, vr_arena *a)
     return vr_text(a, T(own), T("+torch"), U(w->torch_major), T("."), U(w->torch_minor));
 }
 
+static const char *size_word(const vram_workload *w, vr_arena *a)
+{
+    return w->image_width != 0 ? vr_text(a, U(w->image_width), T("x"), U(w->image_height)) : "";
+}
+
 /* As the user wrote it. */
 static const char *text_given(const vram_workload *w, vr_setting s)
 {
@@ -409,6 +479,10 @@ const char *vr_workload_value(const vram_workload *w, vr_setting s, vr_arena *a)
         return vr_text(a, U(w->prefill_batch));
     case VR_SET_DECODE:
         return vr_text(a, U(w->decode));
+    case VR_SET_IMAGES:
+        return vr_text(a, U(w->images));
+    case VR_SET_IMAGE_SIZE:
+        return size_word(w, a);
     case VR_SET_DTYPE:
         return dtype_word(w);
     case VR_SET_KV_DTYPE:

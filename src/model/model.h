@@ -238,8 +238,24 @@ typedef struct vr_tower {
     uint64_t window;                              /* pixels of a side of windowed attention (Qwen2.5-VL) */
     uint64_t kv_heads, head_dim;                  /* where they are settings of their own (Gemma 4) */
     uint64_t vision_out, adapter_in, adapter_out; /* of what hands on to the decoder (Llama 4) */
+    uint64_t picture_tokens;                      /* of a picture, where their number is fixed */
+    bool *whole; /* by layer: attends to all patches, not to windows (Qwen2.5-VL) */
+    bool *deep;  /* by layer: one of the further mergers reads what it gives (Qwen3-VL) */
     bool has_head, projector_bias, standardised;
 } vr_tower;
+
+/* What becomes of a picture before a tower sees it. */
+typedef struct vr_picture {
+    uint64_t width, height; /* pixels, after the processor has made it fit */
+    uint64_t columns, rows; /* patches */
+    uint64_t features;      /* that the tower hands on */
+    uint64_t tokens;        /* in the prompt: features, and what stands between rows of them */
+} vr_picture;
+
+/* Of a picture of so many pixels; a sentence why not, or NULL. Pixels of a side: 1 to VR_MOST_PIXELS. */
+#define VR_MOST_PIXELS 65536
+const char *vr_picture_of(vr_picture *out, const vram_model *m, uint64_t width, uint64_t height);
+bool vr_picture_fixed(const vram_model *m); /* its size makes no difference: the processor scales it */
 
 /* What a declared tensor is to those who load, quantise and count it. */
 typedef enum vr_param_kind {

@@ -40,8 +40,11 @@ static vram_status read_sizes(const vr_reading *r, vr_tower *t, const defaults *
 static vram_status read_siglip(const vr_reading *r, vr_tower *t)
 {
     static const defaults silent = { 12, 768, 3072, 12, 224, 16 };
+    vr_reading whole = *r;
+    whole.text = r->root;
     t->has_head = true;
     VR_TRY(vr_config_flag(r, "vision_use_head", &t->has_head));
+    VR_TRY(vr_config_count(&whole, "mm_tokens_per_image", MOST_IMAGE, 256, &t->picture_tokens));
     return read_sizes(r, t, &silent);
 }
 
@@ -72,7 +75,10 @@ static vram_status read_pixtral(const vr_reading *r, vr_tower *t)
 {
     static const defaults silent = { 24, 1024, 4096, 16, 1024, 16 };
     VR_TRY(read_sizes(r, t, &silent));
-    return read_projector(r, t, is_llava(r->m));
+    VR_TRY(read_projector(r, t, is_llava(r->m)));
+    if (is_llava(r->m)) /* nothing merges patches */
+        t->merge = 1;
+    return VRAM_OK;
 }
 
 /* ---- SigLIP and CLIP ---- */
@@ -197,12 +203,16 @@ const vr_tower_kind vr_tower_siglip = { .name = "siglip",
                                         .inside = "vision_tower.vision_model.",
                                         .read = read_siglip,
                                         .declare = declare_siglip,
-                                        .declare_projector = projector_gemma3 };
+                                        .declare_projector = projector_gemma3,
+                                        .picture = vr_picture_square,
+                                        .scales = true };
 const vr_tower_kind vr_tower_clip = { .name = "clip",
                                       .inside = "vision_tower.vision_model.",
                                       .read = read_clip,
                                       .declare = declare_clip,
-                                      .declare_projector = two_linears };
+                                      .declare_projector = two_linears,
+                                      .picture = vr_picture_square,
+                                      .scales = true };
 
 /* ---- Pixtral ---- */
 
@@ -242,4 +252,5 @@ const vr_tower_kind vr_tower_pixtral = { .name = "pixtral",
                                          .inside = "vision_tower.",
                                          .read = read_pixtral,
                                          .declare = declare_pixtral,
-                                         .declare_projector = projector_pixtral };
+                                         .declare_projector = projector_pixtral,
+                                         .picture = vr_picture_pixtral };

@@ -5,6 +5,7 @@
 #include "model/tower.h"
 
 #define MOST_PATCH 4096
+#define MOST_LISTED 4096
 
 /* Keys that both spell alike. */
 static vram_status read_common(const vr_reading *r, vr_tower *t, const vr_tower *silent)
@@ -64,12 +65,51 @@ static void each_block(vr_declaring *d, const vr_tower *t, void (*block)(vr_decl
     d->path = path;
 }
 
+/* Marks the layers that a list of the configuration names; *n: how many, counted as it counts them. */
+static vram_status read_layers(const vr_reading *r, const vr_tower *t, const char *key, bool *marks,
+                               uint64_t *n)
+{
+    vr_json list, v;
+    if (!vr_config_get(r, key, &list))
+        return VRAM_OK;
+    if (list.type != VR_JSON_ARRAY)
+        return vr_config_refuse(r, key, list, "an array");
+    for (uint64_t i = 0; i < t->layers; i++)
+        marks[i] = false;
+    vr_json_iter it = vr_json_each(list);
+    for (*n = 0; vr_json_next(&it, &v); (*n)++) {
+        uint64_t layer;
+        if (*n == MOST_LISTED)
+            return vr_config_refuse(r, key, list, "so long an array");
+        if (vr_json_u64(v, &layer) && layer < t->layers)
+            marks[layer] = true;
+    }
+    return VRAM_OK;
+}
+
+/* Those of the class where the configuration is silent. */
+static bool *default_layers(const vr_reading *r, const vr_tower *t, const uint8_t *silent, size_t n)
+{
+    bool *marks = VR_ARRAY(&r->m->arena, bool, (size_t)t->layers + 1);
+    for (size_t i = 0; marks != NULL && i < n; i++) {
+        if (silent[i] < t->layers)
+            marks[silent[i]] = true;
+    }
+    return marks;
+}
+
 /* ---- Qwen2.5-VL ---- */
 
 static vram_status read_qwen2_5(const vr_reading *r, vr_tower *t)
 {
     static const vr_tower silent = { .layers = 32, .hidden = 3584, .ffn = 3420, .heads = 16, .patch = 14 };
+    static const uint8_t whole[] = { 7, 15, 23, 31 };
+    uint64_t n;
     VR_TRY(read_common(r, t, &silent));
+    t->whole = default_layers(r, t, whole, sizeof whole);
+    if (t->whole == NULL)
+        return VRAM_ENOMEM;
+    VR_TRY(read_layers(r, t, "fullatt_block_indexes", t->whole, &n));
     return vr_config_count(r, "window_size", VR_MAX_WIDTH, 112, &t->window);
 }
 
@@ -95,28 +135,25 @@ static void declare_qwen2_5(vr_declaring *d, const vr_tower *t)
 }
 
 const vr_tower_kind vr_tower_qwen2_5_vl = {
-    .name = "qwen2_5_vl", .inside = "visual.", .read = read_qwen2_5, .declare = declare_qwen2_5
+    .name = "qwen2_5_vl",
+    .inside = "visual.",
+    .read = read_qwen2_5,
+    .declare = declare_qwen2_5,
+    .picture = vr_picture_qwen2_5,
 };
 
 /* ---- Qwen3-VL ---- */
 
-#define MOST_DEEPSTACK 4096
-
 /* Qwen3.5 has none, whatever its configuration says. */
-static vram_status count_deepstack(const vr_reading *r, vr_tower *t)
+static vram_status read_deepstack(const vr_reading *r, vr_tower *t)
 {
-    vr_json list, v;
+    static const uint8_t deep[] = { 8, 16, 24 };
     bool qwen3_5 = vr_str_starts(vr_str_of(r->m->model_type), "qwen3_5");
-    t->n_deepstack = qwen3_5 ? 0 : 3;
-    if (qwen3_5 || !vr_config_get(r, "deepstack_visual_indexes", &list))
-        return VRAM_OK;
-    if (list.type != VR_JSON_ARRAY)
-        return vr_config_refuse(r, "deepstack_visual_indexes", list, "an array");
-    vr_json_iter it = vr_json_each(list);
-    for (t->n_deepstack = 0; vr_json_next(&it, &v); t->n_deepstack++)
-        if (t->n_deepstack == MOST_DEEPSTACK)
-            return vr_config_refuse(r, "deepstack_visual_indexes", list, "so long an array");
-    return VRAM_OK;
+    t->n_deepstack = qwen3_5 ? 0 : sizeof deep;
+    t->deep = default_layers(r, t, deep, (size_t)t->n_deepstack);
+    if (t->deep == NULL)
+        return VRAM_ENOMEM;
+    return qwen3_5 ? VRAM_OK : read_layers(r, t, "deepstack_visual_indexes", t->deep, &t->n_deepstack);
 }
 
 static vram_status read_qwen3(const vr_reading *r, vr_tower *t)
@@ -124,7 +161,7 @@ static vram_status read_qwen3(const vr_reading *r, vr_tower *t)
     static const vr_tower silent = { .layers = 27, .hidden = 1152, .ffn = 4304, .heads = 16, .patch = 16 };
     VR_TRY(read_common(r, t, &silent));
     VR_TRY(vr_config_count(r, "num_position_embeddings", VR_MAX_WIDTH, 2304, &t->positions));
-    return count_deepstack(r, t);
+    return read_deepstack(r, t);
 }
 
 static void declare_norm(vr_declaring *d, const char *weight, const char *bias, uint64_t n)
@@ -169,5 +206,9 @@ static void declare_qwen3(vr_declaring *d, const vr_tower *t)
 }
 
 const vr_tower_kind vr_tower_qwen3_vl = {
-    .name = "qwen3_vl", .inside = "visual.", .read = read_qwen3, .declare = declare_qwen3
+    .name = "qwen3_vl",
+    .inside = "visual.",
+    .read = read_qwen3,
+    .declare = declare_qwen3,
+    .picture = vr_picture_qwen3,
 };

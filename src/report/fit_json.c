@@ -69,6 +69,17 @@ static void put_setting(vr_json_out *o, const vram_workload *w, vr_setting s, vr
     case VR_SET_DECODE:
         vr_json_kv_u64(o, "value", w->decode);
         return;
+    case VR_SET_IMAGES:
+        vr_json_kv_u64(o, "value", w->images);
+        if (w->images != 0)
+            vr_json_kv_u64(o, "tokens_each", w->picture.tokens);
+        return;
+    case VR_SET_IMAGE_SIZE:
+        if (w->images != 0)
+            vr_json_kv_text(o, "value", vr_workload_value(w, s, a));
+        else
+            vr_json_kv_null(o, "value");
+        return;
     case VR_SET_HOST_MEMORY:
         if (w->host_memory != 0)
             vr_json_kv_u64(o, "value", w->host_memory);

@@ -27,6 +27,20 @@ static const char *decode(vr_report *r, const vram_workload *w)
     return w->decode != 0 ? vr_say(r, T(vr_count(r, w->decode, "token", "tokens")), T(" generated")) : NULL;
 }
 
+static const char *images(vr_report *r, const vram_workload *w)
+{
+    if (w->images == 0)
+        return w->sees ? "no images" : NULL;
+    return vr_say(r, T(vr_count(r, w->images, "image", "images")), T(" of "),
+                  T(vr_count(r, w->picture.tokens, "token", "tokens")), T(w->images == 1 ? "" : " each"));
+}
+
+static const char *image_size(vr_report *r, const vram_workload *w)
+{
+    return w->images != 0 ? vr_say(r, T(vr_workload_value(w, VR_SET_IMAGE_SIZE, &r->arena)), T(" pixels"))
+                          : NULL;
+}
+
 static const char *logits(vr_report *r, const vram_workload *w)
 {
     (void)r;
@@ -62,6 +76,8 @@ static const struct {
     { VR_SET_SEQUENCES, sequences, false },
     { VR_SET_PREFILL_BATCH, prefill, false },
     { VR_SET_DECODE, decode, false },
+    { VR_SET_IMAGES, images, false },
+    { VR_SET_IMAGE_SIZE, image_size, false },
     { VR_SET_DTYPE, NULL, false },
     { VR_SET_KV_DTYPE, NULL, true },
     { VR_SET_WEIGHT_QUANT, quantization, false },

@@ -160,7 +160,8 @@ static void settings(void **state)
         for (size_t i = 0; i < n; i++)
             found += strcmp(rows[i].key, vr_setting_key((vr_setting)s)) == 0;
         assert_int_equal(found, 1);
-        assert_true(value[0] != '\0' || s == VR_SET_ALLOC_CONF || s == VR_SET_HOST_MEMORY);
+        assert_true(value[0] != '\0' || s == VR_SET_ALLOC_CONF || s == VR_SET_HOST_MEMORY ||
+                    s == VR_SET_IMAGE_SIZE);
         if (value[0] != '\0')
             assert_int_equal(vram_workload_set(w.w, vr_setting_key((vr_setting)s), value), VRAM_OK);
     }
