@@ -456,7 +456,8 @@ static vr_block run_layers(vr_pass *p, const given *g, vr_block first, vr_block 
         go_to(p, device);
         keep(&c, sent(p, x, *lies, bytes, VR_ITEM_HIDDEN, VR_PLACE_MOVED));
         carry(p, g, &c);
-        vr_block next = layer(p);
+        vr_block before = p->deepened, next = vr_deepen(p, layer(p), &p->deepened);
+        vr_drop(p, before);
         if (p->chosen != p->chosen_now)
             vr_drop(p, p->chosen);
         p->chosen = p->chosen_now;
@@ -488,6 +489,10 @@ static void make_tables(vr_pass *p, given *g, vr_block embeddings)
 
 static void make_positions(vr_pass *p, given *g)
 {
+    if (p->w->images != 0) { /* of time, height and width, for each sequence its own */
+        g->positions = input(p, 3 * p->rows * 8, VR_PLACE_POSITIONS);
+        return;
+    }
     g->positions = range(p, p->q, p->rules->positions_added);
 }
 
@@ -524,6 +529,9 @@ static vr_block run_model(vr_pass *p)
     uint16_t lies = ends(p).embedding;
     go_to(p, lies);
     vr_block embeddings = embed(p);
+    vr_sight sight;
+    if (p->w->images != 0 && p->group->past == 0)
+        embeddings = vr_see(p, embeddings, &sight);
     start_cache(p);
     vr_block first = prepare(p, &g, &l);
     make_tables(p, &g, embeddings);
@@ -542,6 +550,7 @@ static vr_block run_model(vr_pass *p)
     for (size_t i = 0; i < l.n; i++)
         vr_drop(p, l.list[i]);
     vr_drop(p, p->chosen);
+    vr_sight_end(p);
     p->full_mask = p->sliding_mask = p->chosen = p->chosen_now = VR_NONE;
     return normed;
 }
@@ -555,5 +564,7 @@ void vr_forward(vr_pass *p, vr_group *g, uint64_t q)
     vr_block logits = head(p, run_model(p));
     vr_drop(p, g->logits); /* the caller's variable is assigned anew only now */
     g->logits = logits;
+    if (g->past != 0)
+        vr_forget_seen(p, g);
     g->past += q;
 }

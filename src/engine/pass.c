@@ -56,6 +56,8 @@ uint32_t vr_pass_label(vr_pass *p, vr_step step)
 {
     if (p->elsewhere)
         return 0;
+    if (p->seen_label != 0)
+        return p->seen_label;
     uint32_t *label = &p->labels[p->layer * VR_STEP_COUNT + step];
     if (*label == 0) {
         uint64_t layer = p->layer;
@@ -77,6 +79,8 @@ uint32_t vr_place_label(vr_pass *p, vr_place place)
 
 vr_block vr_take_labelled(vr_pass *p, uint64_t bytes, vr_item item, uint32_t label)
 {
+    if (p->seen_label != 0 && vr_item_category(item) == VR_ACTIVATIONS)
+        item = VR_ITEM_VISION;
     return p->elsewhere ? VR_ELSEWHERE : vr_tape_alloc(p->tape, bytes, item, label);
 }
 

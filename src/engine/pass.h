@@ -41,9 +41,10 @@ typedef struct vr_rules {
     bool norms_widened;       /* nemotron_h widens the weights of its norms */
     bool ssm_products;        /* Mamba-2's scan is made of matrix products; false: of sums of products */
     bool groups_inside;       /* the delta rule itself repeats queries and keys for each value head */
-    bool masks_experts; /* what no expert of this process takes is masked in copies, be there any or not */
-    bool wide_routers;  /* weights of routers with a correction are kept in 32 bits */
-    bool masks_rarely;  /* ... only where experts are spread over processes; the loop counts one more */
+    bool masks_experts;    /* what no expert of this process takes is masked in copies, be there any or not */
+    bool returns_features; /* what a vision tower gave is returned with the logits */
+    bool wide_routers;     /* weights of routers with a correction are kept in 32 bits */
+    bool masks_rarely;     /* ... only where experts are spread over processes; the loop counts one more */
 } vr_rules;
 
 /* From this version of PyTorch on, until the next row (ATen/cuda/CublasHandlePool.cpp). */
@@ -145,6 +146,9 @@ typedef enum vr_step {
     X(SOLVER, "addresses of a batched solver")                                                               \
     X(STATISTICS, "statistics of a normalisation")                                                           \
     X(KERNEL, "sums of the attention kernel")                                                                \
+    X(PIXELS, "pixel values")                                                                                \
+    X(FEATURES, "image features")                                                                            \
+    X(SCATTERED, "places of image features")                                                                 \
     X(MOVED, "hidden states from another device")                                                            \
     X(DEQUANTISED, "weight in 16 bits")
 
@@ -163,11 +167,15 @@ typedef struct vr_kv {
     vr_block conv, state; /* of a recurrent layer, instead of keys and values */
 } vr_kv;
 
+#define VR_MOST_SEEN 16
+
 /* A group of sequences that are computed together. */
 typedef struct vr_group {
     uint64_t sequences, past;
     vr_kv *layers;
     vr_block logits;
+    vr_block seen[VR_MOST_SEEN]; /* of a vision tower, returned with the logits */
+    size_t n_seen;
     bool started; /* the cache exists */
 } vr_group;
 
@@ -198,6 +206,9 @@ typedef struct vr_pass {
     vr_block full_mask, sliding_mask;
     vr_block router_output; /* what a block of experts returns beside its result, until the layer returns */
     vr_block mlp_input;     /* normalised, the MLP's to drop early; VR_NONE: it is the layer's own input */
+    uint32_t seen_label;    /* while a vision tower runs: what all that is taken is called; else 0 */
+    struct vr_sight *sight; /* what it gave to this pass; NULL: no pictures in it */
+    vr_block deepened;      /* a layer's output to which its features were added; or VR_NONE */
     vr_block chosen, chosen_now; /* tokens that an index chose: the last layer's, this one's; or VR_NONE */
 } vr_pass;
 
@@ -354,6 +365,32 @@ void vr_forward(vr_pass *p, vr_group *g, uint64_t q);
 
 /* The mask that eager attention adds: of every sequence, each of p->q tokens against kv ones. */
 vr_block vr_added_mask(vr_pass *p, uint64_t kv);
+
+/* ---- tower.c, tower_join.c ---- */
+
+/* What a vision tower gave, until the model returns. */
+typedef struct vr_sight {
+    vr_block features;                 /* one for each token of a picture */
+    vr_block deep[VR_MOST_SEEN], last; /* added behind the first layers; the last hidden states */
+    size_t n_deep;
+    vr_block held[2]; /* what a variable of the model names */
+    uint64_t tokens;  /* features of all pictures of the pass */
+} vr_sight;
+
+/* Pixels on the card before the first pass: of `sequences` sequences. */
+vr_block vr_pixels(vr_pass *p, uint64_t sequences);
+bool vr_tower_runs(const vram_model *m); /* its tape is known */
+/* For limits: of a picture; the widest of what a patch becomes, in elements. */
+uint64_t vr_patches(const vram_workload *w);
+uint64_t vr_patch_width(const vram_model *m);
+/* The tower over all pictures of the pass. */
+void vr_look(vr_pass *p, vr_sight *out);
+/* That, and its features in the places of their tokens: the embeddings, anew. */
+vr_block vr_see(vr_pass *p, vr_block embeddings, vr_sight *s);
+/* Behind a layer: its output with features added; *old is kept until the next one returns. */
+vr_block vr_deepen(vr_pass *p, vr_block x, vr_block *old);
+void vr_sight_end(vr_pass *p);                /* the model returns */
+void vr_forget_seen(vr_pass *p, vr_group *g); /* what it returned is dropped */
 
 /* ---- forward_encoder.c ---- */
 

@@ -81,6 +81,17 @@ static const char *no_tape_of_layer(const vr_layer *l, const vram_workload *w)
     return why == NULL && l->mlp == VR_MLP_EXPERTS ? no_tape_of_experts(l, w) : why;
 }
 
+static const char *no_tape_of_images(const vram_model *m, const vram_workload *w)
+{
+    if (!vr_tower_runs(m))
+        return "what its vision tower computes is not known storage by storage; leave --images out to see "
+               "what "
+               "text alone takes";
+    return w->device_map != VR_MAP_NONE || w->weight_quant != VR_QUANT_NONE
+               ? "where a vision tower's results go with a device map or quantisation is not known"
+               : NULL;
+}
+
 const char *vr_no_tape(const vram_model *m, const vram_workload *w)
 {
     if (m->structure == VR_ENCODER_DECODER)
@@ -91,9 +102,8 @@ const char *vr_no_tape(const vram_model *m, const vram_workload *w)
                    : NULL;
     if (m->family->untaped || w->version_major * 100 + w->version_minor < m->family->taped_from)
         return "what this class computes is not known storage by storage";
-    if (w->images != 0)
-        return "what its vision tower computes is not known storage by storage; leave --images out to see "
-               "what text alone takes";
+    if (w->images != 0 && no_tape_of_images(m, w) != NULL)
+        return no_tape_of_images(m, w);
     for (uint64_t i = 0; i < m->n_layers; i++) {
         const char *why = no_tape_of_layer(&m->layers[i], w);
         if (why != NULL)

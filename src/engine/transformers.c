@@ -190,6 +190,7 @@ static vram_status check_limits(const vr_pass *p)
         { { batch, m->heads, tokens, tokens, 8 }, "the attention scores" },
         { { batch, index_heads(m), tokens, tokens, 8 }, "the scores of the index" },
         { { batch, index_width(m), tokens, tokens, 8 }, "the keys of the index" },
+        { { w->sequences, w->images, vr_patches(w), vr_patch_width(m), 16 }, "the pictures' patches" },
     };
     if (m->n_layers > MOST_LAYERS)
         return vr_fail(m->ctx, VRAM_ELIMIT, GROUPED(m->n_layers), T(" layers are over the limit of "),
@@ -206,7 +207,7 @@ static vram_status check_limits(const vr_pass *p)
 typedef struct groups {
     vr_group *list;
     uint64_t n;
-    vr_block ids;
+    vr_block ids, pixels;
 } groups;
 
 static uint64_t events_of_all_layers(const vram_model *m)
@@ -264,6 +265,7 @@ static void pass_all(vr_pass *p, groups *g, uint64_t q)
             expect(p, g, from, g->n - 1);
         if (i + 1 < g->n) {
             vr_drop(p, group->logits);
+            vr_forget_seen(p, group);
             group->logits = VR_NONE;
         }
     }
@@ -291,6 +293,7 @@ static void release_all(vr_pass *p, groups *g)
     for (uint64_t i = 0; i < g->n; i++) {
         vr_group *group = &g->list[i];
         vr_drop(p, group->logits);
+        vr_forget_seen(p, group);
         for (uint64_t l = 0; l < p->m->n_layers; l++) {
             vr_drop(p, group->layers[l].window);
             vr_drop(p, group->layers[l].k);
@@ -300,6 +303,7 @@ static void release_all(vr_pass *p, groups *g)
             vr_drop(p, group->layers[l].state);
         }
     }
+    vr_drop(p, g->pixels);
     vr_drop(p, g->ids);
     vr_tape_empty_cache(p->tape);
     vr_tape_mark(p->tape, VR_AT_RELEASED);
@@ -338,6 +342,7 @@ static vram_status run(vr_pass *p, vr_facts *facts)
     VR_TRY(make_groups(&g, p));
     vr_pass_on(p, p->placement != NULL ? p->placement->embedding : 0);
     g.ids = vr_take_at(p, p->w->sequences * p->w->context * 8, VR_ITEM_INPUTS, VR_PLACE_IDS);
+    g.pixels = p->w->images != 0 ? vr_pixels(p, p->w->sequences) : VR_NONE;
     pass_all(p, &g, p->w->context);
     vr_tape_mark(p->tape, VR_AT_PREFILL);
     if (p->w->decode != 0) {
@@ -578,6 +583,7 @@ static vram_status plan(vr_plan *out, const vram_model *m, const vram_workload *
                   .placement = device != NULL ? device->placement : NULL,
                   .rules = vr_rules_of(w),
                   .torch = vr_torch_rules_of(w),
+                  .deepened = VR_NONE,
                   .width = vr_dtype_bits(w->dtype) / 8 };
     VR_TRY(write_tape(&p, &facts));
     if (out->tape.status != VRAM_OK)

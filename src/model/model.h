@@ -225,9 +225,12 @@ typedef struct vr_layer {
     uint64_t state_bytes;
 } vr_layer;
 
+typedef enum vr_tower_form { VR_TOWER_OTHER, VR_TOWER_QWEN2_5, VR_TOWER_QWEN3 } vr_tower_form;
+
 /* What sees pictures beside a decoder. What a kind has not is 0. */
 typedef struct vr_tower {
     const struct vr_tower_kind *kind; /* private to the room: tower.h */
+    uint8_t form;                     /* vr_tower_form, for those who run it */
     uint64_t layers, hidden, heads, ffn;
     uint64_t channels, patch, temporal_patch;     /* of a patch: pixels of a side, pictures */
     uint64_t image;                               /* pixels of a side, where it is fixed */

@@ -105,6 +105,7 @@ static vram_status read_qwen2_5(const vr_reading *r, vr_tower *t)
     static const vr_tower silent = { .layers = 32, .hidden = 3584, .ffn = 3420, .heads = 16, .patch = 14 };
     static const uint8_t whole[] = { 7, 15, 23, 31 };
     uint64_t n;
+    t->form = VR_TOWER_QWEN2_5;
     VR_TRY(read_common(r, t, &silent));
     t->whole = default_layers(r, t, whole, sizeof whole);
     if (t->whole == NULL)
@@ -159,6 +160,7 @@ static vram_status read_deepstack(const vr_reading *r, vr_tower *t)
 static vram_status read_qwen3(const vr_reading *r, vr_tower *t)
 {
     static const vr_tower silent = { .layers = 27, .hidden = 1152, .ffn = 4304, .heads = 16, .patch = 16 };
+    t->form = VR_TOWER_QWEN3;
     VR_TRY(read_common(r, t, &silent));
     VR_TRY(vr_config_count(r, "num_position_embeddings", VR_MAX_WIDTH, 2304, &t->positions));
     return read_deepstack(r, t);

@@ -36,6 +36,7 @@ const char *vr_category_screen(vr_category c);
     X(LOGITS, ACTIVATIONS, "logits", "logits")                   \
     X(HIDDEN, ACTIVATIONS, "hidden_states", "hidden states")     \
     X(SCORES, ACTIVATIONS, "attention_scores", "attention scores and masks") \
+    X(VISION, ACTIVATIONS, "vision_tower", "vision tower")       \
     X(INPUTS, ACTIVATIONS, "inputs", "token ids, positions, rotary tables") \
     X(CONTEXT, OVERHEAD, "context", "CUDA context")              \
     X(KERNELS, OVERHEAD, "kernels", "kernels")                   \

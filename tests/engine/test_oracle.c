@@ -40,6 +40,8 @@ typedef enum difference {
     CUDA_WINDOW,
     CUDA_SUMS,
     CUDA_ALIGNED,
+    CUDA_SCATTERED,
+    LEFT_OUT_PLACES,
     N_DIFFERENCES
 } difference;
 
@@ -84,6 +86,10 @@ static const struct {
     [CUDA_WINDOW] = { "window of the cache", "its copy on the card; on the CPU there is nothing to move" },
     [CUDA_ALIGNED] = { "padded mask",
                        "memory-efficient kernel: rows of a mask begin at multiples of 16 bytes" },
+    [CUDA_SCATTERED] = { "places of image features",
+                         "masked_scatter counts them in 64 bits on CUDA, on the CPU one after the other" },
+    [LEFT_OUT_PLACES] = { "places of patches and of their tokens",
+                          "some bytes each, left out: neither CUDA's nor the CPU's" },
     [CUDA_SUMS] = { "sums of the attention kernel",
                     "memory-efficient kernel, more than 128 a head: not in registers" },
 };
@@ -214,10 +220,47 @@ static bool is_statistics(const facts *f, size_t i)
     return i > 0 && ends(op_of(f, i), native) && ends(op_of(f, i - 1), native);
 }
 
+static size_t op_before(const facts *f, size_t i, const char *op)
+{
+    while (i > 0 && (f->events[i].kind != 'A' || strcmp(op_of(f, i), op) != 0))
+        i--;
+    return i;
+}
+
+static size_t op_after(const facts *f, size_t i, const char *op)
+{
+    while (i < f->n && (f->events[i].kind != 'A' || strstr(op_of(f, i), op) == NULL))
+        i++;
+    return i;
+}
+
+/* With pictures: between the pixels in the model's width and the first convolution; between the tower and
+ * the last of the positions, what is small; and in the steps after. */
+static bool is_left_out(const facts *f, size_t i)
+{
+    const char *op = op_of(f, i);
+    size_t conv = op_after(f, 0, "conv3d"), scattered = op_after(f, 0, "masked_scatter");
+    if (conv == f->n || i < op_after(f, 1, "to/_to_copy"))
+        return false;
+    if (i < conv)
+        return i > op_after(f, 1, "to/_to_copy");
+    size_t tower = op_before(f, scattered, "linear/addmm"), last = op_after(f, scattered, "max/empty");
+    while (last < f->n && strcmp(op_of(f, last), "empty") != 0)
+        last++;
+    bool step = i > last && strstr(op, "repeat_interleave") == op;
+    bool host =
+        i > last && strcmp(op, "arange/resize_") == 0 && strstr(next_op(f, i), "repeat_interleave") != NULL;
+    bool between = i > tower && i <= last && f->events[i].bytes <= 24 * f->batch * f->tokens;
+    return step || host || strstr(op, "argsort/") == op || strcmp(op, "sub") == 0 ||
+           (between && strcmp(op, "zeros/empty") != 0);
+}
+
 static difference name_of_fact(const facts *f, size_t i)
 {
     const char *op = op_of(f, i);
     uint64_t bytes = f->events[i].bytes;
+    if (is_left_out(f, i))
+        return LEFT_OUT_PLACES;
     if ((bytes <= 8 && strcmp(op, "-") == 0) || is_compared_number(f, i) ||
         (bytes == 8 && strcmp(op, "eq") == 0) ||
         (bytes == 8 && ends(op, "_scaled_dot_product_attention_math/mul")))
@@ -261,6 +304,8 @@ static difference name_of_event(const vr_tape *t, const vr_event *e)
         return CUDA_SOLVER;
     if (vr_str_is(label, "statistics of a normalisation"))
         return CUDA_STATISTICS;
+    if (vr_str_is(label, "places of image features"))
+        return CUDA_SCATTERED;
     if (vr_str_is(label, "attention mask in rows of 16 bytes"))
         return CUDA_ALIGNED;
     return vr_str_is(label, "sums of the attention kernel") && e->bytes > 16 ? CUDA_SUMS : SAME;
@@ -353,7 +398,8 @@ static void our_run(run *r, const vr_tape *t)
         number[e->block] = -1;
         if (d == CUDA_ALIGNED)
             stand_in(number, t->n_blocks, e->block, (int)r->n - 1);
-        if (d != SAME || vr_str_is(label, "input ids")) /* the ids are there before the recording begins */
+        if (d != SAME || vr_str_is(label, "input ids") ||
+            vr_str_is(label, "pixel values")) /* the ids are there before the recording begins */
             continue;
         number[e->block] = (int)r->n;
         snprintf(add(r, e->bytes)->what, sizeof(r->list->what), "%.*s", (int)label.n, label.s);
