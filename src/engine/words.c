@@ -178,15 +178,28 @@ static const char *attention_words(const vram_workload *w)
     return w->attention == VR_IMPL_EAGER ? "eager" : w->attention == VR_IMPL_FLASH ? "flash" : "sdpa";
 }
 
+/* What of the context is seen, and in how many patches; NULL: out of memory. */
+static const char *picture_words(const vr_pass *p)
+{
+    const vram_workload *w = p->w;
+    if (w->images == 0)
+        return p->m->tower != NULL ? "; text alone, without pictures" : "";
+    return vr_text(p->arena, T("; in each sequence "), GROUPED(w->images),
+                   T(w->images == 1 ? " picture of " : " pictures of "), GROUPED(w->picture.columns),
+                   T(" x "), GROUPED(w->picture.rows), T(" patches"));
+}
+
 static const char *activations(const vr_pass *p, const vr_facts *f)
 {
     const vram_workload *w = p->w;
     uint64_t rows = w->prefill_batch * (w->logits == VR_LOGITS_ALL ? w->context : 1);
-    const char *text =
-        vr_text(p->arena, T("a pass over "), GROUPED(w->prefill_batch), T(" x "), GROUPED(w->context),
-                T(" tokens, every storage in its order ("), T(attention_words(w)), T(" attention"),
-                T(p->m->tower != NULL ? "; text alone, without pictures" : ""), T("); logits "),
-                GROUPED(rows), T(" x "), GROUPED(p->m->vocab), T(" x "), U(p->width), T(" B"));
+    const char *pictures = picture_words(p);
+    if (pictures == NULL)
+        return NULL;
+    const char *text = vr_text(p->arena, T("a pass over "), GROUPED(w->prefill_batch), T(" x "),
+                               GROUPED(w->context), T(" tokens, every storage in its order ("),
+                               T(attention_words(w)), T(" attention"), T(pictures), T("); logits "),
+                               GROUPED(rows), T(" x "), GROUPED(p->m->vocab), T(" x "), U(p->width), T(" B"));
     if (text != NULL && f->steps_skipped)
         text =
             vr_text(p->arena, T(text), T("; "), GROUPED(w->decode), T(" generated tokens in larger steps"));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Patches and tokens of pictures against what the processors of transformers make of them
  * (pictures.tsv, recorded by record_pictures.py), and sizes that nobody has. */
-#include "made.h"
+#include "facts.h"
 
 #include "model/tower.h"
 
@@ -124,13 +124,55 @@ static void settings(void **state)
     vram_close(ctx);
 }
 
+static void plan_of_pictures(vr_plan *plan, world *w, vr_arena *a, const char *name)
+{
+    static const char *const keys[][2] = { { "sequences", "3" }, { "prefill_batch", "2" },
+                                           { "images", "2" },    { "image_size", "448x512" },
+                                           { "context", "700" }, { "decode", "2" } };
+    facts *f = read_facts(facts_folder(), name);
+    open_facts(w, f);
+    set(w, "dtype", "bf16");
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+        set(w, keys[i][0], keys[i][1]);
+    assert_int_equal(make_plan(w, &ampere, plan, a), VRAM_OK);
+    free(f);
+}
+
+/* Several batches: what one's tower gave goes with its logits, and at the end all but weights and workspaces
+ * is given back. What fails within the tower is named by its block. */
+static void batches_of_pictures(void **state)
+{
+    static const char *const names[] = { "qwen2_5_vl-sdpa-image-5.24.0.tsv",
+                                         "qwen3_vl-sdpa-image-5.24.0.tsv" };
+    (void)state;
+    for (size_t k = 0; k < sizeof(names) / sizeof(names[0]); k++) {
+        world w;
+        vr_arena a;
+        vr_plan plan;
+        size_t blocks = 0, live = 0, loaded = 0;
+        plan_of_pictures(&plan, &w, &a, names[k]);
+        for (size_t i = 0; i < plan.tape.n; i++) {
+            const vr_event *e = &plan.tape.events[i];
+            live += e->kind == VR_EV_ALLOC && e->item != VR_ITEM_WORKSPACES;
+            live -= e->kind == VR_EV_RELEASE;
+            loaded = e->kind == VR_EV_MARK && e->bytes == VR_AT_LOADED ? live : loaded;
+            blocks += e->kind == VR_EV_ALLOC && e->item == VR_ITEM_VISION &&
+                      vr_str_is(plan.tape.labels[e->label], "model.visual.blocks.1");
+        }
+        assert_int_equal(live, loaded);
+        assert_true(blocks > 20);
+        assert_true(plan.counted[VR_ACTIVATIONS] && !plan.verified);
+        vr_arena_free(&a);
+        close_world(&w);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(recorded_pictures),
-        cmocka_unit_test(fixed_pictures),
-        cmocka_unit_test(refused_pictures),
-        cmocka_unit_test(settings),
+        cmocka_unit_test(recorded_pictures),   cmocka_unit_test(fixed_pictures),
+        cmocka_unit_test(refused_pictures),    cmocka_unit_test(settings),
+        cmocka_unit_test(batches_of_pictures),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
