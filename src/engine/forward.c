@@ -496,6 +496,12 @@ static void make_positions(vr_pass *p, given *g)
     g->positions = range(p, p->q, p->rules->positions_added);
 }
 
+/* Gemma3Model makes the masks, Gemma3TextModel within it the positions. */
+static bool makes_masks_first(const vram_model *m)
+{
+    return vr_str_is(vr_str_of(m->model_type), "gemma3");
+}
+
 /* Positions and masks; the first hidden states, or VR_NONE where these are the embeddings themselves. */
 static vr_block prepare(vr_pass *p, given *g, vr_learned *l)
 {
@@ -503,7 +509,8 @@ static vr_block prepare(vr_pass *p, given *g, vr_learned *l)
     bool late = !p->rules->positions_added; /* opt counted after it had made its mask, in its own way */
     vr_block first = VR_NONE;
     g->positions = VR_NONE;
-    if (!counts || late)
+    bool after = makes_masks_first(p->m);
+    if ((!counts || late) && !after)
         make_positions(p, g);
     if (counts)
         vr_learned_ones(p, l);
@@ -517,6 +524,8 @@ static vr_block prepare(vr_pass *p, given *g, vr_learned *l)
         make_masks(p);
     g->full_mask = p->full_mask;
     g->sliding_mask = p->sliding_mask;
+    if (after)
+        make_positions(p, g);
     if (counts && late)
         vr_learned_count(p, l);
     return counts ? vr_learned_add(p, l) : first;

@@ -59,8 +59,15 @@ static const struct {
 };
 /* clang-format on */
 
-/* Models around such a decoder that were recorded whole, reading text alone. */
-static const char *const held_around[] = { "qwen2_5_vl", "qwen3_vl" };
+/* Models around such a decoder that were recorded whole, reading text alone, from transformers 5.17 on. */
+static const struct {
+    const char *model_type, *decoder;
+} held_around[] = {
+    { "qwen2_5_vl", "qwen2_5_vl_text" },
+    { "qwen3_vl", "qwen3_vl_text" },
+    { "gemma3", "gemma3_text" },
+    { "llava", "llama" },
+};
 
 bool vr_family_held(const vram_model *m, const vram_workload *w)
 {
@@ -75,12 +82,12 @@ bool vr_family_held(const vram_model *m, const vram_workload *w)
 /* A model around the decoder finds the positions of tokens in its own way. */
 bool vr_whole_held(const vram_model *m, const vram_workload *w)
 {
+    vr_str whole = vr_str_of(m->model_type), decoder = vr_str_of(m->family->model_type);
     if (w->images != 0)
         return false;
-    vr_str model_type = vr_str_of(m->model_type);
     for (size_t i = 0; i < sizeof(held_around) / sizeof(held_around[0]); i++) {
-        if (vr_str_is(model_type, held_around[i]))
-            return true;
+        if (vr_str_is(whole, held_around[i].model_type))
+            return w->version_major >= 5 && vr_str_is(decoder, held_around[i].decoder);
     }
-    return vr_str_is(model_type, m->family->model_type);
+    return vr_str_is(whole, m->family->model_type);
 }

@@ -189,8 +189,8 @@ static void declare_clip(vr_declaring *d, const vr_tower *t)
 
 static void projector_gemma3(vr_declaring *d, const vr_tower *t)
 {
-    vr_declare_matrix(d, "multi_modal_projector.mm_input_projection_weight", t->hidden, t->out);
     vr_declare_vector(d, "multi_modal_projector.mm_soft_emb_norm.weight", t->hidden);
+    vr_declare_matrix(d, "multi_modal_projector.mm_input_projection_weight", t->hidden, t->out);
 }
 
 static void two_linears(vr_declaring *d, const vr_tower *t)

@@ -60,12 +60,22 @@ static const char *around(const vram_model *m)
     return vr_str_is(vr_str_of(m->prefix), "model.language_model.") ? "model." : "";
 }
 
+/* transformers 5 saves SigLIP and CLIP without the "vision_model." that they had before. */
+static const char *inside(const vr_declaring *d, const char *outside)
+{
+    static const char later[] = "vision_tower.", first[] = "vision_tower.embeddings.patch_embedding.weight";
+    const char *own = d->m->tower->kind->inside, *name = vr_text(&d->m->arena, T(outside), T(first));
+    if (name == NULL)
+        return own;
+    return vr_checkpoint_find(d->m->checkpoint, vr_str_of(name)) != NULL ? later : own;
+}
+
 void vr_declare_tower(vr_declaring *d)
 {
     const vr_tower *t = d->m->tower;
     const char *outside = around(d->m);
     d->part = VR_PART_VISION;
-    vr_declare_under(d, T(outside), T(t->kind->inside));
+    vr_declare_under(d, T(outside), T(inside(d, outside)));
     t->kind->declare(d, t);
     d->part = VR_PART_PROJECTOR;
     d->path = outside;

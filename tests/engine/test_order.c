@@ -18,11 +18,16 @@ static unsigned long long bytes_of(const char *dtype)
 /* Classes since 4.52 put tower and decoder under "model."; checkpoints keep the older names, and so do we. */
 static bool same_name(vr_str ours, const char *theirs)
 {
-    static const char *const newer[] = { "model.language_model.", "model." };
-    static const char *const older[] = { "model.", "" };
-    for (size_t i = 0; i < 2; i++) {
-        size_t n = strlen(newer[i]), k = strlen(older[i]);
-        if (strncmp(theirs, newer[i], n) == 0 && ours.n >= k && memcmp(ours.s, older[i], k) == 0 &&
+    static const char *const newer_older[][2] = {
+        { "model.language_model.", "model." },
+        { "model.language_model.", "language_model.model." },
+        { "model.", "" },
+        { "lm_head.", "language_model.lm_head." },
+    };
+    for (size_t i = 0; i < sizeof(newer_older) / sizeof(newer_older[0]); i++) {
+        const char *newer = newer_older[i][0], *older = newer_older[i][1];
+        size_t n = strlen(newer), k = strlen(older);
+        if (strncmp(theirs, newer, n) == 0 && ours.n >= k && memcmp(ours.s, older, k) == 0 &&
             vr_str_is((vr_str){ ours.s + k, ours.n - k }, theirs + n))
             return true;
     }
