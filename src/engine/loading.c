@@ -50,8 +50,7 @@ static bool is_buffer(const vr_param *param)
 
 static unsigned param_width(const loader *l, const vr_param *param)
 {
-    bool wide = param->wide || param->kind == VR_PARAM_BUFFER_F32 || param->kind == VR_PARAM_STATE_F32;
-    return wide ? 4 : param->kind == VR_PARAM_BUFFER_I64 ? 8 : width_of(l->p->w->dtype);
+    return vr_param_width(l->p->m, l->p->w, param);
 }
 
 static void load_quantised(const loader *l, const vr_param *param)
@@ -112,7 +111,7 @@ static void go_to(const loader *l, const vr_params *params, const vr_param *para
 
 static uint64_t look_at(const loader *l)
 {
-    if (l->p->w->device_map == VR_MAP_NONE)
+    if (l->p->w->device_map == VR_MAP_NONE || l->p->w->device_map == VR_MAP_CUDA)
         return 0;
     l->p->elsewhere = false;
     vr_drop(l->p, take(l, 8, VR_ITEM_WARMUP, VR_LIT("the loader's look at the card")));

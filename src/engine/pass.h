@@ -412,6 +412,9 @@ vram_status vr_merge_experts(vr_params *out, const vram_model *m, const vr_rules
 
 /* ---- stored.c ---- */
 
+/* Bytes of an element as it is loaded (kept.c). */
+unsigned vr_param_width(const vram_model *m, const vram_workload *w, const vr_param *p);
+
 /* Holds the class against the checkpoint: fills others, n_anew and refused. */
 vram_status vr_params_review(vr_params *params, const vram_model *m, vr_arena *a);
 /* All tensors of the checkpoint in natural order. */

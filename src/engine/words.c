@@ -69,6 +69,9 @@ static const char *weights(const vr_pass *p, const vr_facts *f)
     const char *text = vr_text(p->arena, GROUPED(f->n_parameters), T(" parameters"),
                                T(quantised ? quant_words(w) : " x "), T(dtype_words(w->dtype)),
                                T(!f->as_stored && p->m->tied ? ", the head shares the embeddings" : ""));
+    if (text != NULL && !quantised && !f->as_stored &&
+        f->weight_bytes != vr_mul_sat(f->n_parameters, p->width))
+        text = vr_text(p->arena, T(text), T(", some of them kept in fp32"));
     if (text != NULL && f->n_anew != 0)
         text = vr_text(p->arena, T(text), T("; "), GROUPED(f->n_anew),
                        T(f->n_anew == 1 ? " tensor is" : " tensors are"), T(" not stored and made anew"));
