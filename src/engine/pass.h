@@ -435,6 +435,18 @@ vram_status vr_transformers_place(vr_placement *out, const vram_model *m, const 
 /* Writes the loading; the sums of what is loaded. */
 vram_status vr_load(vr_pass *p, const struct vr_prepared *from, uint64_t *bytes, uint64_t *elements);
 
+/* ---- packed.c: weights that are stored quantised ---- */
+
+bool vr_can_unpack(const vram_model *m); /* from_pretrained knows how to */
+/* The error with which the engine stops on this card, or NULL. */
+const char *vr_packed_refused(const vram_model *m, const vram_workload *w, const vr_device_facts *d);
+/* They are loaded in the load dtype. */
+bool vr_unpacks(const vram_model *m, const vram_workload *w, const vr_device_facts *d);
+uint64_t vr_unpacked_bytes(const vram_model *m, const vram_workload *w, size_t tensor);
+/* What people should know of it: a sentence, or "". NULL: out of memory. */
+const char *vr_packed_notice(const vram_model *m, const vram_workload *w, const vr_device_facts *d,
+                             vr_arena *a);
+
 /* ---- bnb.c ---- */
 
 /* Of a linear weight: all that is kept of it, and the packed numbers alone. */

@@ -54,6 +54,9 @@ const char *vr_why_quantised(const vram_model *m, vr_arena *a)
 static const char *as_they_are(const vr_pass *p)
 {
     size_t n = p->m->checkpoint->n_tensors;
+    if (vr_unpacks(p->m, p->w, p->device))
+        return vr_text(p->arena, GROUPED(n), T(" tensors, those in "), T(p->m->packing.title),
+                       T(" unpacked to "), T(dtype_words(p->w->dtype)));
     return vr_text(p->arena, GROUPED(n), T(n == 1 ? " tensor" : " tensors"),
                    T(p->m->checkpoint->config_only ? " at the bytes that its quantisation takes"
                                                    : " at the bytes that the checkpoint has"),

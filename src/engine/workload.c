@@ -39,6 +39,7 @@ static const word quant_words[] = {
     { "bnb-8bit", VR_QUANT_BNB_8BIT },
     { "bnb-4bit", VR_QUANT_BNB_4BIT },
     { "bnb-4bit-dq", VR_QUANT_BNB_4BIT_DQ },
+    { "dequantize", VR_QUANT_DEQUANTIZE },
     { NULL, 0 },
 };
 static const word kv_words[] = { { "auto", VR_KV_AS_MODEL }, { NULL, 0 } };
@@ -236,9 +237,11 @@ static vram_status set_alloc_conf(vram_workload *w, const vram_option *o, vr_str
     X("host_memory", "--host-memory", BYTES, "SIZE", NULL, "as much as it takes",                            \
       "Memory of the computer that programs may take: what --device-map puts there, the rest on disk.", 0,   \
       0, VR_SET_HOST_MEMORY, set_host_memory)                                                                \
-    X("quantization", "--quantization", CHOICE, "KIND", "none|bnb-8bit|bnb-4bit|bnb-4bit-dq", "none",        \
-      "Quantise the weights while loading; dq: the scales of 4 bits as well.", 0, 0, VR_SET_WEIGHT_QUANT,    \
-      set_quantization)                                                                                      \
+    X("quantization", "--quantization", CHOICE, "KIND", "none|bnb-8bit|bnb-4bit|bnb-4bit-dq|dequantize",     \
+      "none",                                                                                                \
+      "Quantise the weights while loading (dq: the scales of 4 bits as well), or unpack what is stored "     \
+      "quantised.",                                                                                          \
+      0, 0, VR_SET_WEIGHT_QUANT, set_quantization)                                                           \
     X("alloc_conf", "--alloc-conf", STRING, "SETTINGS", NULL, NULL,                                          \
       "PyTorch's allocator settings, as in PYTORCH_ALLOC_CONF.", 0, 0, VR_SET_ALLOC_CONF, set_alloc_conf)
 

@@ -146,13 +146,15 @@ static vram_status judge_ranks(vram_fit *f, const vr_memories *gpus, vr_rooms *r
 /* Nothing is loaded: the engine stops with an error of its own. */
 static void stop(vram_fit *f)
 {
-    f->stops = f->placement != NULL ? f->placement->refused : NULL;
+    f->stops = f->placement != NULL && f->placement->refused != NULL ? f->placement->refused : f->plan.stops;
     if (f->stops == NULL)
         return;
     for (size_t i = 0; i < f->n_ranks; i++)
         f->ranks[i].stops = f->stops;
     f->verdict = VRAM_DOES_NOT_FIT;
-    f->verdict_reason = "the loader puts a part on the CPU or the disk, which bitsandbytes refuses";
+    f->verdict_reason = f->stops == f->plan.stops
+                            ? "transformers refuses these weights on this card"
+                            : "the loader puts a part on the CPU or the disk, which bitsandbytes refuses";
 }
 
 /* It lives, but not on the cards alone. */
@@ -180,6 +182,8 @@ static vram_status fit_on_cards(vram_fit *f, const vram_workload *asked, vr_memo
         VR_TRY(vr_fit_failure(f));
         vr_fit_count(f);
     }
+    if (f->plan.notice != NULL && *f->plan.notice != '\0')
+        VR_TRY(vr_warn(f->ctx, NULL, T(f->plan.notice)));
     VR_TRY(vr_levers(f, asked, gpus));
     stop(f);
     VR_TRY(tell_offload(f));
