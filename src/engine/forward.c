@@ -327,12 +327,23 @@ static void carry_mask(vr_pass *p, const given *g, copies *c)
     p->sliding_mask = window != 0 ? copy : VR_NONE;
 }
 
+/* Of gemma3 each kind of layer has its own; version 4 hands both to every layer. */
+static bool gets_table(const vr_pass *p, int table)
+{
+    bool own = vr_layer_of(p)->attention == VR_ATTENTION_SLIDING && p->m->family->local_rope;
+    return !p->rules->own_maps || table == (own ? 1 : 0);
+}
+
 static void carry(vr_pass *p, const given *g, copies *c)
 {
     uint64_t table = p->q * p->m->rotary_dim * (vr_rotary_is_wide(p->m->family->rope) ? 4 : p->width);
+    unsigned ids = p->rules->own_maps ? 1 : 2; /* version 4: cache_position beside position_ids */
     carry_mask(p, g, c);
-    keep(c, sent(p, g->positions, ends(p).embedding, p->q * 8, VR_ITEM_INPUTS, VR_PLACE_POSITIONS));
+    for (unsigned i = 0; i < ids; i++)
+        keep(c, sent(p, g->positions, ends(p).embedding, p->q * 8, VR_ITEM_INPUTS, VR_PLACE_POSITIONS));
     for (int i = 0; i < 2; i++) {
+        if (!gets_table(p, i))
+            continue;
         keep(c, sent(p, g->cos[i], ends(p).rotary, table, VR_ITEM_INPUTS, VR_PLACE_ROTARY));
         keep(c, sent(p, g->sin[i], ends(p).rotary, table, VR_ITEM_INPUTS, VR_PLACE_ROTARY));
     }
