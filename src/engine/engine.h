@@ -18,7 +18,8 @@ typedef enum vr_device_map {
     VR_MAP_AUTO, /* the same as balanced */
     VR_MAP_BALANCED,
     VR_MAP_BALANCED_LOW_0,
-    VR_MAP_SEQUENTIAL
+    VR_MAP_SEQUENTIAL,
+    VR_MAP_CUDA /* all onto the first card, whatever is free */
 } vr_device_map;
 typedef enum vr_weight_quant {
     VR_QUANT_NONE,

@@ -32,6 +32,7 @@ static const word map_words[] = {
     { "balanced", VR_MAP_BALANCED },
     { "balanced_low_0", VR_MAP_BALANCED_LOW_0 },
     { "sequential", VR_MAP_SEQUENTIAL },
+    { "cuda", VR_MAP_CUDA },
     { NULL, 0 },
 };
 static const word quant_words[] = {
@@ -232,8 +233,11 @@ static vram_status set_alloc_conf(vram_workload *w, const vram_option *o, vr_str
     X("logits", "--logits", CHOICE, "WHICH", "all|last", "last",                                             \
       "Positions whose logits are computed: generate() needs the last, a plain forward pass computes all.",  \
       0, 0, VR_SET_LOGITS, set_logits)                                                                       \
-    X("device_map", "--device-map", CHOICE, "MAP", "none|auto|balanced|balanced_low_0|sequential", "none",   \
-      "How the weights reach the card: none is .to(\"cuda\").", 0, 0, VR_SET_DEVICE_MAP, set_device_map)     \
+    X("device_map", "--device-map", CHOICE, "MAP", "none|auto|balanced|balanced_low_0|sequential|cuda",      \
+      "none",                                                                                                \
+      "How the weights reach the cards: none is .to(\"cuda\"), auto spreads them, cuda is all onto the "     \
+      "first.",                                                                                              \
+      0, 0, VR_SET_DEVICE_MAP, set_device_map)                                                               \
     X("host_memory", "--host-memory", BYTES, "SIZE", NULL, "as much as it takes",                            \
       "Memory of the computer that programs may take: what --device-map puts there, the rest on disk.", 0,   \
       0, VR_SET_HOST_MEMORY, set_host_memory)                                                                \

@@ -172,7 +172,7 @@ static vram_status tell_offload(vram_fit *f)
 static vram_status fit_on_cards(vram_fit *f, const vram_workload *asked, vr_memories *gpus, vr_rooms *rooms)
 {
     VR_TRY(vr_memories_place(gpus, f->model, f->workload, &f->arena));
-    f->placement = f->workload->device_map != VR_MAP_NONE && spreads(f) ? &gpus->placement : NULL;
+    f->placement = vr_spreads(f->workload) && spreads(f) ? &gpus->placement : NULL;
     f->device = spreads(f) ? &gpus->gpus[0] : roomiest(gpus);
     VR_TRY(warn_not_spread(f));
     if (gpus->used > 1) {
@@ -193,14 +193,14 @@ static vram_status fit_on_cards(vram_fit *f, const vram_workload *asked, vr_memo
 /* .to("cuda") is cuda:0, whatever else there is. */
 static vram_status warn_all_on_first(const vram_fit *f)
 {
-    if (f->n_gpus < 2 || !spreads(f) || f->workload->device_map != VR_MAP_NONE)
+    if (f->n_gpus < 2 || !spreads(f) || vr_spreads(f->workload))
         return VRAM_OK;
+    const char *to = f->workload->device_map == VR_MAP_CUDA ? "device_map=\"cuda\"" : ".to(\"cuda\")";
     if (f->n_gpus == 2)
-        return vr_warn(f->ctx, NULL,
-                       T(".to(\"cuda\") puts the whole model on GPU 0, and GPU 1 stays empty: "
+        return vr_warn(f->ctx, NULL, T(to),
+                       T(" puts the whole model on GPU 0, and GPU 1 stays empty: "
                          "device_map=\"auto\" spreads it (here --device-map auto)"));
-    return vr_warn(f->ctx, NULL, T(".to(\"cuda\") puts the whole model on GPU 0, and the other "),
-                   U(f->n_gpus - 1),
+    return vr_warn(f->ctx, NULL, T(to), T(" puts the whole model on GPU 0, and the other "), U(f->n_gpus - 1),
                    T(" stay empty: device_map=\"auto\" spreads it (here --device-map auto)"));
 }
 
