@@ -363,6 +363,30 @@ const char *vr_no_tape(const vram_model *m, const vram_workload *w);
 /* Recorded runs of this class and kind of attention agree with its tape. */
 bool vr_family_held(const vram_model *m, const vram_workload *w);
 
+/* ---- moves.c: between memories ---- */
+
+/* What a layer is given beside the hidden states. */
+typedef struct vr_given {
+    vr_block full_mask, sliding_mask, positions, cos[2], sin[2];
+} vr_given;
+
+typedef struct vr_copies {
+    vr_block list[8];
+    size_t n;
+} vr_copies;
+
+/* What follows happens there, as vr_pass_on; p->gpu is set. */
+void vr_go_to(vr_pass *p, uint16_t device);
+/* Where the ends of the model lie; alone, all is on one. */
+vr_placement vr_ends(const vr_pass *p);
+/* A copy on this card of what lies on another one; VR_NONE: there is nothing to copy. from: VR_NONE, there is
+ * no such thing. */
+vr_block vr_sent(vr_pass *p, vr_block from, uint16_t lies, uint64_t bytes, vr_item item, vr_place place);
+void vr_keep_copy(vr_copies *c, vr_block block);
+/* All that a layer is given beside the hidden states; its masks become those of the pass. */
+void vr_carry(vr_pass *p, const vr_given *g, vr_copies *c);
+void vr_drop_copies(vr_pass *p, vr_copies *c);
+
 /* ---- parameters.c ---- */
 
 /* A parameter or buffer as this version of the class has it. */

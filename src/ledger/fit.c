@@ -249,6 +249,11 @@ static vram_status fit_on_any(vram_fit *f, vr_rooms *rooms)
 {
     vr_deck deck;
     size_t first_fit;
+    if (vr_spreads(f->workload))
+        VR_TRY(vr_warn(
+            f->ctx, NULL,
+            T("a device map fills a single card to nine tenths: on the smallest of the cards that fit "
+              "a part stays on the CPU, which --gpu shows")));
     VR_TRY(vr_deck_new(&deck, f->model, f->workload, &f->arena, rooms));
     VR_TRY(judge_cards(f, &deck, &first_fit));
     if (deck.n == 0)

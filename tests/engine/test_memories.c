@@ -3,6 +3,7 @@
  * the host, and the loading of weights that bitsandbytes quantises (its functional.py and nn/modules.py, by
  * hand). */
 #include "engine/pass.h"
+#include "ledger/fit.h"
 #include "made.h"
 #include "rehearsal/rehearsal.h"
 
@@ -446,12 +447,72 @@ static void quantised_pieces(void **state)
                         { false, 0 }));
 }
 
+/* ---- the whole answer ---- */
+
+static vram_status try_fit(world *w, const shape *s, vram_fit **out)
+{
+    vram_device *cards[2];
+    vram_status status = open_objects(w, s);
+    if (status == VRAM_OK)
+        status = vram_workload_set(w->w, "device_map", "auto");
+    for (size_t i = 0; i < 2 && status == VRAM_OK; i++)
+        status = vram_device_new(&cards[i], w->ctx, "512MiB", 0);
+    return status == VRAM_OK ? vram_fit_new(out, w->m, w->w, (const vram_device *const *)cards, 2) : status;
+}
+
+/* The n-th allocation fails: an error, nothing lost, nothing left. */
+static void every_allocation_fails_once(void **state)
+{
+    world w;
+    vram_fit *f;
+    vram_status s = VRAM_ENOMEM;
+    size_t n = 0;
+    (void)state;
+    make_world(&w, &eight);
+    while (s != VRAM_OK) {
+        n += n < 300 ? 1 : 17;
+        w.h = (hook){ .fail_at = n };
+        s = try_fit(&w, &eight, &f);
+        assert_true(s == VRAM_OK || s == VRAM_ENOMEM);
+        close_objects(&w);
+    }
+    assert_true(n > 5);
+    close_world(&w);
+}
+
+/* Each card has a ledger whose items add up to what it needs; the head is of the one that is worst off. */
+static void each_has_its_own(void **state)
+{
+    world w;
+    vram_fit *f;
+    (void)state;
+    make_world(&w, &eight);
+    assert_int_equal(try_fit(&w, &eight, &f), VRAM_OK);
+    assert_int_equal(f->n_ranks, 2);
+    for (size_t i = 0; i < 2; i++) {
+        const vram_fit *r = &f->ranks[i];
+        uint64_t items = 0;
+        for (int k = 0; k < VR_ITEM_COUNT; k++)
+            items += r->ledger.item[k].bytes;
+        assert_int_equal(items, r->ledger.required);
+        assert_int_equal(r->device->facts.rank, i);
+        assert_true(f->headroom <= r->headroom || f->verdict != r->verdict);
+    }
+    close_objects(&w);
+    close_world(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_twice),    cmocka_unit_test(what_moves),
-        cmocka_unit_test(what_is_brought),  cmocka_unit_test(host_and_disk),
-        cmocka_unit_test(quantised_pieces), cmocka_unit_test(recorded_moves),
+        cmocka_unit_test(nothing_twice),
+        cmocka_unit_test(what_moves),
+        cmocka_unit_test(what_is_brought),
+        cmocka_unit_test(host_and_disk),
+        cmocka_unit_test(quantised_pieces),
+        cmocka_unit_test(recorded_moves),
+        cmocka_unit_test(every_allocation_fails_once),
+        cmocka_unit_test(each_has_its_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
