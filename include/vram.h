@@ -183,12 +183,13 @@ typedef struct vram_option {
     uint64_t min, max;    /* of COUNT and BYTES; max 0 = none */
 } vram_option;
 
-/* Options of the workload (not of a command). */
-VRAM_API const vram_option *vram_workload_options(size_t *n);
+/* Options of the workload (not of a command), of all engines; NULL behind the last. */
+VRAM_API const vram_option *vram_workload_option(size_t i);
 
-/* engine NULL: the default ("transformers"). */
+/* engine NULL: the default, "transformers", or llama.cpp once it is known that the model is a GGUF file. An
+ * option that the engine lacks is VRAM_ESETTING, at the latest when the model is judged. */
 VRAM_API vram_status vram_workload_new(vram_workload **out, vram_ctx *ctx, const char *engine);
-/* key is that of a row of vram_workload_options; a value that does not parse is VRAM_ESETTING. */
+/* key is that of a vram_workload_option; a value that does not parse is VRAM_ESETTING. */
 VRAM_API vram_status vram_workload_set(vram_workload *w, const char *key, const char *value);
 
 /* "24GiB", "512 MiB", "12GB", plain bytes; G and M alone are binary. False when it does not parse. */

@@ -59,6 +59,11 @@ const vr_torch_rules *vr_torch_rules_of(const vram_workload *w);
 bool vr_version_traced(const vram_workload *w); /* recorded runs of this very version exist */
 vram_status vr_transformers_version(vram_workload *w, vr_str text);
 
+/* ---- transformers_options.c ---- */
+
+#define VR_TRANSFORMERS_OPTIONS 10
+extern const struct vr_option_row *const vr_transformers_options[VR_TRANSFORMERS_OPTIONS];
+
 /* ---- a pass ---- */
 
 typedef uint32_t vr_block;

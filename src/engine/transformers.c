@@ -486,13 +486,14 @@ static vram_status describe(vr_plan *plan, const vr_pass *p, vr_facts *f)
         plan->why_not[VR_KV_CACHE] = plan->why_not[VR_ACTIVATIONS] = why_no_cache(p, f);
     else if (!f->has_activations)
         plan->why_not[VR_ACTIVATIONS] = why_no_activations(p);
-    if (p->m->foreign) { /* what PyTorch would add is no matter */
+    if (p->m->gguf) { /* what PyTorch would add is no matter */
         plan->counted[VR_OVERHEAD] = false;
         plan->why_not[VR_OVERHEAD] = f->refused;
     }
     if (!f->has_activations && plan->why_not[VR_ACTIVATIONS] == NULL)
         return VRAM_ENOMEM;
     plan->refused = f->refused;
+    plan->sums_only = p->m->gguf; /* another engine would not load it like this */
     plan->as_stored = f->as_stored;
     plan->weight_bytes = f->weight_bytes;
     plan->n_parameters = f->n_parameters;
@@ -513,7 +514,7 @@ static vram_status prepare_for(struct vr_prepared *out, const vram_workload *w, 
         VR_TRY(vr_params_of(&out->params, m, out->rules, a));
         out->as_stored = out->params.refused != NULL;
     }
-    if (m->foreign)
+    if (m->gguf)
         out->params.refused = m->not_understood;
     return out->as_stored ? vr_tensors_in_order(&out->natural, m, a) : VRAM_OK;
 }
@@ -600,4 +601,8 @@ const vr_engine vr_engine_transformers = {
     .defaults = defaults,
     .prepare = prepare,
     .place = vr_transformers_place,
+    .kv_dtypes = 1u << VR_KV_AS_MODEL,
+    .kv_words = "transformers keeps keys and values in the model's own dtype: only auto is known",
+    .options = vr_transformers_options,
+    .n_options = VR_TRANSFORMERS_OPTIONS,
 };

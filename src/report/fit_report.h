@@ -14,6 +14,8 @@ void vr_fit_json(vr_report *r, const vram_fit *f);
 /* The parts that only -v shows: figures with bounds and formulas, the three ways of counting. */
 void vr_fit_details(vr_report *r, const vram_fit *f);
 
+/* Moments and allocators are known of this run; of others only sums are. */
+bool vr_fit_rehearsed(const vram_fit *f);
 /* "RTX 3060 12 GB", "24GiB GPU", "2 x 24GiB" */
 const char *vr_fit_cards(vr_report *r, const vram_device *d, uint64_t count);
 /* The total that CUDA gives to programs, what is free of it where that was given, what a memory fraction
