@@ -55,6 +55,7 @@ typedef struct vram_model vram_model;
 typedef struct vram_workload vram_workload;
 typedef struct vram_device vram_device;
 typedef struct vram_fit vram_fit;
+typedef struct vram_comparison vram_comparison;
 typedef struct vram_scenario vram_scenario;
 
 /* Allocates (ptr NULL), resizes, or frees (new_size 0) a block; old_size is what was asked for before. NULL =
@@ -211,6 +212,13 @@ VRAM_API vram_status vram_fit_new(vram_fit **out, const vram_model *m, const vra
                                   const vram_device *const *devices, size_t n);
 VRAM_API vram_verdict vram_fit_verdict(const vram_fit *f);
 
+/* The same in every engine, side by side. w: made without an engine; what was set of it counts for the
+ * engines that have it. An engine that refuses model or settings is told so, which is no error. */
+VRAM_API vram_status vram_comparison_new(vram_comparison **out, const vram_model *m, const vram_workload *w,
+                                         const vram_device *const *devices, size_t n);
+/* The best of all: it fits as soon as it fits in one of them; unknown comes before does not fit. */
+VRAM_API vram_verdict vram_comparison_verdict(const vram_comparison *c);
+
 /* The same from bare numbers: `vram ledger`. json/n: a scenario file, or NULL and only settings. */
 VRAM_API const vram_option *vram_scenario_options(size_t *n);
 VRAM_API vram_status vram_scenario_new(vram_scenario **out, vram_ctx *ctx);
@@ -235,6 +243,8 @@ typedef struct vram_style {
 
 VRAM_API vram_status vram_fit_render(const vram_fit *f, const vram_style *style, vram_write_fn write,
                                      void *ud);
+VRAM_API vram_status vram_comparison_render(const vram_comparison *c, const vram_style *style,
+                                            vram_write_fn write, void *ud);
 VRAM_API vram_status vram_inspect_render(const vram_model *m, const vram_style *style, vram_write_fn write,
                                          void *ud);
 VRAM_API vram_status vram_scenario_render(const vram_scenario *s, const vram_style *style,

@@ -96,8 +96,8 @@ struct vram_workload {
     uint64_t host_memory;   /* bytes that programs may take of the computer's own; 0: as much as it takes */
     const char *host_text;  /* as given, or NULL */
     /* vllm and sglang; 0: the default of the version and the card */
-    uint32_t share_permille; /* of the card, for all that the engine keeps */
-    uint64_t batched_tokens; /* computed at once */
+    uint32_t utilization_permille, static_permille; /* of the card, for what the engine keeps */
+    uint64_t batched_tokens;                        /* computed at once */
     uint64_t block_size;
     bool no_hybrid;     /* sliding layers keep everything */
     uint8_t mamba_mode; /* vr_mamba_mode */
@@ -175,6 +175,8 @@ typedef struct vr_plan {
      * NULL; bytes, the most that is left, and the tokens that would fit in that (0: not known). */
     const char *pool;
     uint64_t claim, pool_most, pool_tokens;
+    uint64_t
+        kv_token; /* kept of one more token of a sequence while no window is full; 0: nothing, or not known */
     /* Band of the activations of a tape that is not verified: low = 1000 - x, high = 1000 + x. */
     uint64_t uncertain_permille;
     uint64_t above_permille; /* and what may come on top of the high end alone */

@@ -423,6 +423,17 @@ static vram_status caches_of(vr_sum *kv, const placing *p, vr_arena *a)
     return kv->words == NULL ? VRAM_ENOMEM : VRAM_OK;
 }
 
+static uint64_t token_bytes(const placing *p)
+{
+    uint64_t sum = 0;
+    for (uint64_t i = p->first; i < p->m->n_layers && !p->w->no_kv_offload; i++) {
+        vr_kept k = vr_layer_kept(&p->m->layers[i]);
+        sum = vr_add_sat(sum, row_bytes((vr_dtype)p->w->cache_k, k.keys));
+        sum = vr_add_sat(sum, row_bytes((vr_dtype)p->w->cache_v, k.values));
+    }
+    return sum;
+}
+
 static vram_status plan(vr_plan *out, const vram_model *m, const vram_workload *w,
                         const vr_device_facts *device, vr_arena *a)
 {
@@ -436,6 +447,7 @@ static vram_status plan(vr_plan *out, const vram_model *m, const vram_workload *
     VR_TRY(vr_plan_of_sums(out, m, &weights, &kv, REST, a));
     out->refused = m->foreign ? m->not_understood : NULL;
     out->as_stored = true;
+    out->kv_token = kv.counted ? token_bytes(&p) : 0;
     return VRAM_OK;
 }
 

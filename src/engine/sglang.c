@@ -70,7 +70,7 @@ static uint32_t default_share(uint64_t usable)
 static uint32_t share_of(const vram_workload *w, uint64_t usable)
 {
     if (w->set_by[VR_SET_STATIC_SHARE] == VR_BY_USER)
-        return w->share_permille;
+        return w->static_permille;
     return usable == 0 || usable == UINT64_MAX ? 1000 : default_share(usable);
 }
 
@@ -78,12 +78,12 @@ static uint32_t share_of(const vram_workload *w, uint64_t usable)
 
 static vram_status set_share(vram_workload *w, const vram_option *o, vr_str value)
 {
-    return vr_option_share(w, o, value, &w->share_permille);
+    return vr_option_share(w, o, value, &w->static_permille);
 }
 
 static const char *show_share(const vram_workload *w, vr_arena *a)
 {
-    return w->set_by[VR_SET_STATIC_SHARE] == VR_BY_USER ? vr_option_share_text(w->share_permille, a) : "";
+    return w->set_by[VR_SET_STATIC_SHARE] == VR_BY_USER ? vr_option_share_text(w->static_permille, a) : "";
 }
 
 static vram_status set_ratio(vram_workload *w, const vram_option *o, vr_str value)
@@ -255,6 +255,7 @@ static vram_status plan(vr_plan *out, const vram_model *m, const vram_workload *
     VR_TRY(vr_plan_of_sums(out, m, &weights, &kv, m->gguf ? m->not_understood : REST, a));
     out->refused = m->gguf || m->foreign ? m->not_understood : m->contradicted;
     out->as_stored = true;
+    out->kv_token = vr_add_sat(p.full, vr_mul_div(p.sliding, ratio_of(w), 1000));
     return tell_pool(out, &p, w, device->usable, a);
 }
 

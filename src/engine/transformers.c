@@ -495,6 +495,7 @@ static vram_status describe(vr_plan *plan, const vr_pass *p, vr_facts *f)
     plan->refused = f->refused;
     plan->sums_only = p->m->gguf; /* another engine would not load it like this */
     plan->as_stored = f->as_stored;
+    plan->kv_token = f->has_kv ? vr_mul_sat(p->m->kv_bytes_per_token_16bit / 2, p->width) : 0;
     plan->weight_bytes = f->weight_bytes;
     plan->n_parameters = f->n_parameters;
     plan->verified = is_verified(p, f);

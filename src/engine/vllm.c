@@ -65,13 +65,14 @@ static const vr_word mode_words[] = {
 
 static vram_status set_utilization(vram_workload *w, const vram_option *o, vr_str value)
 {
-    return vr_option_share(w, o, value, &w->share_permille);
+    return vr_option_share(w, o, value, &w->utilization_permille);
 }
 
 static uint32_t share_of(const vram_workload *w, uint64_t usable)
 {
     (void)usable;
-    return w->set_by[VR_SET_UTILIZATION] == VR_BY_USER ? w->share_permille : versions[rules_of(w)].share;
+    return w->set_by[VR_SET_UTILIZATION] == VR_BY_USER ? w->utilization_permille
+                                                       : versions[rules_of(w)].share;
 }
 
 static const char *show_utilization(const vram_workload *w, vr_arena *a)
@@ -248,6 +249,7 @@ static vram_status plan(vr_plan *out, const vram_model *m, const vram_workload *
     VR_TRY(vr_plan_of_sums(out, m, &weights, &kv, m->gguf ? m->not_understood : REST, a));
     out->refused = m->gguf || m->foreign ? m->not_understood : m->contradicted;
     out->as_stored = true;
+    out->kv_token = cache.token_bytes;
     return tell_pool(out, &cache, w, device->usable, a);
 }
 

@@ -366,22 +366,63 @@ static void put_cards(vr_json_out *o, const vram_fit *f)
     vr_json_close(o, ']');
 }
 
+static void put_fit(vr_json_out *o, vr_report *r, const vram_fit *f)
+{
+    put_model(o, f->model, f);
+    put_workload(o, r, f);
+    put_devices(o, r, f);
+    if (f->device == NULL) {
+        vr_json_key(o, "needs");
+        put_device(o, r, f);
+        put_cards(o, f);
+    }
+    vr_json_kv_text(o, "verdict", vr_verdict_json(f->verdict));
+    vr_json_kv_text(o, "verdict_reason", f->verdict_reason);
+    put_levers(o, f);
+}
+
 void vr_fit_json(vr_report *r, const vram_fit *f)
 {
     vr_json_out o;
 
     vr_json_start(&o, r, "vram.fit/1");
-    put_model(&o, f->model, f);
-    put_workload(&o, r, f);
-    put_devices(&o, r, f);
-    if (f->device == NULL) {
-        vr_json_key(&o, "needs");
-        put_device(&o, r, f);
-        put_cards(&o, f);
-    }
-    vr_json_kv_text(&o, "verdict", vr_verdict_json(f->verdict));
-    vr_json_kv_text(&o, "verdict_reason", f->verdict_reason);
-    put_levers(&o, f);
+    put_fit(&o, r, f);
     vr_json_warnings(&o, f->ctx);
+    vr_json_end(&o, r);
+}
+
+/* ---- every engine ---- */
+
+static void put_compared(vr_json_out *o, vr_report *r, const vr_compared *x)
+{
+    vr_json_open(o, '{');
+    vr_json_kv_text(o, "name", x->engine->name);
+    vr_json_kv_text(o, "refused", x->refused);
+    if (x->fit != NULL) {
+        if (x->fit->plan.kv_token != 0)
+            vr_json_kv_u64(o, "kv_bytes_per_token", x->fit->plan.kv_token);
+        else
+            vr_json_kv_null(o, "kv_bytes_per_token");
+        put_fit(o, r, x->fit);
+    }
+    vr_json_close(o, '}');
+}
+
+void vr_comparison_json(vr_report *r, const vram_comparison *c)
+{
+    vr_json_out o;
+
+    vr_json_start(&o, r, "vram.fit/1");
+    vr_json_key(&o, "engines");
+    vr_json_open(&o, '[');
+    for (size_t i = 0; i < c->n; i++)
+        put_compared(&o, r, &c->list[i]);
+    vr_json_close(&o, ']');
+    vr_json_kv_text(&o, "verdict", vr_verdict_json(c->verdict));
+    if (c->least_kv != 0)
+        vr_json_kv_u64(&o, "least_kv_bytes", c->least_kv);
+    else
+        vr_json_kv_null(&o, "least_kv_bytes");
+    vr_json_warnings(&o, c->ctx);
     vr_json_end(&o, r);
 }

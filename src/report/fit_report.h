@@ -3,13 +3,16 @@
 #ifndef VR_FIT_REPORT_H
 #define VR_FIT_REPORT_H
 
-#include "ledger/fit.h"
+#include "ledger/comparison.h"
 #include "report/report.h"
 
 #define VR_FIT_INDENT 9 /* where the text beside a heading starts */
 
 void vr_fit_text(vr_report *r, const vram_fit *f);
 void vr_fit_json(vr_report *r, const vram_fit *f);
+
+void vr_comparison_text(vr_report *r, const vram_comparison *c);
+void vr_comparison_json(vr_report *r, const vram_comparison *c);
 
 /* The parts that only -v shows: figures with bounds and formulas, the three ways of counting. */
 void vr_fit_details(vr_report *r, const vram_fit *f);
