@@ -77,29 +77,48 @@ static bool is_parameter(const vr_declared *d)
            d->kind == VR_PARAM_CONV;
 }
 
-static bool beside_decoder(const vram_model *m, vr_str name)
+/* Tensors of the checkpoint that nothing declares and that stand beside the decoder: towers of a kind that is
+ * not understood. */
+static vram_status count_beside(uint64_t *n, const vram_model *m, vr_arena *a)
 {
-    return m->uncounted_part != NULL && m->prefix != NULL && !vr_str_starts(name, m->prefix) &&
-           !(m->head_name != NULL && vr_str_is(name, m->head_name));
+    const vram_checkpoint *ck = m->checkpoint;
+    bool *declared = VR_ARRAY(a, bool, ck->n_tensors);
+    if (declared == NULL)
+        return VRAM_ENOMEM;
+    for (size_t i = 0; i < m->n_declared; i++) {
+        if (m->declared[i].tensor != NULL)
+            declared[m->declared[i].tensor - ck->tensors] = true;
+    }
+    for (size_t i = 0; i < ck->n_tensors && m->uncounted_part != NULL && m->prefix != NULL; i++) {
+        vr_str name = ck->tensors[i].name;
+        bool head = m->head_name != NULL && vr_str_is(name, m->head_name);
+        if (!declared[i] && !head && !vr_str_starts(name, m->prefix))
+            *n = vr_add_sat(*n, ck->tensors[i].elements);
+    }
+    return VRAM_OK;
+}
+
+/* Without files: a published configuration that is built in, or one that the user has. */
+static uint8_t basis_of(const vram_model *m)
+{
+    if (!m->checkpoint->config_only)
+        return VR_BASIS_EXACT;
+    if (m->dtype_assumed)
+        return VR_BASIS_ASSUMED;
+    return m->checkpoint->catalogue != NULL ? VR_BASIS_TABLE : VR_BASIS_FORMULA;
 }
 
 static vram_status as_declared(vr_sum *out, uint64_t *elements, const vram_model *m, const vram_workload *w,
                                vr_arena *a)
 {
-    const vram_checkpoint *ck = m->checkpoint;
     uint64_t n = 0;
     for (size_t i = 0; i < m->n_declared; i++) {
         if (is_parameter(&m->declared[i]))
             n = vr_add_sat(n, m->declared[i].elements);
     }
-    for (size_t i = 0; i < ck->n_tensors; i++) {
-        if (beside_decoder(m, ck->tensors[i].name))
-            n = vr_add_sat(n, ck->tensors[i].elements);
-    }
+    VR_TRY(count_beside(&n, m, a));
     *elements = n;
-    *out = (vr_sum){ .counted = true,
-                     .basis = ck->n_tensors != 0 ? VR_BASIS_EXACT : VR_BASIS_FORMULA,
-                     .bytes = vr_mul_sat(n, width_of(w)) };
+    *out = (vr_sum){ .counted = true, .basis = basis_of(m), .bytes = vr_mul_sat(n, width_of(w)) };
     out->words = vr_text(a, GROUPED(n), T(" parameters x "), U(width_of(w)), T(" B"),
                          T(m->tied ? ", the head shares the embeddings" : ""));
     return out->words == NULL ? VRAM_ENOMEM : VRAM_OK;
@@ -124,6 +143,10 @@ static vram_status as_stored(vr_sum *out, uint64_t *elements, const vram_model *
 vram_status vr_weights_loaded(vr_sum *out, uint64_t *elements, const vram_model *m, const vram_workload *w,
                               vr_arena *a)
 {
+    *elements = 0;
+    *out = (vr_sum){ .words = m->weights_unknown };
+    if (m->weights_unknown != NULL)
+        return VRAM_OK;
     if (m->family != NULL && !m->quantised && m->contradicted == NULL && m->declared != NULL)
         return as_declared(out, elements, m, w, a);
     return as_stored(out, elements, m, w, a);
