@@ -13,10 +13,7 @@ vr_kept vr_layer_kept(const vr_layer *l)
         return (vr_kept){ .keys = 0 };
     if (l->attention != VR_ATTENTION_LATENT || l->latent == 0)
         return k;
-    k.keys = (uint64_t)l->latent + l->rotary_dim;
-    k.values = 0;
-    k.index = l->index_heads != 0 ? l->index_dim : 0;
-    return k;
+    return (vr_kept){ .keys = vr_layer_latent_elements(l), .index = vr_layer_index_elements(l) };
 }
 
 const char *vr_why_no_layers(const vram_model *m)

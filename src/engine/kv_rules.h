@@ -6,12 +6,12 @@
 
 #include "engine/engine.h"
 
-/* Elements kept of one token by a layer that keeps MLA's latent vector instead of what is made from it. Of a
- * GGUF file as its tensors say. */
+/* Elements kept of one token in one layer, over all heads. */
 typedef struct vr_kept {
-    uint64_t keys, values; /* MLA: keys only */
-    uint64_t index;        /* elements of the index that chooses tokens; 0: none */
+    uint64_t keys, values; /* MLA's latent vector: keys only */
+    uint64_t index;        /* of the index that chooses tokens; 0: none */
 } vr_kept;
+/* Where MLA's latent vector is kept instead of what is made from it. Of a GGUF file as its tensors say. */
 vr_kept vr_layer_kept(const vr_layer *l);
 
 /* Why nothing is known of what this model's layers keep; NULL: it is known. */

@@ -8,7 +8,7 @@
 #ifndef VR_PASS_H
 #define VR_PASS_H
 
-#include "engine/engine.h"
+#include "engine/kv_rules.h"
 
 /* From this version of transformers on, until the next row. */
 typedef struct vr_rules {
@@ -316,11 +316,7 @@ vr_block vr_attention(vr_pass *p, vr_block normed, vr_block *probabilities);
 
 /* ---- latent.c ---- */
 
-/* What this version's cache keeps of a token in this layer: elements over all heads. */
-typedef struct vr_kept {
-    uint64_t keys, values, index;
-} vr_kept;
-
+/* What this version's cache keeps of a token in this layer. */
 vr_kept vr_kept_of(const vr_layer *l, const vr_rules *rules);
 /* deepseek_v2 rotates by complex numbers: its table is one of these. */
 bool vr_rotates_complex(const vram_model *m);

@@ -9,14 +9,13 @@
 
 static const struct {
     const char *head;
-    size_t width;
     int category; /* -1: the sum */
 } columns[] = {
-    { "weights", 8, VR_WEIGHTS },
-    { "KV cache", 9, VR_KV_CACHE },
-    { "activations", 12, VR_ACTIVATIONS },
-    { "overhead", 12, VR_OVERHEAD },
-    { "needs", 9, -1 },
+    { "weights", VR_WEIGHTS },
+    { "KV cache", VR_KV_CACHE },
+    { "activations", VR_ACTIVATIONS },
+    { "overhead", VR_OVERHEAD },
+    { "needs", -1 },
 };
 #define N_COLUMNS (sizeof columns / sizeof *columns)
 
@@ -56,19 +55,6 @@ static const vram_fit *any_fit(const vram_comparison *c)
     return NULL;
 }
 
-static void put_head(vr_report *r, const vram_comparison *c)
-{
-    const vram_fit *f = any_fit(c);
-
-    vr_ink_on(r, VR_INK_BOLD);
-    vr_left(r, "GiB", ENGINE_WIDTH);
-    for (size_t i = 0; i < N_COLUMNS; i++)
-        vr_right(r, columns[i].head, columns[i].width);
-    vr_put(&r->buf, T(f != NULL && f->device != NULL ? "  verdict" : ""));
-    vr_ink_off(r, VR_INK_BOLD);
-    vr_put(&r->buf, T("\n"));
-}
-
 /* Its settings or the model; NULL: it runs. */
 static const char *refused(vr_report *r, const vr_compared *x)
 {
@@ -77,7 +63,34 @@ static const char *refused(vr_report *r, const vr_compared *x)
     return x->fit->plan.refused != NULL ? vr_say(r, T("does not run it: "), T(x->fit->plan.refused)) : NULL;
 }
 
-static void put_row(vr_report *r, const vr_compared *x)
+/* Each as wide as its widest figure. */
+static void measure(vr_report *r, const vram_comparison *c, size_t widths[N_COLUMNS])
+{
+    for (size_t k = 0; k < N_COLUMNS; k++) {
+        widths[k] = vr_utf8_width(vr_str_of(columns[k].head)) + 1;
+        for (size_t i = 0; i < c->n; i++) {
+            const char *text =
+                refused(r, &c->list[i]) == NULL ? cell(r, c->list[i].fit, columns[k].category) : "";
+            size_t width = vr_utf8_width(vr_str_of(text)) + 1;
+            widths[k] = width > widths[k] ? width : widths[k];
+        }
+    }
+}
+
+static void put_head(vr_report *r, const vram_comparison *c, const size_t widths[N_COLUMNS])
+{
+    const vram_fit *f = any_fit(c);
+
+    vr_ink_on(r, VR_INK_BOLD);
+    vr_left(r, "GiB", ENGINE_WIDTH);
+    for (size_t i = 0; i < N_COLUMNS; i++)
+        vr_right(r, columns[i].head, widths[i]);
+    vr_put(&r->buf, T(f != NULL && f->device != NULL ? "  verdict" : ""));
+    vr_ink_off(r, VR_INK_BOLD);
+    vr_put(&r->buf, T("\n"));
+}
+
+static void put_row(vr_report *r, const vr_compared *x, const size_t widths[N_COLUMNS])
 {
     const char *why = refused(r, x);
 
@@ -88,7 +101,7 @@ static void put_row(vr_report *r, const vr_compared *x)
         return;
     }
     for (size_t i = 0; i < N_COLUMNS; i++)
-        vr_right(r, cell(r, x->fit, columns[i].category), columns[i].width);
+        vr_right(r, cell(r, x->fit, columns[i].category), widths[i]);
     if (x->fit->device != NULL) {
         vr_put(&r->buf, T("  "));
         vr_inked(r, vr_verdict_ink(x->fit->verdict), verdict_words(x->fit->verdict));
@@ -116,7 +129,7 @@ static void put_cards(vr_report *r, const vram_comparison *c)
 
     for (size_t i = 0; i < c->n; i++) {
         const vram_fit *f = c->list[i].fit;
-        if (f != NULL && f->device == NULL && f->plan.refused == NULL)
+        if (f != NULL && f->device == NULL && f->plan.refused == NULL && f->plan.counted[VR_WEIGHTS])
             list = vr_say(r, T(list), T(*list != '\0' ? vr_dot(r) : ""), T(c->list[i].engine->name),
                           T(first_card(r, f)));
     }
@@ -210,10 +223,12 @@ static void put_formulas(vr_report *r, const vram_comparison *c)
 void vr_comparison_text(vr_report *r, const vram_comparison *c)
 {
     const vram_fit *f = any_fit(c);
+    size_t widths[N_COLUMNS];
 
-    put_head(r, c);
+    measure(r, c, widths);
+    put_head(r, c, widths);
     for (size_t i = 0; i < c->n; i++)
-        put_row(r, &c->list[i]);
+        put_row(r, &c->list[i], widths);
     put_card(r, c);
     put_cards(r, c);
     put_token(r, c);
