@@ -62,7 +62,14 @@ static int compare(cli *c, const char *model)
 {
     question q = { .model = NULL };
     vram_comparison *comparison = NULL;
-    vram_status s = ask(c, model, NULL, &q);
+    vram_status s;
+
+    if (cli_has(c, "engine_version")) {
+        cli_error(
+            "--engine-version says which version of one engine, and --engine all takes every engine's own");
+        return CLI_USAGE;
+    }
+    s = ask(c, model, NULL, &q);
 
     if (s == VRAM_OK)
         s = vram_comparison_new(&comparison, q.model, q.workload, (const vram_device *const *)q.devices,

@@ -96,7 +96,7 @@ static vram_status count_beside(uint64_t *n, const vram_model *m, vr_arena *a)
 }
 
 /* Without files: a published configuration that is built in, or one that the user has. */
-static uint8_t basis_of(const vram_model *m)
+uint8_t vr_basis_of(const vram_model *m)
 {
     if (!m->checkpoint->config_only)
         return VR_BASIS_EXACT;
@@ -115,7 +115,7 @@ static vram_status as_declared(vr_sum *out, uint64_t *elements, const vram_model
     }
     VR_TRY(count_beside(&n, m, a));
     *elements = n;
-    *out = (vr_sum){ .counted = true, .basis = basis_of(m), .bytes = vr_mul_sat(n, width_of(w)) };
+    *out = (vr_sum){ .counted = true, .basis = vr_basis_of(m), .bytes = vr_mul_sat(n, width_of(w)) };
     out->words = vr_text(a, GROUPED(n), T(" parameters x "), U(width_of(w)), T(" B"),
                          T(m->tied ? ", the head shares the embeddings" : ""));
     return out->words == NULL ? VRAM_ENOMEM : VRAM_OK;

@@ -14,6 +14,8 @@ typedef struct vr_kept {
 /* Where MLA's latent vector is kept instead of what is made from it. Of a GGUF file as its tensors say. */
 vr_kept vr_layer_kept(const vr_layer *l);
 
+/* Of figures that follow from shapes: exact from a checkpoint, by formula or table from a configuration. */
+uint8_t vr_basis_of(const vram_model *m);
 /* Why nothing is known of what this model's layers keep; NULL: it is known. */
 const char *vr_why_no_layers(const vram_model *m);
 /* As few bytes as there can be: sliding and chunked layers with no token more than they attend to, states in

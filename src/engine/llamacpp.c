@@ -321,10 +321,10 @@ static bool slides(const vram_model *m)
 }
 
 /* Always 32 bits; of a convolution all inputs but the current one. */
-static uint64_t state_bytes(const vr_layer *l)
+static uint64_t state_bytes(const vram_model *m, const vr_layer *l)
 {
     uint64_t conv = vr_mul_sat(l->conv_channels, vr_sub_floor(l->conv_taps, 1));
-    return l->state_bytes != 0 ? l->state_bytes : vr_mul_sat(vr_add_sat(conv, vr_layer_state_elements(l)), 4);
+    return m->gguf ? l->state_bytes : vr_mul_sat(vr_add_sat(conv, vr_layer_state_elements(l)), 4);
 }
 
 typedef struct caches {
@@ -343,7 +343,7 @@ static void add_layer(caches *c, const placing *p, uint64_t i)
     uint64_t rows = vr_mul_sat(n.streams, windowed ? n.sliding : n.full);
     uint64_t kv = vr_add_sat(cache_bytes((vr_dtype)w->cache_k, k.keys, rows),
                              cache_bytes((vr_dtype)w->cache_v, k.values, rows));
-    uint64_t state = vr_mul_sat(state_bytes(l), w->sequences);
+    uint64_t state = vr_mul_sat(state_bytes(p->m, l), w->sequences);
     if (i < p->first || w->no_kv_offload) {
         c->host_layers += kv != 0 || state != 0;
         return;
@@ -418,7 +418,7 @@ static vram_status caches_of(vr_sum *kv, const placing *p, vr_arena *a)
         return VRAM_OK;
     for (uint64_t i = 0; i < p->m->n_layers; i++)
         add_layer(&c, p, i);
-    *kv = (vr_sum){ true, VR_BASIS_EXACT, vr_add_sat(vr_add_sat(c.full, c.sliding), c.state), NULL };
+    *kv = (vr_sum){ true, vr_basis_of(p->m), vr_add_sat(vr_add_sat(c.full, c.sliding), c.state), NULL };
     kv->words = words_of(&c, p->w, a);
     return kv->words == NULL ? VRAM_ENOMEM : VRAM_OK;
 }

@@ -212,9 +212,11 @@ const vr_option_row vr_row_dtype = {
 };
 
 static const vr_word kv_words[] = {
-    { "auto", VR_KV_AS_MODEL }, { "bf16", VR_KV_BF16 },         { "bfloat16", VR_KV_BF16 },
-    { "fp16", VR_KV_F16 },      { "float16", VR_KV_F16 },       { "fp8", VR_KV_FP8 },
-    { "fp8_e4m3", VR_KV_FP8 },  { "fp8_e5m2", VR_KV_FP8_E5M2 }, { NULL, 0 },
+    { "auto", VR_KV_AS_MODEL },     { "bf16", VR_KV_BF16 },
+    { "bfloat16", VR_KV_BF16 },     { "fp16", VR_KV_F16 },
+    { "float16", VR_KV_F16 },       { "fp8", VR_KV_FP8 },
+    { "fp8_e4m3", VR_KV_FP8 },      { "fp8_ds_mla", VR_KV_FP8 },
+    { "fp8_e5m2", VR_KV_FP8_E5M2 }, { NULL, 0 },
 };
 
 /* Which of them an engine has is asked when it is known which engine it will be. */

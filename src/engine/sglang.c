@@ -114,7 +114,7 @@ static const char *show_no_radix(const vram_workload *w, vr_arena *a)
 
 static const vr_option_row own[] = {
     { { "mem_fraction_static", "--mem-fraction-static", VRAM_OPT_STRING, "SHARE", NULL,
-        "by the card: 0.83 of 24 GiB, 0.87 of 80", "sglang: share of the free memory for weights and cache.",
+        "by the card: 0.83 of 24 GiB and of 80", "sglang: share of the free memory for weights and cache.",
         "fit", 0, 0 },
       VR_SET_STATIC_SHARE,
       set_share,
@@ -216,7 +216,7 @@ static vram_status cache_of(vr_sum *kv, pools *p, const vram_model *m, const vra
     if (why != NULL)
         return VRAM_OK;
     *p = pools_of(m, w);
-    *kv = (vr_sum){ true, VR_BASIS_EXACT, p->bytes, words_of(p, a) };
+    *kv = (vr_sum){ true, vr_basis_of(m), p->bytes, words_of(p, a) };
     return kv->words == NULL ? VRAM_ENOMEM : VRAM_OK;
 }
 

@@ -114,9 +114,7 @@ vram_status vram_comparison_new(vram_comparison **out, const vram_model *m, cons
     size_t n_engines;
     const vr_engine *const *engines = vr_engines(&n_engines);
     if (w->engine_given || w->set_by[VR_SET_ENGINE_VERSION] == VR_BY_USER)
-        return vr_fail(m->ctx, VRAM_ESETTING,
-                       T("--engine " VR_ALL_ENGINES
-                         ": every engine has versions of its own, so --engine-version is of none"));
+        return vr_fail(m->ctx, VRAM_ESETTING, T("a comparison takes every engine in its own version"));
     VR_TRY(make(&c, m, w));
     c->list = VR_ARRAY(&c->arena, vr_compared, n_engines);
     if (c->list == NULL)

@@ -200,9 +200,30 @@ static void put_token(vr_report *r, const vram_comparison *c)
                        T(vr_gib(r, c->least_kv)), T(" GiB")));
 }
 
-/* Weights of a GGUF file that does not exist yet are an assumption; what is not counted has its reason. */
+/* Not all keep as much. */
+static bool caches_differ(vr_report *r, const vram_comparison *c)
+{
+    const vr_figure *first = NULL;
+
+    for (size_t i = 0; i < c->n; i++) {
+        const vr_figure *g =
+            refused(r, &c->list[i]) == NULL ? &c->list[i].fit->ledger.category[VR_KV_CACHE] : NULL;
+        if (g == NULL || !g->counted)
+            continue;
+        if (first != NULL && (g->bytes > first->bytes ? g->bytes - first->bytes : first->bytes - g->bytes) >
+                                 first->bytes / 100)
+            return true;
+        first = first != NULL ? first : g;
+    }
+    return false;
+}
+
+/* Weights of a GGUF file that does not exist yet are an assumption; where caches differ it is told how; what
+ * is not counted has its reason. */
 static void put_formulas(vr_report *r, const vram_comparison *c)
 {
+    bool differ = caches_differ(r, c);
+
     for (size_t i = 0; i < c->n; i++) {
         const vram_fit *f = c->list[i].fit;
         if (refused(r, &c->list[i]) != NULL)
@@ -211,7 +232,8 @@ static void put_formulas(vr_report *r, const vram_comparison *c)
             int category = columns[k].category;
             const vr_figure *g = category >= 0 ? &f->ledger.category[category] : NULL;
             bool assumed = category == VR_WEIGHTS && g->counted && g->basis == VR_BASIS_ASSUMED;
-            bool tell = g != NULL && (r->style->verbose || assumed);
+            bool cache = category == VR_KV_CACHE && g->counted && differ;
+            bool tell = g != NULL && (r->style->verbose || assumed || cache);
             if (tell && g->formula != NULL)
                 vr_para(
                     r, VR_INK_BOLD, c->list[i].engine->name, ENGINE_WIDTH,
@@ -229,11 +251,13 @@ void vr_comparison_text(vr_report *r, const vram_comparison *c)
     put_head(r, c, widths);
     for (size_t i = 0; i < c->n; i++)
         put_row(r, &c->list[i], widths);
+    if (c->model->not_understood != NULL && !c->model->gguf)
+        vr_para(r, VR_INK_CARE, "unknown", VR_FIT_INDENT, c->model->not_understood);
     put_card(r, c);
     put_cards(r, c);
     put_token(r, c);
-    put_pools(r, c);
     put_formulas(r, c);
+    put_pools(r, c);
     if (f != NULL)
         vr_para(r, VR_INK_BOLD, "assumed", VR_FIT_INDENT,
                 vr_say(r, T(vr_count(r, f->workload->context, "token", "tokens")), T(" (-c), "),
