@@ -158,11 +158,22 @@ static bool has_two(const vram_model *m)
     return false;
 }
 
-static uint64_t token_bytes(const vr_layer *l, const vram_workload *w)
+/* An index's keys are kept in every layer that chooses by one, also in those that take what another chose. */
+static uint64_t index_bytes(const vram_model *m, const vr_layer *l)
+{
+    uint64_t most = 0;
+    for (uint64_t i = 0; i < m->n_layers && l->index_topk != 0; i++) {
+        uint64_t n = vr_layer_kept(&m->layers[i]).index;
+        most = n > most ? n : most;
+    }
+    return most != 0 ? most + INDEX_SCALE : 0;
+}
+
+static uint64_t token_bytes(const vram_model *m, const vr_layer *l, const vram_workload *w)
 {
     vr_kept k = vr_layer_kept(l);
     bool fp8 = w->kv_dtype == VR_KV_FP8 || w->kv_dtype == VR_KV_FP8_E5M2;
-    uint64_t index = k.index != 0 ? k.index + INDEX_SCALE : 0;
+    uint64_t index = index_bytes(m, l);
     if (fp8 && index != 0)
         return SPARSE_FP8 + index;
     return vr_add_sat(vr_mul_sat(vr_add_sat(k.keys, k.values), fp8 ? 1 : vr_dtype_bits(w->dtype) / 8), index);
@@ -183,7 +194,7 @@ static pools pools_of(const vram_model *m, const vram_workload *w)
     for (uint64_t i = 0; i < m->n_layers; i++) {
         const vr_layer *l = &m->layers[i];
         uint64_t *to = two && l->window != 0 ? &p.sliding : &p.full;
-        *to = vr_add_sat(*to, token_bytes(l, w));
+        *to = vr_add_sat(*to, token_bytes(m, l, w));
         if (l->attention == VR_ATTENTION_RECURRENT)
             p.state = vr_add_sat(p.state, state_bytes(l, w));
     }

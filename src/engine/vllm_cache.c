@@ -51,11 +51,12 @@ static uint64_t width_of(const vram_workload *w)
     return vr_dtype_bits(w->dtype) / 8;
 }
 
-/* MLA's vector is one for keys and values; 656 bytes with an index in fp8 (backends/mla/flashmla_sparse.py).
+/* MLA's vector is one for keys and values; 656 bytes in fp8 where an index chooses
+ * (backends/mla/flashmla_sparse.py).
  */
 static uint64_t token_bytes(const vr_layer *l, const vr_kept *k, const vram_workload *w, bool fp8)
 {
-    if (fp8 && l->attention == VR_ATTENTION_LATENT && l->index_heads != 0)
+    if (fp8 && l->attention == VR_ATTENTION_LATENT && l->index_topk != 0)
         return SPARSE_FP8;
     return vr_mul_sat(vr_add_sat(k->keys, k->values), fp8 ? 1 : width_of(w));
 }

@@ -210,10 +210,20 @@ static void sparse(void **state)
     (void)state;
     l.index_heads = 64;
     l.index_dim = 128;
+    l.index_topk = 2048;
     make(&x, &vr_engine_vllm, 64, 1);
     add(&x, 61, l);
     assert_int_equal(blocks(&x, 2048, 1, false).bytes, 64 * 61 * (1152 + 132));
     assert_int_equal(blocks(&x, 2048, 1, true).bytes, 64 * 61 * (656 + 132));
+    unmake(&x);
+    make(&x, &vr_engine_vllm, 64, 1); /* GLM-5.2: 57 of 78 layers take what another chose */
+    add(&x, 21, l);
+    l.index_heads = l.index_dim = 0;
+    add(&x, 57, l);
+    assert_int_equal(blocks(&x, 2048, 1, true).token_bytes, 53940);
+    x.w.engine = &vr_engine_sglang; /* which keeps keys of an index in all of them */
+    x.w.kv_dtype = VR_KV_FP8;
+    assert_int_equal(kept(&x), 65 * 78 * (656 + 132));
     unmake(&x);
 }
 
