@@ -18,6 +18,10 @@ vr_kept vr_layer_kept(const vr_layer *l)
 
 const char *vr_why_no_layers(const vram_model *m)
 {
+    if (m->cache_unknown != NULL)
+        return m->cache_unknown;
+    if (m->structure == VR_ENCODER_DECODER)
+        return "what a decoder keeps of its encoder's output is not worked out for this engine";
     if (m->kv_known && m->layers != NULL)
         return NULL;
     if (m->not_understood != NULL && !m->gguf)
@@ -51,6 +55,14 @@ uint64_t vr_least_kept(const vram_model *m, uint64_t tokens, uint64_t sequences,
         sum = vr_add_sat(sum, states_of(l, width, state_width));
     }
     return vr_mul_sat(sum, sequences);
+}
+
+bool vr_keeps_nothing(vr_sum *out, const vram_model *m)
+{
+    if (m->structure != VR_ENCODER)
+        return false;
+    *out = (vr_sum){ true, VR_BASIS_EXACT, 0, "an encoder generates nothing and keeps nothing" };
+    return true;
 }
 
 /* ---- weights ---- */

@@ -31,6 +31,8 @@ typedef struct vr_sum {
     const char *words; /* how it comes about, or why it is not counted */
 } vr_sum;
 
+/* Of an encoder *out says so. */
+bool vr_keeps_nothing(vr_sum *out, const vram_model *m);
 /* The weights as engines on PyTorch load them: what the class declares, in w->dtype; packed ones as they are
  * stored. *elements: how many parameters. */
 vram_status vr_weights_loaded(vr_sum *out, uint64_t *elements, const vram_model *m, const vram_workload *w,

@@ -348,7 +348,8 @@ static void add_layer(caches *c, const placing *p, uint64_t i)
         c->host_layers += kv != 0 || state != 0;
         return;
     }
-    *(windowed ? &c->sliding : &c->full) += kv;
+    uint64_t *to = windowed ? &c->sliding : &c->full;
+    *to = vr_add_sat(*to, kv);
     *(windowed ? &c->n_sliding : &c->n_full) += kv != 0;
     c->state = vr_add_sat(c->state, state);
     c->n_recurrent += state != 0;
@@ -414,7 +415,7 @@ static vram_status caches_of(vr_sum *kv, const placing *p, vr_arena *a)
     if (why == NULL)
         why = why_not_types(p);
     *kv = (vr_sum){ .words = why };
-    if (why != NULL)
+    if (why != NULL || vr_keeps_nothing(kv, p->m))
         return VRAM_OK;
     for (uint64_t i = 0; i < p->m->n_layers; i++)
         add_layer(&c, p, i);

@@ -224,7 +224,7 @@ static vram_status cache_of(vr_sum *kv, pools *p, const vram_model *m, const vra
     const char *why = m->gguf ? m->not_understood : vr_why_no_layers(m);
     *p = (pools){ .full = 0 };
     *kv = (vr_sum){ .words = why };
-    if (why != NULL)
+    if (why != NULL || vr_keeps_nothing(kv, m))
         return VRAM_OK;
     *p = pools_of(m, w);
     *kv = (vr_sum){ true, vr_basis_of(m), p->bytes, words_of(p, a) };

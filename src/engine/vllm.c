@@ -210,7 +210,7 @@ static vram_status cache_of(vr_sum *kv, vr_vllm_cache *c, const vram_model *m, c
     if (why == NULL)
         why = c->why;
     *kv = (vr_sum){ .words = why };
-    if (why != NULL)
+    if (why != NULL || vr_keeps_nothing(kv, m))
         return VRAM_OK;
     *kv = (vr_sum){ true, vr_basis_of(m), c->bytes, words_of(c, w, &s, a) };
     return kv->words == NULL ? VRAM_ENOMEM : VRAM_OK;
