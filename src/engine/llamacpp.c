@@ -396,11 +396,14 @@ static const char *words_of(const caches *c, const vram_workload *w, vr_arena *a
     return list != NULL && *list == '\0' ? "no layer keeps anything" : list;
 }
 
-/* Rows of quantised types are whole blocks (src/llama-context.cpp refuses others). */
-static const char *why_not_types(const placing *p)
+/* Rows of quantised types are whole blocks (src/llama-context.cpp refuses others); what it keeps of an index
+ * is not worked out. */
+static const char *why_not(const placing *p)
 {
     for (uint64_t i = 0; i < p->m->n_layers; i++) {
         vr_kept k = vr_layer_kept(&p->m->layers[i]);
+        if (k.index != 0)
+            return "what llama.cpp keeps for an index that chooses tokens is not worked out";
         if (k.keys % vr_dtype_block((vr_dtype)p->w->cache_k) != 0 ||
             k.values % vr_dtype_block((vr_dtype)p->w->cache_v) != 0)
             return "its keys or values are no whole blocks of the type of the cache";
@@ -413,7 +416,7 @@ static vram_status caches_of(vr_sum *kv, const placing *p, vr_arena *a)
     const char *why = vr_why_no_layers(p->m);
     caches c = { .full = 0 };
     if (why == NULL)
-        why = why_not_types(p);
+        why = why_not(p);
     *kv = (vr_sum){ .words = why };
     if (why != NULL || vr_keeps_nothing(kv, p->m))
         return VRAM_OK;
