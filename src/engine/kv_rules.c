@@ -208,6 +208,32 @@ vram_status vr_plan_of_sums(vr_plan *out, const vram_model *m, const vr_sum *wei
     return out->tape.status;
 }
 
+bool vr_claims(vr_plan *out, uint64_t usable, uint32_t share)
+{
+    if (usable == 0 || usable == UINT64_MAX || out->refused != NULL)
+        return false;
+    out->claim = vr_mul_div(usable, share, 1000);
+    if (out->counted[VR_WEIGHTS])
+        out->pool_most = vr_sub_floor(out->claim, out->weight_bytes);
+    return true;
+}
+
+vram_status vr_tell_claim(vr_plan *out, const char *who, vr_arena *a)
+{
+    const char *text = vr_text(a, T(who), T(", "), GIB(out->claim), T(" GiB, whatever is asked for; "));
+    if (text != NULL && !out->counted[VR_WEIGHTS])
+        text = vr_text(a, T(text), T("its cache gets what is left"));
+    else if (text != NULL && out->pool_most == 0)
+        text = vr_text(a, T(text), T("the weights alone are more"));
+    else if (text != NULL)
+        text =
+            vr_text(a, T(text), T("its cache gets what is left, at most "), GIB(out->pool_most), T(" GiB"));
+    if (text != NULL && out->pool_tokens != 0)
+        text = vr_text(a, T(text), T(" = "), GROUPED(out->pool_tokens), T(" tokens"));
+    out->pool = text;
+    return text == NULL ? VRAM_ENOMEM : VRAM_OK;
+}
+
 /* ---- versions ---- */
 
 bool vr_version_numbers(vr_str text, const char *prefix, unsigned *major, unsigned *minor)

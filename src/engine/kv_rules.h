@@ -44,6 +44,11 @@ void vr_dtype_of_serving(vram_workload *w, const vram_model *m);
 vram_status vr_plan_of_sums(vr_plan *out, const vram_model *m, const vr_sum *weights, const vr_sum *kv,
                             const char *rest, vr_arena *a);
 
+/* What an engine takes of a card whatever is asked for: first the figures, false on no card in particular;
+ * then, with pool_tokens filled in, the words. who: "vLLM takes 0.92 of the card". */
+bool vr_claims(vr_plan *out, uint64_t usable, uint32_t share);
+vram_status vr_tell_claim(vr_plan *out, const char *who, vr_arena *a);
+
 /* "0.27", "v0.27.1", "b10470" behind `prefix`: up to two numbers; false when it is something else. */
 bool vr_version_numbers(vr_str text, const char *prefix, unsigned *major, unsigned *minor);
 

@@ -238,19 +238,12 @@ static vram_status tell_pool(vr_plan *out, const pools *p, const vram_workload *
 {
     uint32_t share = share_of(w, usable);
     uint64_t token = p->tokens != 0 ? p->bytes / p->tokens : 0;
-    if (usable == 0 || usable == UINT64_MAX || out->refused != NULL)
+    if (!vr_claims(out, usable, share))
         return VRAM_OK;
-    out->claim = vr_mul_div(usable, share, 1000);
-    out->pool_most = vr_sub_floor(out->claim, out->weight_bytes);
     out->pool_tokens = token != 0 && p->state == 0 ? out->pool_most / token : 0;
-    const char *text = vr_text(a, T("SGLang gives weights and cache "), T(vr_option_share_text(share, a)),
-                               T(" of the card, at most "), GIB(out->claim),
-                               T(" GiB, whatever is asked for; its cache gets what is left, at most "),
-                               GIB(out->pool_most), T(" GiB"));
-    if (text != NULL && out->pool_tokens != 0)
-        text = vr_text(a, T(text), T(" = "), GROUPED(out->pool_tokens), T(" tokens"));
-    out->pool = text;
-    return text == NULL ? VRAM_ENOMEM : VRAM_OK;
+    const char *who = vr_text(a, T("SGLang gives weights and cache "), T(vr_option_share_text(share, a)),
+                              T(" of the card at most"));
+    return who == NULL ? VRAM_ENOMEM : vr_tell_claim(out, who, a);
 }
 
 static vram_status plan(vr_plan *out, const vram_model *m, const vram_workload *w,

@@ -19,15 +19,14 @@
 /* From this version on. */
 static const struct {
     unsigned major, minor;
-    uint32_t share;     /* gpu_memory_utilization; 0.92 since pull request 38284 */
-    unsigned in_flight; /* batches whose tokens can hold blocks of sliding layers; 47728, asynchronous
-                           scheduling */
-    bool largest;       /* 16,384 tokens on cards of 160 GiB; 51726 */
+    uint32_t share;        /* gpu_memory_utilization; 0.92 since pull request 38284 */
+    unsigned in_flight;    /* batches whose tokens can hold blocks of sliding layers; 47728, asynchronous
+                              scheduling */
+    bool largest;          /* 16,384 tokens on cards of 160 GiB; 51726 */
+    uint64_t latent_align; /* of blocks beside recurrent layers; logs of 0.11 have 64 */
 } versions[] = {
-    { 0, 11, 900, 1, false },
-    { 0, 21, 920, 1, false },
-    { 0, 26, 920, 2, false },
-    { 0, 27, 920, 2, true },
+    { 0, 11, 900, 1, false, 64 },  { 0, 12, 900, 1, false, 128 }, { 0, 21, 920, 1, false, 128 },
+    { 0, 26, 920, 2, false, 128 }, { 0, 27, 920, 2, true, 128 },
 };
 #define N_VERSIONS (sizeof(versions) / sizeof(versions[0]))
 
@@ -181,6 +180,7 @@ static vr_vllm_settings settings_of(const vram_workload *w, uint64_t usable)
                                    vr_mul_sat(batched_tokens(w, usable), versions[rules_of(w)].in_flight),
                                .fp8 = w->kv_dtype == VR_KV_FP8 || w->kv_dtype == VR_KV_FP8_E5M2,
                                .no_hybrid = w->no_hybrid,
+                               .latent_align = versions[rules_of(w)].latent_align,
                                .states = w->mamba_mode == VR_MAMBA_NONE ? 1 : 2 };
 }
 
@@ -221,19 +221,11 @@ static vram_status tell_pool(vr_plan *out, const vr_vllm_cache *c, const vram_wo
                              vr_arena *a)
 {
     uint32_t share = share_of(w, usable);
-    if (usable == 0 || usable == UINT64_MAX || out->refused != NULL)
+    if (!vr_claims(out, usable, share))
         return VRAM_OK;
-    out->claim = vr_mul_div(usable, share, 1000);
-    out->pool_most = vr_sub_floor(out->claim, out->weight_bytes);
     out->pool_tokens = c->bytes != 0 ? vr_vllm_pool_tokens(c, w, out->pool_most) : 0;
-    const char *text =
-        vr_text(a, T("vLLM takes "), T(vr_option_share_text(share, a)), T(" of the card, "), GIB(out->claim),
-                T(" GiB, whatever is asked for; its cache gets what is left, at most "), GIB(out->pool_most),
-                T(" GiB"));
-    if (text != NULL && out->pool_tokens != 0)
-        text = vr_text(a, T(text), T(" = "), GROUPED(out->pool_tokens), T(" tokens"));
-    out->pool = text;
-    return text == NULL ? VRAM_ENOMEM : VRAM_OK;
+    const char *who = vr_text(a, T("vLLM takes "), T(vr_option_share_text(share, a)), T(" of the card"));
+    return who == NULL ? VRAM_ENOMEM : vr_tell_claim(out, who, a);
 }
 
 static vram_status plan(vr_plan *out, const vram_model *m, const vram_workload *w,

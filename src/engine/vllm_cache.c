@@ -4,12 +4,11 @@
 #include "engine/vllm_cache.h"
 
 #define MOST_KINDS 8
-#define PLAIN_BLOCK 16   /* CacheConfig.block_size on CUDA */
-#define LATENT_BLOCK 64  /* FlashMLA; 32 or 64 of FlashInfer's, 128 of CUTLASS's kernel */
-#define HYBRID_ALIGN 16  /* of attention's block beside recurrent layers */
-#define LATENT_ALIGN 128 /* the same with MLA */
-#define INDEX_SCALE 4    /* bytes: one fp32 for the fp8 elements of an index's key */
-#define SPARSE_FP8 656   /* fp8_ds_mla: 512 in fp8, 4 scales of 4 B, 64 rotated in 16 bits */
+#define PLAIN_BLOCK 16  /* CacheConfig.block_size on CUDA */
+#define LATENT_BLOCK 64 /* FlashMLA; 32 or 64 of FlashInfer's, 128 of CUTLASS's kernel */
+#define HYBRID_ALIGN 16 /* of attention's block beside recurrent layers */
+#define INDEX_SCALE 4   /* bytes: one fp32 for the fp8 elements of an index's key */
+#define SPARSE_FP8 656  /* fp8_ds_mla: 512 in fp8, 4 scales of 4 B, 64 rotated in 16 bits */
 
 /* A kind of layer's cache. */
 typedef struct kind {
@@ -152,14 +151,14 @@ static uint64_t default_block(const kind *k)
 
 /* Attention's block is made so long that a page of it covers a state, and the state's page is padded to that
  * (platforms/interface.py). */
-static void cover_states(kinds *k)
+static void cover_states(kinds *k, uint64_t latent_align)
 {
     uint64_t state = 0, token = 0, align = HYBRID_ALIGN, block = 0;
     for (size_t i = 0; i < k->n; i++) {
         const kind *x = &k->list[i];
         state = x->state > state ? x->state : state;
         token = x->token != 0 && (token == 0 || x->token < token) ? x->token : token;
-        align = x->attention == VR_ATTENTION_LATENT ? LATENT_ALIGN : align;
+        align = x->attention == VR_ATTENTION_LATENT ? latent_align : align;
     }
     if (state == 0 || token == 0)
         return;
@@ -266,7 +265,7 @@ void vr_vllm_cache_of(vr_vllm_cache *out, const vram_model *m, const vram_worklo
         return;
     fill_pages(&k, s->block);
     if (!one_type(&k)) {
-        cover_states(&k);
+        cover_states(&k, s->latent_align != 0 ? s->latent_align : HYBRID_ALIGN);
         out->why = unify(&k);
         if (out->why != NULL)
             return;

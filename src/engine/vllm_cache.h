@@ -9,7 +9,9 @@ typedef struct vr_vllm_settings {
     uint64_t block;     /* tokens; 0: the default of the kind of attention */
     uint64_t in_flight; /* tokens of a prompt that sliding and chunked layers hold beside their window */
     bool fp8, no_hybrid;
-    unsigned states; /* copies of recurrent states that stay for a sequence */
+    uint64_t
+        latent_align; /* tokens of which attention's block beside recurrent layers is a multiple, with MLA */
+    unsigned states;  /* copies of recurrent states that stay for a sequence */
 } vr_vllm_settings;
 
 typedef struct vr_vllm_cache {

@@ -111,7 +111,7 @@ static void put_row(vr_report *r, const vr_compared *x, const size_t widths[N_CO
 
 /* ---- below the table ---- */
 
-/* The smallest card of the table that holds it, or has room for what is counted; "": none. */
+/* The smallest card of the table that holds it, or has room for what is counted; NULL: none. */
 static const char *first_card(vr_report *r, const vram_fit *f)
 {
     for (size_t i = 0; i < f->n_cards; i++) {
@@ -120,46 +120,70 @@ static const char *first_card(vr_report *r, const vram_fit *f)
             return vr_say(r, T(c->verdict == VRAM_UNKNOWN ? " has room from " : " from "),
                           T(vr_card_name(r, c->gpu->name, c->gpu->marketed_gb)));
     }
-    return " on no card of the table";
+    return NULL;
 }
 
 static void put_cards(vr_report *r, const vram_comparison *c)
 {
     const char *list = "";
+    size_t n = 0;
 
     for (size_t i = 0; i < c->n; i++) {
         const vram_fit *f = c->list[i].fit;
-        if (f != NULL && f->device == NULL && f->plan.refused == NULL && f->plan.counted[VR_WEIGHTS])
-            list = vr_say(r, T(list), T(*list != '\0' ? vr_dot(r) : ""), T(c->list[i].engine->name),
-                          T(first_card(r, f)));
+        bool asked = f != NULL && f->device == NULL && f->plan.refused == NULL && f->plan.counted[VR_WEIGHTS];
+        const char *card = asked ? first_card(r, f) : NULL;
+        n += asked;
+        if (card != NULL)
+            list = vr_say(r, T(list), T(*list != '\0' ? vr_dot(r) : ""), T(c->list[i].engine->name), T(card));
     }
-    if (*list != '\0')
-        vr_para(r, VR_INK_BOLD, "cards", VR_FIT_INDENT, list);
+    if (n != 0)
+        vr_para(r, VR_INK_BOLD, "cards", VR_FIT_INDENT, *list != '\0' ? list : "none of the table has room");
 }
 
 static void put_card(vr_report *r, const vram_comparison *c)
 {
     const vram_fit *f = any_fit(c);
     const vram_device *d = f != NULL ? f->device : NULL;
+    const char *plus = "+ and what is not counted (-v says why)", *card = "";
     bool partial = false;
 
     for (size_t i = 0; i < c->n; i++)
         partial = partial || (refused(r, &c->list[i]) == NULL && c->list[i].fit->ledger.partial);
     if (d != NULL)
-        vr_para(r, VR_INK_BOLD, "card", VR_FIT_INDENT,
-                vr_say(r, T(vr_fit_cards(r, d, d->count)), T(", "), T(vr_gib(r, d->usable.bytes)),
-                       T(" GiB usable")));
-    if (partial)
-        vr_para(r, VR_INK_BOLD, "+", VR_FIT_INDENT, "and what is not counted (-v says why)");
+        card = vr_say(r, T(vr_fit_cards(r, d, d->count)), T(", "), T(vr_gib(r, d->usable.bytes)),
+                      T(" GiB usable"));
+    if (d != NULL || partial)
+        vr_para(r, VR_INK_BOLD, d != NULL ? "card" : "", VR_FIT_INDENT,
+                vr_say(r, T(card), T(d != NULL && partial ? vr_dot(r) : ""), T(partial ? plus : "")));
 }
 
+static const char *pool_words(vr_report *r, const vram_fit *f)
+{
+    const vr_plan *p = &f->plan;
+    const char *tokens =
+        p->pool_tokens != 0 ? vr_say(r, T(" = "), GROUPED(p->pool_tokens), T(" tokens")) : "";
+
+    if (!p->counted[VR_WEIGHTS])
+        return "for its cache what is left";
+    if (p->pool_most == 0)
+        return "less than the weights alone";
+    return vr_say(r, T("of it at most "), T(vr_gib(r, p->pool_most)), T(" for its cache"), T(tokens));
+}
+
+/* "whatever is asked for: vllm 21.63 GiB, of it at most 7.45 for its cache = 139,472 tokens" */
 static void put_pools(vr_report *r, const vram_comparison *c)
 {
+    const char *list = "";
+
     for (size_t i = 0; i < c->n; i++) {
         const vram_fit *f = c->list[i].fit;
-        if (f != NULL && f->device != NULL && f->plan.pool != NULL)
-            vr_para(r, VR_INK_BOLD, "takes", VR_FIT_INDENT, f->plan.pool);
+        if (f == NULL || f->device == NULL || f->plan.pool == NULL || f->ledger.required == 0)
+            continue;
+        list = vr_say(r, T(list), T(*list != '\0' ? vr_dot(r) : ""), T(c->list[i].engine->name), T(" "),
+                      T(vr_gib(r, f->plan.claim)), T(" GiB, "), T(pool_words(r, f)));
     }
+    if (*list != '\0')
+        vr_para(r, VR_INK_BOLD, "takes", VR_FIT_INDENT, vr_say(r, T("whatever is asked for: "), T(list)));
 }
 
 static bool told_before(const vram_comparison *c, size_t i)

@@ -17,7 +17,8 @@ import tempfile
 
 VRAM, ROOT = sys.argv[1], sys.argv[2]
 GIB = 1 << 30
-EXPLAINED = {"idx-17822999525-r0": "another rank had less room, and the smallest decides"}
+EXPLAINED = {"club-1086": "nothing of its types and drafts is logged",
+             "idx-17822999525-r0": "another rank had less room, and the smallest decides"}
 KV = {"auto": "auto", "fp8": "fp8", "fp8_e4m3": "fp8", "fp8_e5m2": "fp8_e5m2", "fp8_ds_mla": "fp8", "bfloat16": "bf16", "float16": "fp16"}
 
 
@@ -46,14 +47,40 @@ def rank_of(path, tp, folder):
         text.setdefault("head_dim", text["hidden_size"] // heads)
         text["num_key_value_heads"] = max(1, (text.get("num_key_value_heads") or heads) // tp)
         text["num_attention_heads"] = max(1, heads // tp)
+    for mixer in (text, text.get("linear_attn_config") or {}):
+        for key in ("linear_num_key_heads", "linear_num_value_heads", "mamba_num_heads", "num_heads", "n_groups"):
+            if key in mixer:
+                mixer[key] = max(1, mixer[key] // tp)
     made = os.path.join(folder, "config.json")
     with open(made, "w", encoding="utf-8") as f:
         json.dump(whole, f)
     return made
 
 
-def fit(path, case, length):
-    options = ["-c", str(length), "--engine", "vllm", "--gpu", "4096GiB"]
+def recurrent(path):
+    with open(path, encoding="utf-8") as f:
+        text = f.read()
+    return "linear_attention" in text or "linear_attn_config" in text or "mamba" in text or "full_attention_interval" in text
+
+
+def why_not(case, path):
+    """What this case has that is not said or not modelled."""
+    flags, notes = (case["flags"] or "").lower(), (case["notes"] or "").lower()
+    if (case["pp"] or 1) > 1 or "dcp" in flags:
+        return "over several stages or contexts"
+    if path is None:
+        return "without its configuration"
+    if "spec" in flags or "mtp" in flags:
+        return "with drafted tokens"
+    if "ssm_dtype:kv" in case["chosen_to_fit"] or (case["kv_dtype"] is None and "kv dtype" in notes):
+        return "whose types are not said"
+    if recurrent(path) and not case["concurrency"] and not case["need_gib"]:
+        return "of mixed layers without a concurrency"
+    return None
+
+
+def fit(path, case, length, mode):
+    options = ["-c", str(length), "--engine", "vllm", "--gpu", "4096GiB", "--mamba-cache-mode", mode]
     version = re.match(r"v?0\.(\d+)", case["version"] or "")
     if version and int(version.group(1)) >= 11:
         options += ["--engine-version", "0." + version.group(1)]
@@ -76,32 +103,34 @@ def fit(path, case, length):
     cache = device["ledger"]["kv_cache"]
     if cache["bytes"] is None:
         return None, cache["formula"]
-    return cache["bytes"], device["pool"]
+    blocks, size = re.match(r"([\d,]+) blocks? of ([\d,]+) B", cache["formula"]).groups()
+    return cache["bytes"], (int(blocks.replace(",", "")), int(size.replace(",", "")))
 
 
 def agrees(told, low, high, slack):
     return low - slack <= told <= high + slack
 
 
-def check(case, path):
+def check(case, path, mode):
     """(what was compared, agrees, by how much ours is more), or (why nothing was)."""
     pool = case["kv_cache_gib"]
     if case["outcome"] == "refused" and case["need_gib"] and case["need_len"]:
-        need, why = fit(path, case, case["need_len"])
+        need, why = fit(path, case, case["need_len"], mode)
         if need is None:
             return (why,)
         off = need / GIB / case["need_gib"] - 1
         return "need of a refused request", abs(need / GIB - case["need_gib"]) <= 0.0051, off
     if pool and case["concurrency"] and case["concurrency_len"]:
-        need, why = fit(path, case, case["concurrency_len"])
+        need, of = fit(path, case, case["concurrency_len"], mode)
         if need is None:
-            return (why,)
-        low, high = (pool - 0.005) * GIB / need, (pool + 0.01) * GIB / need
+            return (of,)
+        blocks, size = of
+        low, high = (int((pool + by) * GIB // size) / blocks for by in (-0.005, 0.01))
         off = pool * GIB / need / case["concurrency"] - 1
-        return "concurrency", agrees(case["concurrency"], low, high, 0.015), off
+        return "concurrency", agrees(case["concurrency"], low, high, 0.0051), off
     told = case["kv_tokens"] or (case["gpu_blocks"] or 0) * 16
     if pool and told:
-        need, why = fit(path, case, 16384)
+        need, why = fit(path, case, 16384, mode)
         if need is None:
             return (why,)
         low, high = ((pool + by) * GIB / need * 16384 for by in (-0.005, 0.01))
@@ -121,11 +150,12 @@ def main():
             if case["engine"] != "vllm":
                 continue
             path = known.get(case["model"])
-            why = "over several stages" if (case["pp"] or 1) > 1 else None
-            why = "without its configuration" if path is None else why
+            why = why_not(case, path)
             if why is None and (case["tp"] or 1) > 1:
                 path = rank_of(path, case["tp"], folder)
-            result = (why,) if why else check(case, path)
+            result = (why,) if why else check(case, path, "align")
+            if len(result) == 3 and not result[1] and recurrent(path):  # which mode is seldom said
+                result = check(case, path, "none")
             if len(result) == 1:
                 left[result[0]] = left.get(result[0], 0) + 1
                 continue

@@ -8,6 +8,9 @@ vram fit gemma-3-27b-it -c 131072 --gpu h100-sxm-80gb --engine all --json |
 # Latent attention: 576 elements in each of 61 layers are 70,272 B; before transformers 5.15 the heads' keys and values.
 vram fit deepseek-v3 -c 32K --engine all || echo "exit $?"
 vram fit deepseek-v3 -c 1 --engine transformers --engine-version 5.12 | sed -n '/KV cache/p'
+# Hybrids: 12 of 48 layers keep 2,048 B a token, 6 GiB in all; 16 of 64 keep 4,096 B, 16 GiB and 149.62 MiB of states.
+vram fit qwen3-next-80b-a3b-instruct -c 262144 --engine all | sed -n '/ KV cache: /p; /^a token/p'
+vram fit qwen3.5-27b -c 262144 --engine all | sed -n '/ KV cache: /p; /^a token/p'
 # Nobody understands it: a verdict only where something is known.
 mkdir odd && echo '{"model_type": "never_heard_of", "hidden_size": 64}' > odd/config.json
 vram fit odd/config.json --engine all || echo "exit $?"
