@@ -133,9 +133,8 @@ void cli_table_of(cli_table *out, const char *command)
     for (size_t i = 0; i < sizeof own / sizeof *own; i++)
         if (strcmp(own[i].group, "the card") == 0)
             add(out, &own[i].option, own[i].group, CLI_OWN, command);
-    rows = vram_workload_options(&n);
-    for (size_t i = 0; i < n; i++)
-        add(out, &rows[i], "what is run", CLI_WORKLOAD, command);
+    for (size_t i = 0; (rows = vram_workload_option(i)) != NULL; i++)
+        add(out, rows, "what is run", CLI_WORKLOAD, command);
     rows = vram_scenario_options(&n);
     for (size_t i = 0; i < n; i++)
         add(out, &rows[i], "the numbers", CLI_SCENARIO, command);

@@ -8,7 +8,7 @@
 #ifndef VR_PASS_H
 #define VR_PASS_H
 
-#include "engine/engine.h"
+#include "engine/kv_rules.h"
 
 /* From this version of transformers on, until the next row. */
 typedef struct vr_rules {
@@ -60,6 +60,11 @@ const vr_rules *vr_rules_of(const vram_workload *w);
 const vr_torch_rules *vr_torch_rules_of(const vram_workload *w);
 bool vr_version_traced(const vram_workload *w); /* recorded runs of this very version exist */
 vram_status vr_transformers_version(vram_workload *w, vr_str text);
+
+/* ---- transformers_options.c ---- */
+
+#define VR_TRANSFORMERS_OPTIONS 10
+extern const struct vr_option_row *const vr_transformers_options[VR_TRANSFORMERS_OPTIONS];
 
 /* ---- a pass ---- */
 
@@ -313,11 +318,7 @@ vr_block vr_attention(vr_pass *p, vr_block normed, vr_block *probabilities);
 
 /* ---- latent.c ---- */
 
-/* What this version's cache keeps of a token in this layer: elements over all heads. */
-typedef struct vr_kept {
-    uint64_t keys, values, index;
-} vr_kept;
-
+/* What this version's cache keeps of a token in this layer. */
 vr_kept vr_kept_of(const vr_layer *l, const vr_rules *rules);
 /* deepseek_v2 rotates by complex numbers: its table is one of these. */
 bool vr_rotates_complex(const vram_model *m);

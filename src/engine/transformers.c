@@ -403,6 +403,16 @@ static vram_status keep_kv(vr_pass *p)
     return VRAM_OK;
 }
 
+static uint64_t token_bytes(const vr_pass *p)
+{
+    uint64_t sum = 0;
+    for (uint64_t i = 0; i < p->m->n_layers; i++) {
+        vr_kept kept = vr_kept_of(&p->m->layers[i], p->rules);
+        sum = vr_add_sat(sum, vr_mul_sat(kept.keys + kept.values + kept.index, p->width));
+    }
+    return sum;
+}
+
 /* ---- what the plan says of itself ---- */
 
 /* Rotary embeddings that are recomputed while running take storages that no recorded run shows. */
@@ -500,18 +510,20 @@ static vram_status describe(vr_plan *plan, const vr_pass *p, vr_facts *f)
         plan->why_not[VR_KV_CACHE] = plan->why_not[VR_ACTIVATIONS] = why_no_cache(p, f);
     else if (!f->has_activations)
         plan->why_not[VR_ACTIVATIONS] = why_no_activations(p);
-    if (p->m->foreign) { /* what PyTorch would add is no matter */
+    if (p->m->gguf) { /* what PyTorch would add is no matter */
         plan->counted[VR_OVERHEAD] = false;
         plan->why_not[VR_OVERHEAD] = f->refused;
     }
     if (!f->has_activations && plan->why_not[VR_ACTIVATIONS] == NULL)
         return VRAM_ENOMEM;
     plan->refused = f->refused;
+    plan->sums_only = p->m->gguf; /* another engine would not load it like this */
     plan->as_stored = f->as_stored;
     plan->stops = vr_packed_refused(p->m, p->w, p->device);
     plan->notice = vr_packed_notice(p->m, p->w, p->device, p->arena);
     if (plan->notice == NULL)
         return VRAM_ENOMEM;
+    plan->kv_token = f->has_kv ? token_bytes(p) : 0;
     plan->weight_bytes = f->weight_bytes;
     plan->n_parameters = f->n_parameters;
     plan->verified = is_verified(p, f);
@@ -531,7 +543,7 @@ static vram_status prepare_for(struct vr_prepared *out, const vram_workload *w, 
         VR_TRY(vr_params_of(&out->params, m, out->rules, a));
         out->as_stored = out->params.refused != NULL;
     }
-    if (m->foreign)
+    if (m->gguf)
         out->params.refused = m->not_understood;
     return out->as_stored ? vr_tensors_in_order(&out->natural, m, a) : VRAM_OK;
 }
@@ -618,4 +630,8 @@ const vr_engine vr_engine_transformers = {
     .defaults = defaults,
     .prepare = prepare,
     .place = vr_transformers_place,
+    .kv_dtypes = 1u << VR_KV_AS_MODEL,
+    .kv_words = "transformers keeps keys and values in the model's own dtype: only auto is known",
+    .options = vr_transformers_options,
+    .n_options = VR_TRANSFORMERS_OPTIONS,
 };

@@ -57,8 +57,9 @@ bool vr_all_counted(const vr_plan *p, const vram_model *m);
 vram_status vr_fits(bool *fits, uint64_t *required, vr_scene *s);
 /* The verdict alone, without words. */
 vram_status vr_judge(vram_verdict *verdict, uint64_t *required, vr_scene *s);
-/* A memory fraction limits what a process may take of a card. */
-void vr_cap(vram_device *d, const vr_alloc_conf *c);
+/* What a process may take of a card: a memory fraction or the engine's share limits it. */
+bool vr_is_capped(const vram_workload *w, const vram_device *d);
+void vr_cap(vram_device *d, const vram_workload *w);
 
 /* low and high are peaks of their own; bounds never cross the nominal figure. tape: of the nominal one. */
 vram_status vr_ledger_new(vr_ledger *out, const vr_scene *s, const vr_tape *tape, const vr_live *nominal,

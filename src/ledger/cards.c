@@ -40,7 +40,7 @@ vram_status vr_deck_new(vr_deck *out, const vram_model *m, const vram_workload *
             return status;
         if (status != VRAM_OK || d->available.bytes == 0) /* nothing is known of its size */
             continue;
-        vr_cap(d, &w->alloc);
+        vr_cap(d, w);
         out->n++;
     }
     return vr_sort(w->ctx, out->devices, out->n, sizeof(out->devices[0]), smaller, NULL);
@@ -93,7 +93,7 @@ static vram_status scene_for(vr_scene *s, vr_deck *deck, size_t i)
 {
     const vram_device *d = &deck->devices[i];
     vr_rehearsed *kind;
-    bool same_plan = !vr_plan_knows_size(deck->workload);
+    bool by_size = deck->workload->engine->plans_by_size, same_plan = !vr_plan_knows_size(deck->workload);
     VR_TRY(kind_for(deck, d, &kind));
     *s = (vr_scene){ .model = deck->model,
                      .workload = deck->workload,
@@ -102,6 +102,11 @@ static vram_status scene_for(vr_scene *s, vr_deck *deck, size_t i)
                      .large = kind,
                      .plans = &deck->rooms->trial,
                      .hall = &deck->rooms->hall };
+    if (by_size) { /* of sums: made anew for each card, and another card's is of no use */
+        vr_arena_reset(&deck->rooms->trial);
+        s->large = NULL;
+        return vr_planned(&s->here, s, &d->facts);
+    }
     if (!same_plan && !hopeless(s))
         VR_TRY(roomy(s, &same_plan));
     if (same_plan || hopeless(s))

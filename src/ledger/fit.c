@@ -271,14 +271,14 @@ static vram_status fit_on_any(vram_fit *f, vr_rooms *rooms)
 
 /* ---- the whole ---- */
 
-/* Of each card, what a memory fraction leaves. */
+/* Of each card, what a memory fraction or the engine's share leaves. */
 static void cap_all(vram_fit *f, vr_memories *gpus)
 {
-    if (f->workload->alloc.memory_fraction_permille == 0)
-        return;
     for (size_t i = 0; i < gpus->n; i++) {
         uint64_t before = gpus->gpus[i].available.bytes;
-        vr_cap(&gpus->gpus[i], &f->workload->alloc);
+        if (!vr_is_capped(f->workload, &gpus->gpus[i]))
+            continue;
+        vr_cap(&gpus->gpus[i], f->workload);
         gpus->gpus[i].free_given = true; /* what it has is not its total */
         if (i == 0)
             f->kept_free = before - gpus->gpus[i].available.bytes;

@@ -323,6 +323,7 @@ struct vram_model {
     /* With family NULL, of a GGUF file: the sizes below and the layers are known all the same; each is 0 when
      * it is not stated or differs from layer to layer. */
     bool shape_known;
+    bool gguf;                 /* a GGUF file: llama.cpp runs it, and no other engine here */
     bool foreign;              /* a file that no engine here runs: no verdict can follow from its weights */
     bool kv_known;             /* and what its layers keep of a token */
     const char *file_type;     /* "Q4_K_M", or NULL */
