@@ -340,6 +340,12 @@ vr_block vr_kernel_flash(vr_pass *p, const vr_heads *h); /* the flash_attn packa
 /* Whether sdpa and this pass take a kernel that recorded runs cover on this card. */
 bool vr_sdpa_traced(const vram_workload *w, const vram_model *m, const vr_device_facts *d);
 
+/* ---- masks.c ---- */
+
+/* arange(n), or its sum with an offset in its place */
+vr_block vr_range(vr_pass *p, uint64_t n, bool sum);
+void vr_make_masks(vr_pass *p); /* into p->full_mask and p->sliding_mask */
+
 /* ---- forward.c ---- */
 
 /* One call of the model on q new tokens of each sequence of the group; its logits replace the group's. */
