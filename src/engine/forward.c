@@ -37,103 +37,149 @@ static vr_block embed(vr_pass *p)
     return scaled;
 }
 
-/* ---- rotary tables ---- */
+/* ---- positions ---- */
 
-static vr_block rotary(vr_pass *p, uint64_t columns, unsigned width)
+/* arange(n), and from some version on the sum with an offset in its place */
+static vr_block range(vr_pass *p, uint64_t n, bool sum)
 {
-    return input(p, p->q * columns * width, VR_PLACE_ROTARY);
+    vr_block plain = input(p, n * 8, VR_PLACE_POSITIONS);
+    if (!sum)
+        return plain;
+    vr_block moved = input(p, n * 8, VR_PLACE_POSITIONS);
+    vr_drop(p, plain);
+    return moved;
 }
 
-/* cos or sin, times attention_scaling */
-static vr_block scaled_wave(vr_pass *p, uint64_t columns)
+/* ---- masks ---- */
+
+static vr_block flags(vr_pass *p, uint64_t bytes)
 {
-    vr_block wave = rotary(p, columns, 4);
-    vr_block scaled = rotary(p, columns, 4);
-    vr_drop(p, wave);
-    return scaled;
+    return vr_take_at(p, bytes, VR_ITEM_SCORES, VR_PLACE_MASK);
 }
 
-/* deepseek_v2: torch.polar(ones, angles) * attention_scaling, complex numbers of two floats */
-static vr_block complex_wave(vr_pass *p)
+/* kv <= q */
+static vr_block causal(vr_pass *p, uint64_t kv)
 {
-    uint64_t d = p->m->rotary_dim;
-    vr_block ones = rotary(p, d / 2, 4), wave = rotary(p, d, 4);
+    return flags(p, p->q * kv);
+}
+
+/* new_ones() & (kv > q - window) & (kv <= q): masking_utils.py, and_masks */
+static vr_block causal_in_window(vr_pass *p, uint64_t kv)
+{
+    vr_block ones = flags(p, p->rules->plain_masks ? 1 : p->q);
+    vr_block start = input(p, p->q * 8, VR_PLACE_POSITIONS);
+    vr_block inside = flags(p, p->q * kv);
+    vr_drop(p, start);
+    vr_block both = flags(p, p->q * kv);
+    vr_drop(p, inside);
     vr_drop(p, ones);
-    vr_block scaled = rotary(p, d, 4);
-    vr_drop(p, wave);
-    return scaled;
-}
-
-/* Qwen3_5TextRotaryEmbedding: angles of three positions of each token of each sequence, waves of all, then
- * one table. */
-static vr_block grids(vr_pass *p, uint64_t columns, unsigned width)
-{
-    return input(p, p->rows * columns * width, VR_PLACE_ROTARY);
-}
-
-static void grid_table(vr_pass *p, vr_block *cos, vr_block *sin)
-{
-    uint64_t d = p->m->rotary_dim;
-    vr_block positions = grids(p, 3, 4), angles = grids(p, 3 * d / 2, 4), waves[2], tables[2];
-    if (p->rules->rotary_product)
-        vr_drop(p, positions);
-    else
-        vr_gemm(p, false);
-    for (int i = 0; i < 2; i++) {
-        vr_block wave = grids(p, 3 * d / 2, 4);
-        waves[i] = grids(p, 3 * d / 2, 4);
-        vr_drop(p, wave);
-    }
-    for (int i = 1; i >= 0; i--) { /* sines first */
-        tables[i] = grids(p, d, 4);
-        vr_drop(p, waves[i]);
-    }
-    *cos = p->width != 4 ? grids(p, d, p->width) : tables[0];
-    *sin = p->width != 4 ? grids(p, d, p->width) : tables[1];
-    if (!p->rules->rotary_product)
-        vr_drop(p, positions);
-    vr_drop(p, angles);
-    if (p->width != 4) {
-        vr_drop(p, tables[0]);
-        vr_drop(p, tables[1]);
-    }
-}
-
-static void rotary_table(vr_pass *p, vr_block *cos, vr_block *sin)
-{
-    if (p->m->family->grid_rotary) {
-        grid_table(p, cos, sin);
-        return;
-    }
-    bool chunks = p->m->family->rope == VR_ROPE_CHUNKS; /* each angle once */
-    uint64_t all = p->m->rotary_dim, d = chunks ? all / 2 : all;
-    vr_block positions = rotary(p, 1, 4);
-    vr_block angles = rotary(p, all / 2, 4);
-    if (!p->rules->rotary_product) {
-        vr_gemm(p, false);
-    } else {
-        vr_drop(p, positions);
-        positions = VR_NONE;
-    }
-    if (vr_rotates_complex(p->m)) {
-        *cos = complex_wave(p);
-        *sin = VR_NONE;
-        vr_drop(p, positions);
-        vr_drop(p, angles);
-        return;
-    }
-    vr_block both = chunks ? VR_NONE : rotary(p, d, 4);
-    vr_block wide_cos = scaled_wave(p, d), wide_sin = scaled_wave(p, d);
-    bool narrows = p->width != 4 && !vr_rotary_is_wide(p->m->family->rope);
-    *cos = narrows ? rotary(p, d, p->width) : wide_cos;
-    *sin = narrows ? rotary(p, d, p->width) : wide_sin;
-    vr_drop(p, positions);
-    vr_drop(p, angles);
+    vr_block before = causal(p, kv);
+    vr_block all = flags(p, p->q * kv);
+    vr_drop(p, before);
     vr_drop(p, both);
-    if (narrows) {
-        vr_drop(p, wide_cos);
-        vr_drop(p, wide_sin);
+    return all;
+}
+
+/* sdpa_mask: index ranges, then the comparison of all with all */
+static vr_block bool_mask(vr_pass *p, uint64_t window, uint64_t kv)
+{
+    bool plain = p->rules->plain_masks;
+    vr_block keys = plain ? VR_NONE : range(p, kv, false);
+    vr_block batch = range(p, p->batch, false), head = range(p, 1, false);
+    vr_block queries = plain ? range(p, p->q, true) : VR_NONE;
+    if (plain)
+        keys = range(p, kv, true);
+    vr_block mask = window != 0 ? causal_in_window(p, kv) : causal(p, kv);
+    vr_drop(p, batch);
+    vr_drop(p, head);
+    vr_drop(p, queries);
+    vr_drop(p, keys);
+    return mask;
+}
+
+/* eager_mask: 0 and the least number where the mask says so, for every sequence */
+static vr_block added_mask(vr_pass *p, uint64_t kv, vr_block mask)
+{
+    vr_block zero = flags(p, p->width), least = flags(p, p->width);
+    vr_block out = flags(p, p->batch * p->q * kv * p->width);
+    vr_drop(p, least);
+    vr_drop(p, zero);
+    vr_drop(p, mask);
+    return out;
+}
+
+vr_block vr_added_mask(vr_pass *p, uint64_t kv)
+{
+    return added_mask(p, kv, bool_mask(p, 0, kv));
+}
+
+/* _ignore_causal_mask_sdpa: without padding, a window that everything fits in needs no mask; flash needs none
+ * ever. */
+static vr_block make_mask(vr_pass *p, uint64_t window)
+{
+    uint64_t kv = vr_kv_length(p, window);
+    if (p->w->attention == VR_IMPL_FLASH)
+        return VR_NONE;
+    if (p->w->attention == VR_IMPL_EAGER)
+        return added_mask(p, kv, bool_mask(p, window, kv));
+    if (p->m->layers[0].index_topk != 0) /* allow_is_causal_skip=False */
+        return bool_mask(p, window, kv);
+    return window != 0 && kv >= window ? bool_mask(p, window, kv) : VR_NONE;
+}
+
+static uint64_t sliding_window(const vram_model *m)
+{
+    for (uint64_t i = 0; i < m->n_layers; i++) {
+        if (m->layers[i].attention == VR_ATTENTION_SLIDING)
+            return m->layers[i].window;
     }
+    return 0;
+}
+
+/* Qwen2MoeModel and OlmoeModel._update_causal_mask of transformers 4: over one more key than there are. */
+static vr_block early_mask(vr_pass *p)
+{
+    uint64_t kv = vr_kv_length(p, 0) + 1;
+    if (p->w->attention != VR_IMPL_EAGER)
+        return VR_NONE;
+    vr_block mask = flags(p, p->q * kv * p->width);
+    if (!p->m->family->both_masks && p->q > 1) { /* without windows: torch.triu */
+        vr_block upper = flags(p, p->q * kv * p->width);
+        vr_drop(p, mask);
+        mask = upper;
+    }
+    vr_block keys = range(p, kv, false);
+    vr_block later = flags(p, p->q * kv);
+    vr_drop(p, keys);
+    vr_drop(p, later);
+    return mask;
+}
+
+/* A sliding window of 0 that no layer has. */
+static vr_block idle_mask(vr_pass *p)
+{
+    uint64_t kv = vr_kv_length(p, 0);
+    if (p->w->attention == VR_IMPL_FLASH)
+        return VR_NONE;
+    vr_block mask = bool_mask(p, 1, kv);
+    return p->w->attention == VR_IMPL_EAGER ? added_mask(p, kv, mask) : mask;
+}
+
+/* llama knows no window; mistral and phi3 make one mask, qwen and gemma one for each kind of layer. */
+static void make_masks(vr_pass *p)
+{
+    const vram_model *m = p->m;
+    uint64_t window = sliding_window(m);
+    bool one = m->family->window_rule == VR_WINDOW_ATTRIBUTE;
+    bool five = p->rules->plain_masks;
+    if (m->family->early_masks && !five && window == 0) {
+        p->full_mask = early_mask(p);
+        return;
+    }
+    p->full_mask = one && window != 0 ? VR_NONE : make_mask(p, 0);
+    p->sliding_mask = window != 0 ? make_mask(p, window) : VR_NONE;
+    if (m->family->both_masks && five && window == 0)
+        p->sliding_mask = idle_mask(p);
 }
 
 /* ---- from one memory to another ---- */
@@ -414,7 +460,7 @@ static void make_tables(vr_pass *p, given *g, vr_block embeddings)
             continue;
         vr_block x = sent(p, embeddings, ends(p).embedding, bytes, VR_ITEM_HIDDEN, VR_PLACE_MOVED);
         vr_block at = sent(p, g->positions, ends(p).embedding, p->q * 8, VR_ITEM_INPUTS, VR_PLACE_POSITIONS);
-        rotary_table(p, &g->cos[i], &g->sin[i]);
+        vr_rotary_table(p, &g->cos[i], &g->sin[i]);
         vr_drop(p, x);
         vr_drop(p, at);
     }
@@ -422,7 +468,7 @@ static void make_tables(vr_pass *p, given *g, vr_block embeddings)
 
 static void make_positions(vr_pass *p, given *g)
 {
-    g->positions = vr_range(p, p->q, p->rules->positions_added);
+    g->positions = range(p, p->q, p->rules->positions_added);
 }
 
 /* Positions and masks; the first hidden states, or VR_NONE where these are the embeddings themselves. */
@@ -443,7 +489,7 @@ static vr_block prepare(vr_pass *p, given *g, vr_learned *l)
     if (counts && !p->rules->opt_unmasked)
         p->full_mask = vr_learned_mask(p);
     else
-        vr_make_masks(p);
+        make_masks(p);
     g->full_mask = p->full_mask;
     g->sliding_mask = p->sliding_mask;
     if (counts && late)

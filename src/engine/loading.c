@@ -45,12 +45,13 @@ static bool is_quantised(const loader *l, const vr_param *param)
 
 static bool is_buffer(const vr_param *param)
 {
-    return !vr_param_is_stored(param->kind);
+    return !vr_param_is_stored(param->kind) || param->kind == VR_PARAM_STATE;
 }
 
 static unsigned param_width(const loader *l, const vr_param *param)
 {
-    bool wide = param->wide || param->kind == VR_PARAM_BUFFER_F32 || param->kind == VR_PARAM_STATE_F32;
+    bool state = param->kind == VR_PARAM_STATE_F32 && !param->narrow;
+    bool wide = param->wide || param->kind == VR_PARAM_BUFFER_F32 || state;
     return wide ? 4 : param->kind == VR_PARAM_BUFFER_I64 ? 8 : width_of(l->p->w->dtype);
 }
 

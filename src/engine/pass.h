@@ -258,6 +258,11 @@ vr_rotated vr_rotate(vr_pass *p, vr_item item);
 bool vr_rotary_packs(uint8_t rope);   /* the results lie head by head, not token by token */
 bool vr_rotary_is_wide(uint8_t rope); /* cos and sin are not narrowed */
 
+/* ---- rotary_tables.c ---- */
+
+/* One table; *sin VR_NONE where both are in one. */
+void vr_rotary_table(vr_pass *p, vr_block *cos, vr_block *sin);
+
 /* ---- blocks.c ---- */
 
 vr_block vr_mlp(vr_pass *p); /* over p->rows */
@@ -340,12 +345,6 @@ vr_block vr_kernel_flash(vr_pass *p, const vr_heads *h); /* the flash_attn packa
 /* Whether sdpa and this pass take a kernel that recorded runs cover on this card. */
 bool vr_sdpa_traced(const vram_workload *w, const vram_model *m, const vr_device_facts *d);
 
-/* ---- masks.c ---- */
-
-/* arange(n), or its sum with an offset in its place */
-vr_block vr_range(vr_pass *p, uint64_t n, bool sum);
-void vr_make_masks(vr_pass *p); /* into p->full_mask and p->sliding_mask */
-
 /* ---- forward.c ---- */
 
 /* One call of the model on q new tokens of each sequence of the group; its logits replace the group's. */
@@ -368,6 +367,11 @@ vr_encoded vr_encode(vr_pass *p, uint64_t sequences, uint64_t tokens);
 /* Why nothing is known of what this model computes; NULL: it is. */
 const char *vr_no_tape(const vram_model *m, const vram_workload *w);
 
+/* ---- held.c ---- */
+
+/* Recorded runs of this class and kind of attention agree with its tape. */
+bool vr_family_held(const vram_model *m, const vram_workload *w);
+
 /* ---- parameters.c ---- */
 
 /* A parameter or buffer as this version of the class has it. */
@@ -377,6 +381,7 @@ typedef struct vr_param {
     uint64_t elements;
     uint8_t n_dims, kind;    /* vr_param_kind */
     bool wide;               /* a parameter that is kept in 32 bits whatever the dtype */
+    bool narrow;             /* a state that is not, in this version */
     const vr_tensor *tensor; /* in the checkpoint; NULL: not there, or a buffer */
     /* Of a layer's experts that are merged while loading (`tensor` is the first): what they are merged of,
      * all that the layer's experts and router declare. */

@@ -53,23 +53,29 @@ static const char *no_tape_of_encdec(const vram_model *m, const vram_workload *w
     return NULL;
 }
 
-static const char *no_tape_of_attention(const vr_layer *l, const vram_workload *w)
+static const char *no_tape_of_index(const vr_layer *l, const vram_workload *w)
 {
-    if (no_tape_of_recurrent(l, w) != NULL)
-        return no_tape_of_recurrent(l, w);
-    bool sinks = l->sinks && w->attention != VR_IMPL_EAGER;
-    if (!is_in(l->attention, attentions, sizeof attentions) || l->kv_from != 0 || sinks)
-        return "what its kind of attention computes is not known storage by storage";
-    if (l->index_topk != 0 && !vr_rules_of(w)->latent_cache)
-        return "sparse attention before transformers 5.15 is not known storage by storage";
-    return l->index_topk != 0 && w->attention == VR_IMPL_FLASH ? "its class refuses flash attention" : NULL;
+    if (l->index_topk == 0)
+        return NULL;
+    if (w->attention == VR_IMPL_FLASH)
+        return "its class refuses flash attention";
+    return vr_rules_of(w)->latent_cache
+               ? NULL
+               : "sparse attention before transformers 5.15 is not known storage by storage";
 }
 
-static const char *no_tape_of_mlp(const vr_layer *l, const vram_workload *w)
+static const char *no_tape_of_layer(const vr_layer *l, const vram_workload *w)
 {
+    const char *why = no_tape_of_recurrent(l, w);
+    if (why != NULL)
+        return why;
+    if (!is_in(l->attention, attentions, sizeof attentions) || l->kv_from != 0 ||
+        (l->sinks && w->attention != VR_IMPL_EAGER))
+        return "what its kind of attention computes is not known storage by storage";
     if (!is_in(l->mlp, mlps, sizeof mlps))
         return "what its experts compute is not known storage by storage";
-    return l->mlp == VR_MLP_EXPERTS ? no_tape_of_experts(l, w) : NULL;
+    why = no_tape_of_index(l, w);
+    return why == NULL && l->mlp == VR_MLP_EXPERTS ? no_tape_of_experts(l, w) : why;
 }
 
 const char *vr_no_tape(const vram_model *m, const vram_workload *w)
@@ -83,8 +89,7 @@ const char *vr_no_tape(const vram_model *m, const vram_workload *w)
     if (m->family->untaped || w->version_major * 100 + w->version_minor < m->family->taped_from)
         return "what this class computes is not known storage by storage";
     for (uint64_t i = 0; i < m->n_layers; i++) {
-        const char *why = no_tape_of_attention(&m->layers[i], w);
-        why = why == NULL ? no_tape_of_mlp(&m->layers[i], w) : why;
+        const char *why = no_tape_of_layer(&m->layers[i], w);
         if (why != NULL)
             return why;
     }

@@ -15,6 +15,8 @@
 #define MOST_BYTES (UINT64_C(1) << 58) /* of any one product below */
 #define MOST_LAYERS 4096
 #define EVENTS_A_LAYER 100 /* at most; 55 in a qwen2 */
+#define EVENTS_A_LATENT 60 /* more than that, of latent attention, and of its index */
+#define EVENTS_AN_INDEX 90
 #define EVENTS_AN_EXPERT 20
 /* Of generated tokens; what is more is taken in larger steps, of which there are at least so many. Held
  * against every single step on Qwen2.5 of 0.5, 1.5 and 7 billion, up to 4,096 tokens: the driver figure
@@ -28,29 +30,6 @@
 #define UNCERTAIN_DENSE                                                                                      \
     100 /* permille of activations: same modules, other kernels; these differ by single storages */
 #define UNCERTAIN_QUANTISED 300 /* what bitsandbytes takes while it runs is by formula */
-
-/* Recorded runs (tests/oracle/facts) cover these, in bfloat16, several sequences and single tokens included.
- */
-static const struct {
-    const char *model_type;
-    bool sdpa, eager;
-} held[] = {
-    { "llama", true, true },        { "mistral", true, true },
-    { "qwen2", true, true },        { "qwen3", true, true },
-    { "phi3", true, true },         { "gemma2", true, true },
-    { "gemma3_text", true, true },  { "exaone4", true, true },
-    { "olmo2", true, true },        { "granite", true, true },
-    { "cohere2", true, true },      { "opt", true, true },
-    { "glm4", true, true },         { "starcoder2", true, true },
-    { "gpt_neox", true, true },     { "gpt2", true, true },
-    { "bert", true, true },         { "xlm-roberta", true, true },
-    { "t5", false, true },          { "qwen3_next", true, true },
-    { "qwen3_5_text", true, true }, { "qwen3_5_moe_text", true, true },
-    { "mixtral", true, true },      { "qwen2_moe", true, true },
-    { "qwen3_moe", true, true },    { "olmoe", true, true },
-    { "glm4_moe", true, true },     { "minimax_m2", true, true },
-    { "gpt_oss", false, true },
-};
 
 /* ---- settings that the version decides ---- */
 
@@ -233,8 +212,12 @@ typedef struct groups {
 static uint64_t events_of_all_layers(const vram_model *m)
 {
     uint64_t n = EVENTS_A_LAYER;
-    for (uint64_t i = 0; i < m->n_layers; i++)
-        n += EVENTS_A_LAYER + (uint64_t)m->layers[i].experts * EVENTS_AN_EXPERT;
+    for (uint64_t i = 0; i < m->n_layers; i++) {
+        const vr_layer *l = &m->layers[i];
+        n += EVENTS_A_LAYER + (uint64_t)l->experts * EVENTS_AN_EXPERT;
+        n += l->attention == VR_ATTENTION_LATENT ? EVENTS_A_LATENT : 0;
+        n += l->index_topk != 0 ? EVENTS_AN_INDEX : 0;
+    }
     return n;
 }
 
@@ -408,22 +391,16 @@ static vram_status keep_kv(vr_pass *p)
 
 /* ---- what the plan says of itself ---- */
 
-static bool family_held(const vram_model *m, const vram_workload *w)
-{
-    for (size_t i = 0; i < sizeof(held) / sizeof(held[0]); i++) {
-        if (is_family(m, held[i].model_type))
-            return w->attention == VR_IMPL_EAGER ? held[i].eager
-                                                 : w->attention == VR_IMPL_SDPA && held[i].sdpa;
-    }
-    return false;
-}
-
 /* Rotary embeddings that are recomputed while running take storages that no recorded run shows. */
 static bool rotary_is_static(const vram_model *m)
 {
-    vr_json type;
+    vr_json type, pairs;
+    bool interleaved = true;
     if (!m->checkpoint->has_config)
         return true;
+    if (vr_json_get(m->checkpoint->config, "rope_interleave", &pairs) && vr_json_bool(pairs, &interleaved) &&
+        !interleaved) /* latent attention that rotates halves */
+        return false;
     if (!vr_json_get(m->checkpoint->config, "rope_scaling.rope_type", &type) &&
         !vr_json_get(m->checkpoint->config, "rope_scaling.type", &type) &&
         !vr_json_get(m->checkpoint->config, "rope_parameters.rope_type", &type))
@@ -453,7 +430,7 @@ static bool is_verified(const vr_pass *p, const vr_facts *f)
     const vr_torch_rules *t = p->torch;
     bool kernels =
         w->attention == VR_IMPL_EAGER ? p->device->cc_major == 8 : vr_sdpa_traced(w, p->m, p->device);
-    return f->has_activations && !loops_over_experts(p) && kernels && family_held(p->m, w) &&
+    return f->has_activations && !loops_over_experts(p) && kernels && vr_family_held(p->m, w) &&
            vr_version_traced(w) && rotary_is_static(p->m) && w->dtype == VR_BF16 &&
            w->weight_quant == VR_QUANT_NONE && w->device_map == VR_MAP_NONE && !f->steps_skipped &&
            t->lt_stays && !t->unified && p->m->uncounted_part == NULL && is_alone(p->m);

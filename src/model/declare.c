@@ -294,6 +294,8 @@ static void declare_decoder(vr_declaring *d, const vr_special *s)
         else
             declare_beside_layers(d, word, module, s);
     }
+    if (s != NULL && s->declare_within != NULL)
+        s->declare_within(d);
     d->path = "";
     d->skip = 0;
     if (!m->tied)
