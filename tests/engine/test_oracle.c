@@ -26,7 +26,6 @@ typedef enum difference {
     CPU_RANGE,
     CPU_SORT,
     CPU_HISTOGRAM,
-    CPU_COUNTS,
     CPU_ADDED,
     CPU_SCATTERED,
     HOST_SHAPE,
@@ -67,8 +66,6 @@ static const struct {
                     "one_hot looks for numbers out of range; CUDA leaves that to the kernel" },
     [CPU_SORT] = { "numbers to be sorted along", "CUDA sorts them in place" },
     [CPU_HISTOGRAM] = { "edges and counts of each thread", "CUDA counts in shared memory" },
-    [CPU_COUNTS] = { "counts as whole numbers",
-                     "the CPU's histogram is one of floats; CUDA's counts whole numbers" },
     [CPU_SCATTERED] = { "list of places to be filled", "the CPU sorts them; CUDA writes at once" },
     [HOST_SHAPE] = { "numbers of dimensions of what is repeated", "a few numbers on the host" },
     [CPU_ADDED] = { "list of rows to be added", "the CPU sorts them; CUDA adds atomically" },
@@ -196,8 +193,6 @@ static difference in_routing(const facts *f, size_t i)
         return CPU_SORT;
     if (strcmp(op, "histc/zeros/empty") == 0 || (strcmp(op, "histc") == 0 && strcmp(next_op(f, i), op) == 0))
         return CPU_HISTOGRAM;
-    if (strcmp(op, "cumsum/to/_to_copy/empty_strided") == 0)
-        return CPU_COUNTS;
     if (strcmp(op, "index_add_/scatter_add_/zeros/empty") == 0)
         return CPU_ADDED;
     if (strcmp(op, "scatter_/empty") == 0)
