@@ -43,6 +43,8 @@ static const struct {
     { "helium", true, true },
     { "olmo", true, true },
     { "nemotron", true, true },
+    { "hunyuan_v1_dense", true, true },
+    { "seed_oss", true, true },
     { "mixtral", true, true },
     { "qwen2_moe", true, true },
     { "qwen3_moe", true, true },
