@@ -81,6 +81,19 @@ uint64_t vr_unpacked_bytes(const vram_model *m, const vram_workload *w, size_t t
     return vr_mul_sat(m->packing.parameters[tensor], vr_dtype_bits(w->dtype) / 8);
 }
 
+vram_status vr_check_unpacking(const vram_workload *w, const vram_model *m)
+{
+    if (w->weight_quant != VR_QUANT_DEQUANTIZE || vr_can_unpack(m))
+        return VRAM_OK;
+    vram_status s =
+        vr_fail(w->ctx, VRAM_ESETTING, T("--quantization dequantize: "),
+                T(m->quantised ? m->packing.title != NULL ? m->packing.title : "what is stored here"
+                               : "the checkpoint is not quantised"),
+                T(m->quantised ? " is not unpacked by transformers" : ""));
+    vr_hint(w->ctx, "MXFP4 and FP8 are what it unpacks");
+    return s;
+}
+
 /* ---- in words ---- */
 
 static uint64_t all_unpacked(const vram_model *m, const vram_workload *w)

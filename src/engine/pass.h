@@ -475,6 +475,8 @@ vram_status vr_load(vr_pass *p, const struct vr_prepared *from, uint64_t *bytes,
 /* ---- packed.c: weights that are stored quantised ---- */
 
 bool vr_can_unpack(const vram_model *m); /* from_pretrained knows how to */
+/* VRAM_ESETTING: to be unpacked, and it does not know how. */
+vram_status vr_check_unpacking(const vram_workload *w, const vram_model *m);
 /* The error with which the engine stops on this card, or NULL. */
 const char *vr_packed_refused(const vram_model *m, const vram_workload *w, const vr_device_facts *d);
 /* They are loaded in the load dtype. */

@@ -69,19 +69,6 @@ static vram_status automatic_dtype(vram_workload *w, const vram_model *m)
     return VRAM_OK;
 }
 
-static vram_status check_dequantize(const vram_workload *w, const vram_model *m)
-{
-    if (w->weight_quant != VR_QUANT_DEQUANTIZE || vr_can_unpack(m))
-        return VRAM_OK;
-    vram_status s =
-        vr_fail(w->ctx, VRAM_ESETTING, T("--quantization dequantize: "),
-                T(m->quantised ? m->packing.title != NULL ? m->packing.title : "what is stored here"
-                               : "the checkpoint is not quantised"),
-                T(m->quantised ? " is not unpacked by transformers" : ""));
-    vr_hint(w->ctx, "MXFP4 and FP8 are what it unpacks");
-    return s;
-}
-
 static vram_status default_dtype(vram_workload *w, const vram_model *m)
 {
     bool set = w->set_by[VR_SET_DTYPE] == VR_BY_USER;
@@ -119,7 +106,7 @@ static vram_status default_attention(vram_workload *w, const vram_model *m)
 
 static vram_status defaults(vram_workload *w, const vram_model *m)
 {
-    VR_TRY(check_dequantize(w, m));
+    VR_TRY(vr_check_unpacking(w, m));
     VR_TRY(default_dtype(w, m));
     if (m->structure == VR_ENCODER && w->decode != 0)
         return vr_fail(w->ctx, VRAM_ESETTING, T("--decode: "), T(m->architecture),
