@@ -390,16 +390,6 @@ static vram_status keep_kv(vr_pass *p)
     return VRAM_OK;
 }
 
-static uint64_t token_bytes(const vr_pass *p)
-{
-    uint64_t sum = 0;
-    for (uint64_t i = 0; i < p->m->n_layers; i++) {
-        vr_kept kept = vr_kept_of(&p->m->layers[i], p->rules);
-        sum = vr_add_sat(sum, vr_mul_sat(kept.keys + kept.values + kept.index, p->width));
-    }
-    return sum;
-}
-
 /* ---- what the plan says of itself ---- */
 
 /* Rotary embeddings that are recomputed while running take storages that no recorded run shows. */
@@ -510,7 +500,6 @@ static vram_status describe(vr_plan *plan, const vr_pass *p, vr_facts *f)
     plan->notice = vr_packed_notice(p->m, p->w, p->device, p->arena);
     if (plan->notice == NULL)
         return VRAM_ENOMEM;
-    plan->kv_token = f->has_kv ? token_bytes(p) : 0;
     plan->weight_bytes = f->weight_bytes;
     plan->n_parameters = f->n_parameters;
     plan->verified = is_verified(p, f);

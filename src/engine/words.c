@@ -212,8 +212,20 @@ static const char *load_of_experts(const vr_pass *p, const char *text)
                    T(" each; the high end is all tokens to the same experts"));
 }
 
+/* Of one sequence while no window is full. */
+static uint64_t token_bytes(const vr_pass *p)
+{
+    uint64_t sum = 0;
+    for (uint64_t i = 0; i < p->m->n_layers; i++) {
+        vr_kept kept = vr_kept_of(&p->m->layers[i], p->rules);
+        sum = vr_add_sat(sum, vr_mul_sat(kept.keys + kept.values + kept.index, p->width));
+    }
+    return sum;
+}
+
 vram_status vr_formulas(vr_plan *plan, const vr_pass *p, const vr_facts *f)
 {
+    plan->kv_token = f->has_kv ? token_bytes(p) : 0;
     plan->formula[VR_WEIGHTS] = weights(p, f);
     plan->formula[VR_GRADIENTS] = plan->formula[VR_OPTIMIZER] = "none in inference";
     plan->formula[VR_KV_CACHE] = f->has_kv ? kv(p) : "";
