@@ -177,105 +177,6 @@ static void make_masks(vr_pass *p)
         p->sliding_mask = idle_mask(p);
 }
 
-/* ---- rotary tables ---- */
-
-static vr_block rotary(vr_pass *p, uint64_t columns, unsigned width)
-{
-    return input(p, p->q * columns * width, VR_PLACE_ROTARY);
-}
-
-/* cos or sin, times attention_scaling */
-static vr_block scaled_wave(vr_pass *p, uint64_t columns)
-{
-    vr_block wave = rotary(p, columns, 4);
-    vr_block scaled = rotary(p, columns, 4);
-    vr_drop(p, wave);
-    return scaled;
-}
-
-/* deepseek_v2: torch.polar(ones, angles) * attention_scaling, complex numbers of two floats */
-static vr_block complex_wave(vr_pass *p)
-{
-    uint64_t d = p->m->rotary_dim;
-    vr_block ones = rotary(p, d / 2, 4), wave = rotary(p, d, 4);
-    vr_drop(p, ones);
-    vr_block scaled = rotary(p, d, 4);
-    vr_drop(p, wave);
-    return scaled;
-}
-
-/* Qwen3_5TextRotaryEmbedding: angles of three positions of each token of each sequence, waves of all, then
- * one table. */
-static vr_block grids(vr_pass *p, uint64_t columns, unsigned width)
-{
-    return input(p, p->rows * columns * width, VR_PLACE_ROTARY);
-}
-
-static void grid_table(vr_pass *p, vr_block *cos, vr_block *sin)
-{
-    uint64_t d = p->m->rotary_dim;
-    vr_block positions = grids(p, 3, 4), angles = grids(p, 3 * d / 2, 4), waves[2], tables[2];
-    if (p->rules->rotary_product)
-        vr_drop(p, positions);
-    else
-        vr_gemm(p, false);
-    for (int i = 0; i < 2; i++) {
-        vr_block wave = grids(p, 3 * d / 2, 4);
-        waves[i] = grids(p, 3 * d / 2, 4);
-        vr_drop(p, wave);
-    }
-    for (int i = 1; i >= 0; i--) { /* sines first */
-        tables[i] = grids(p, d, 4);
-        vr_drop(p, waves[i]);
-    }
-    *cos = p->width != 4 ? grids(p, d, p->width) : tables[0];
-    *sin = p->width != 4 ? grids(p, d, p->width) : tables[1];
-    if (!p->rules->rotary_product)
-        vr_drop(p, positions);
-    vr_drop(p, angles);
-    if (p->width != 4) {
-        vr_drop(p, tables[0]);
-        vr_drop(p, tables[1]);
-    }
-}
-
-static void rotary_table(vr_pass *p, vr_block *cos, vr_block *sin)
-{
-    if (p->m->family->grid_rotary) {
-        grid_table(p, cos, sin);
-        return;
-    }
-    bool chunks = p->m->family->rope == VR_ROPE_CHUNKS; /* each angle once */
-    uint64_t all = p->m->rotary_dim, d = chunks ? all / 2 : all;
-    vr_block positions = rotary(p, 1, 4);
-    vr_block angles = rotary(p, all / 2, 4);
-    if (!p->rules->rotary_product) {
-        vr_gemm(p, false);
-    } else {
-        vr_drop(p, positions);
-        positions = VR_NONE;
-    }
-    if (vr_rotates_complex(p->m)) {
-        *cos = complex_wave(p);
-        *sin = VR_NONE;
-        vr_drop(p, positions);
-        vr_drop(p, angles);
-        return;
-    }
-    vr_block both = chunks ? VR_NONE : rotary(p, d, 4);
-    vr_block wide_cos = scaled_wave(p, d), wide_sin = scaled_wave(p, d);
-    bool narrows = p->width != 4 && !vr_rotary_is_wide(p->m->family->rope);
-    *cos = narrows ? rotary(p, d, p->width) : wide_cos;
-    *sin = narrows ? rotary(p, d, p->width) : wide_sin;
-    vr_drop(p, positions);
-    vr_drop(p, angles);
-    vr_drop(p, both);
-    if (narrows) {
-        vr_drop(p, wide_cos);
-        vr_drop(p, wide_sin);
-    }
-}
-
 /* ---- from one memory to another ---- */
 
 /* accelerate (hooks.py, send_to_device): what a module is given lies on its own card, or is copied there
@@ -574,7 +475,7 @@ static void make_tables(vr_pass *p, given *g, vr_block embeddings)
             continue;
         vr_block x = sent(p, embeddings, ends(p).embedding, bytes, VR_ITEM_HIDDEN, VR_PLACE_MOVED);
         vr_block at = sent(p, g->positions, ends(p).embedding, p->q * 8, VR_ITEM_INPUTS, VR_PLACE_POSITIONS);
-        rotary_table(p, &g->cos[i], &g->sin[i]);
+        vr_rotary_table(p, &g->cos[i], &g->sin[i]);
         vr_drop(p, x);
         vr_drop(p, at);
     }

@@ -33,11 +33,10 @@ static vr_block counted_positions(vr_pass *p)
     vr_drop(p, narrow);
     vr_block product = ids(p, n * 4);
     vr_drop(p, plus);
-    vr_drop(p, mask);
-    vr_block wide_ids = ids(p, n * 8);
-    vr_drop(p, product);
-    vr_block moved = ids(p, n * 8);
+    vr_block wide_ids = ids(p, n * 8), moved = ids(p, n * 8);
     vr_drop(p, wide_ids);
+    vr_drop(p, product);
+    vr_drop(p, mask);
     return moved;
 }
 
@@ -47,7 +46,12 @@ static vr_block embed(vr_pass *p)
     vr_block positions = counts ? counted_positions(p) : VR_NONE;
     uint64_t rows = counts ? p->rows : p->q;
     vr_block types = ids(p, rows * 8);
-    vr_block words = at(p, p->rows), kinds = at(p, p->rows), both = at(p, p->rows), places = at(p, rows);
+    vr_block words = at(p, p->rows);
+    /* of one sequence, seen by all: embedding.cpp, indices.reshape(-1) */
+    vr_block spread = !counts && p->batch > 1 ? ids(p, p->rows * 8) : VR_NONE;
+    vr_block kinds = at(p, p->rows);
+    vr_drop(p, spread);
+    vr_block both = at(p, p->rows), places = at(p, rows);
     vr_block all = at(p, p->rows);
     vr_drop(p, both);
     vr_block out = vr_norm_at(p, p->rows, p->m->hidden, VR_PLACE_EMBEDDING);
@@ -66,8 +70,8 @@ static vr_block flat(vr_pass *p, const vr_heads *h)
                         : VR_NONE;
 }
 
-/* softmax(q @ k^T * scaling) @ v, all in the model's dtype */
-static vr_block eager(vr_pass *p, const vr_heads *h)
+/* softmax(q @ k^T * scaling) @ v, all in the model's dtype; the layer keeps *weights until it returns */
+static vr_block eager(vr_pass *p, const vr_heads *h, vr_block *weights)
 {
     uint64_t bytes = p->batch * h->q * p->q * h->kv_tokens * p->width;
     uint64_t out_bytes = p->rows * h->q * h->size * p->width;
@@ -78,7 +82,7 @@ static vr_block eager(vr_pass *p, const vr_heads *h)
     vr_drop(p, q);
     vr_block scaled = vr_take(p, bytes, VR_ITEM_SCORES, VR_STEP_SCORES);
     vr_drop(p, scores);
-    vr_block softmax = vr_take(p, bytes, VR_ITEM_SCORES, VR_STEP_SCORES);
+    *weights = vr_take(p, bytes, VR_ITEM_SCORES, VR_STEP_SCORES);
     vr_drop(p, scaled);
     vr_block v = flat(p, h);
     vr_block by_head = vr_take(p, out_bytes, VR_ITEM_HIDDEN, VR_STEP_ATTENTION);
@@ -89,21 +93,24 @@ static vr_block eager(vr_pass *p, const vr_heads *h)
         out = vr_take(p, out_bytes, VR_ITEM_HIDDEN, VR_STEP_ATTENTION);
         vr_drop(p, by_head);
     }
-    vr_drop(p, softmax);
     return out;
 }
 
-static vr_block attend(vr_pass *p)
+static vr_block attend(vr_pass *p, vr_block *weights)
 {
     const vr_layer *l = vr_layer_of(p);
     uint64_t hidden = p->m->hidden, width = (uint64_t)l->heads * l->key_dim;
-    vr_heads h = {
-        .q = l->heads, .kv = l->heads, .groups = 1, .size = l->key_dim, .kv_tokens = p->q, .mask = VR_NONE
-    };
+    vr_heads h = { .q = l->heads,
+                   .kv = l->heads,
+                   .groups = 1,
+                   .size = l->key_dim,
+                   .value = l->value_dim,
+                   .kv_tokens = p->q,
+                   .mask = VR_NONE };
     vr_block q = vr_linear(p, hidden, width, true, VR_ITEM_HIDDEN, VR_STEP_Q);
     vr_block k = vr_linear(p, hidden, width, true, VR_ITEM_HIDDEN, VR_STEP_K);
     vr_block v = vr_linear(p, hidden, width, true, VR_ITEM_HIDDEN, VR_STEP_V);
-    vr_block out = p->w->attention == VR_IMPL_EAGER   ? eager(p, &h)
+    vr_block out = p->w->attention == VR_IMPL_EAGER   ? eager(p, &h, weights)
                    : p->w->attention == VR_IMPL_FLASH ? vr_kernel_flash(p, &h)
                                                       : vr_kernel_sdpa(p, &h);
     vr_drop(p, q);
@@ -126,15 +133,16 @@ static vr_block dense_and_norm(vr_pass *p, uint64_t in, vr_step step, vr_step no
 static vr_block layer(vr_pass *p)
 {
     const vr_layer *l = vr_layer_of(p);
-    vr_block mixed = attend(p);
+    vr_block weights = VR_NONE, mixed = attend(p, &weights);
     vr_block middle = dense_and_norm(p, (uint64_t)l->heads * l->value_dim, VR_STEP_O, VR_STEP_NORM_ATTENTION);
     vr_drop(p, mixed);
     vr_block up = vr_linear(p, p->m->hidden, l->ffn, true, VR_ITEM_HIDDEN, VR_STEP_UP);
     vr_block act = vr_take(p, p->rows * l->ffn * p->width, VR_ITEM_HIDDEN, VR_STEP_ACT);
     vr_drop(p, up);
     vr_block out = dense_and_norm(p, l->ffn, VR_STEP_DOWN, VR_STEP_OUTPUT);
-    vr_drop(p, act);
-    vr_drop(p, middle);
+    vr_block rest[] = { act, middle, weights };
+    for (size_t i = 0; i < sizeof(rest) / sizeof(rest[0]); i++)
+        vr_drop(p, rest[i]);
     return out;
 }
 

@@ -398,8 +398,10 @@ void vr_t5_decode(vr_pass *p, vr_encdec_group *g)
     vr_drop(p, mask);
     vr_drop(p, bias[0]);
     vr_drop(p, bias[1]);
+    vr_block scaled = p->m->output_scaled ? wide(p, VR_STEP_FINAL) : VR_NONE;
     vr_block logits = vr_take_at(p, p->rows * p->m->vocab * p->width, VR_ITEM_LOGITS, VR_PLACE_LOGITS);
     vr_gemm(p, false);
+    vr_drop(p, scaled);
     vr_drop(p, normed);
     vr_drop(p, g->logits);
     g->logits = logits;

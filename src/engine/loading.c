@@ -45,7 +45,7 @@ static bool is_quantised(const loader *l, const vr_param *param)
 
 static bool is_buffer(const vr_param *param)
 {
-    return !vr_param_is_stored(param->kind);
+    return !vr_param_is_stored(param->kind) || param->kind == VR_PARAM_STATE;
 }
 
 static unsigned param_width(const loader *l, const vr_param *param)

@@ -48,6 +48,17 @@ static vram_status add_own_rotary(vr_params *out, const vr_declared *d, const vr
     return VRAM_OK;
 }
 
+/* Angles of the table for one kind of layer, whose heads may have a width of their own (Gemma 4). */
+static uint64_t table_elements(const vram_model *m, unsigned table, uint64_t fallback)
+{
+    for (uint64_t i = 0; i < m->n_layers; i++) {
+        const vr_layer *l = &m->layers[i];
+        if ((l->attention == VR_ATTENTION_SLIDING) == (table == 1) && l->rotary_dim != 0)
+            return l->rotary_dim / 2;
+    }
+    return fallback;
+}
+
 /* Buffers that a checkpoint does not hold: one module a model, for gemma3 one table for each kind of layer.
  */
 static vram_status add_rotary(vr_params *out, const vr_declared *d, const vram_model *m,
@@ -68,9 +79,10 @@ static vram_status add_rotary(vr_params *out, const vr_declared *d, const vram_m
         vr_str first = renamed(d, two ? row[0] : old, a), second = renamed(d, row[1], a);
         if (first.s == NULL || second.s == NULL)
             return VRAM_ENOMEM;
-        add_buffer(out, first, d->elements);
+        uint64_t n = local ? table_elements(m, t, d->elements) : d->elements;
+        add_buffer(out, first, n);
         if (two)
-            add_buffer(out, second, d->elements);
+            add_buffer(out, second, n);
     }
     return VRAM_OK;
 }
@@ -82,6 +94,15 @@ static void add(vr_params *out, const vr_declared *d, uint8_t kind)
         .name = d->name, .elements = d->elements, .n_dims = d->n_dims, .kind = kind, .tensor = d->tensor
     };
     memcpy(p->dims, d->dims, sizeof p->dims);
+}
+
+/* gpt_neox: version 5 calls the head as other classes do; checkpoints still call it "embed_out". */
+static void rename_head(vr_params *params, const vram_model *m, const vr_rules *rules)
+{
+    vr_param *last = &params->list[params->n - 1];
+    if (rules->natural_order && params->n != 0 && vr_str_is(last->name, m->head_name) &&
+        vr_str_is(last->name, m->naming->head))
+        last->name = VR_LIT("lm_head.weight");
 }
 
 static bool scale_is_a_buffer(const vram_model *m, const vr_rules *rules)
@@ -146,5 +167,6 @@ vram_status vr_params_of(vr_params *out, const vram_model *m, const vr_rules *ru
             add(out, d, VR_PARAM_BUFFER);
     }
     VR_TRY(rename_backbone(out, m, a));
+    rename_head(out, m, rules);
     return vr_params_review(out, m, a);
 }

@@ -248,6 +248,11 @@ void vr_learned_count(vr_pass *p, vr_learned *l);
 vr_block vr_learned_add(vr_pass *p, vr_learned *l); /* the first hidden states */
 vr_block vr_learned_mask(vr_pass *p);               /* of early versions; or VR_NONE */
 
+/* ---- rotary_tables.c ---- */
+
+/* The tables of one kind of layer, in the dtype in which queries are turned. */
+void vr_rotary_table(vr_pass *p, vr_block *cos, vr_block *sin);
+
 /* ---- rotary.c ---- */
 
 typedef struct vr_rotated {
@@ -359,6 +364,11 @@ vr_encoded vr_encode(vr_pass *p, uint64_t sequences, uint64_t tokens);
 
 /* Why nothing is known of what this model computes; NULL: it is. */
 const char *vr_no_tape(const vram_model *m, const vram_workload *w);
+
+/* ---- held.c ---- */
+
+/* Recorded runs of this class and kind of attention agree with its tape. */
+bool vr_family_held(const vram_model *m, const vram_workload *w);
 
 /* ---- parameters.c ---- */
 

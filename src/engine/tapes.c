@@ -57,26 +57,34 @@ static const char *no_tape_of_encdec(const vram_model *m, const vram_workload *w
     return NULL;
 }
 
+static const char *no_tape_of_layer(const vr_layer *l, const vram_workload *w)
+{
+    if (no_tape_of_recurrent(l, w) != NULL)
+        return no_tape_of_recurrent(l, w);
+    if (!is_in(l->attention, attentions, sizeof attentions) || l->kv_from != 0 ||
+        (l->sinks && w->attention != VR_IMPL_EAGER))
+        return "what its kind of attention computes is not known storage by storage";
+    if (!is_in(l->mlp, mlps, sizeof mlps))
+        return "what its experts compute is not known storage by storage";
+    if (l->index_topk != 0 && !vr_rules_of(w)->latent_cache)
+        return "sparse attention before transformers 5.15 is not known storage by storage";
+    if (l->index_topk != 0 && w->attention == VR_IMPL_FLASH)
+        return "its class refuses flash attention";
+    return l->mlp == VR_MLP_EXPERTS ? no_tape_of_experts(l, w) : NULL;
+}
+
 const char *vr_no_tape(const vram_model *m, const vram_workload *w)
 {
     if (m->structure == VR_ENCODER_DECODER)
         return no_tape_of_encdec(m, w);
+    if (m->structure == VR_ENCODER)
+        return w->version_major < 5 || w->weight_quant != VR_QUANT_NONE
+                   ? "what this encoder computes is not known storage by storage"
+                   : NULL;
     if (m->family->untaped || w->version_major * 100 + w->version_minor < m->family->taped_from)
         return "what this class computes is not known storage by storage";
     for (uint64_t i = 0; i < m->n_layers; i++) {
-        const vr_layer *l = &m->layers[i];
-        if (no_tape_of_recurrent(l, w) != NULL)
-            return no_tape_of_recurrent(l, w);
-        if (!is_in(l->attention, attentions, sizeof attentions) || l->kv_from != 0 ||
-            (l->sinks && w->attention != VR_IMPL_EAGER))
-            return "what its kind of attention computes is not known storage by storage";
-        if (!is_in(l->mlp, mlps, sizeof mlps))
-            return "what its experts compute is not known storage by storage";
-        if (l->index_topk != 0 && !vr_rules_of(w)->latent_cache)
-            return "sparse attention before transformers 5.15 is not known storage by storage";
-        if (l->index_topk != 0 && w->attention == VR_IMPL_FLASH)
-            return "its class refuses flash attention";
-        const char *why = l->mlp == VR_MLP_EXPERTS ? no_tape_of_experts(l, w) : NULL;
+        const char *why = no_tape_of_layer(&m->layers[i], w);
         if (why != NULL)
             return why;
     }

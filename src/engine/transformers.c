@@ -29,35 +29,6 @@
     100 /* permille of activations: same modules, other kernels; these differ by single storages */
 #define UNCERTAIN_QUANTISED 300 /* what bitsandbytes takes while it runs is by formula */
 
-/* Recorded runs (tests/oracle/facts) cover these, in bfloat16, several sequences and single tokens included.
- */
-static const struct {
-    const char *model_type;
-    bool sdpa, eager;
-} held[] = {
-    { "llama", true, true },
-    { "mistral", true, true },
-    { "qwen2", true, true },
-    { "qwen3", true, true },
-    { "phi3", true, true },
-    { "gemma2", true, true },
-    { "gemma3_text", true, true },
-    { "exaone4", true, true },
-    { "olmo2", true, true },
-    { "granite", true, true },
-    { "cohere2", true, true },
-    { "opt", true, true },
-    { "glm4", true, true },
-    { "starcoder2", true, true },
-    { "gpt_neox", true, true },
-    { "gpt2", true, true },
-    { "qwen3_next", true, true },
-    { "qwen3_5_text", true, true },
-    { "qwen3_5_moe_text", true, true },
-    { "nemotron_h", true, true },
-    { "granitemoehybrid", true, true },
-};
-
 /* ---- settings that the version decides ---- */
 
 static bool is_family(const vram_model *m, const char *model_type)
@@ -414,16 +385,6 @@ static vram_status keep_kv(vr_pass *p)
 
 /* ---- what the plan says of itself ---- */
 
-static bool family_held(const vram_model *m, const vram_workload *w)
-{
-    for (size_t i = 0; i < sizeof(held) / sizeof(held[0]); i++) {
-        if (is_family(m, held[i].model_type))
-            return w->attention == VR_IMPL_EAGER ? held[i].eager
-                                                 : w->attention == VR_IMPL_SDPA && held[i].sdpa;
-    }
-    return false;
-}
-
 /* Rotary embeddings that are recomputed while running take storages that no recorded run shows. */
 static bool rotary_is_static(const vram_model *m)
 {
@@ -450,7 +411,7 @@ static bool is_verified(const vr_pass *p, const vr_facts *f)
     const vr_torch_rules *t = p->torch;
     bool kernels =
         w->attention == VR_IMPL_EAGER ? p->device->cc_major == 8 : vr_sdpa_traced(w, p->m, p->device);
-    return f->has_activations && kernels && family_held(p->m, w) && vr_version_traced(w) &&
+    return f->has_activations && kernels && vr_family_held(p->m, w) && vr_version_traced(w) &&
            rotary_is_static(p->m) && w->dtype == VR_BF16 && w->weight_quant == VR_QUANT_NONE &&
            w->device_map == VR_MAP_NONE && !f->steps_skipped && t->lt_stays && !t->unified &&
            p->m->uncounted_part == NULL && is_alone(p->m);

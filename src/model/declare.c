@@ -40,7 +40,7 @@ static vr_str whole_name(vr_declaring *d, const char *name)
 
 bool vr_param_is_stored(uint8_t kind)
 {
-    return kind < VR_PARAM_BUFFER || kind == VR_PARAM_STATE_F32;
+    return kind < VR_PARAM_BUFFER || kind == VR_PARAM_STATE || kind == VR_PARAM_STATE_F32;
 }
 
 static const vr_tensor *find_stored(vr_declaring *d, vr_str name)
@@ -72,7 +72,7 @@ void vr_declare(vr_declaring *d, const char *name, vr_param_kind kind, const uin
     }
     if (vr_param_is_stored(p.kind)) {
         p.tensor = find_stored(d, p.name);
-        if (kind != VR_PARAM_STATE_F32)
+        if (kind != VR_PARAM_STATE && kind != VR_PARAM_STATE_F32)
             d->m->declared_parameters = vr_add_sat(d->m->declared_parameters, p.elements);
     }
     p.skip = (uint8_t)d->skip;
@@ -289,6 +289,8 @@ static void declare_decoder(vr_declaring *d, const vr_special *s)
         else
             declare_beside_layers(d, word, module, s);
     }
+    if (s != NULL && s->declare_within != NULL)
+        s->declare_within(d);
     d->path = "";
     d->skip = 0;
     if (!m->tied)

@@ -58,6 +58,9 @@ static vram_status read_t5(vr_reading *r)
     VR_TRY(vr_config_count(r, "relative_attention_num_buckets", MOST_BUCKETS, 32, &m->bias_buckets));
     VR_TRY(read_activation(r, &gated));
     m->structure = VR_ENCODER_DECODER;
+    m->output_scaled = m->tied;
+    /* From version 5 on the head is tied whatever the configuration says, unless it is stored. */
+    m->tied = m->tied || (!m->has_head && r->ck->n_tensors != 0);
     m->kv_heads = m->heads;
     m->max_context = 0; /* positions are relative */
     m->rotary_dim = 0;

@@ -186,6 +186,8 @@ typedef struct vr_layer {
     uint32_t rotary_dim;         /* of key_dim, rotated */
     uint32_t cross_heads;        /* of the attention to an encoder, key_dim and value_dim wide; 0: none */
     bool sinks;                  /* a logit of each head that stands for no token (gpt-oss) */
+    bool key_is_value;           /* values are made of what the keys are made of; both are cached */
+    uint32_t side_width;         /* of an embedding that this layer alone reads (Gemma 4); 0: none */
     uint32_t kv_from;            /* uses the cache of layer kv_from - 1 and has none of its own; 0: it has */
     /* LATENT: kept of a token are latent + rotary_dim elements, where the engine does not expand them. */
     uint32_t latent, query_latent; /* query_latent 0: queries are projected at once */
@@ -246,7 +248,8 @@ typedef enum vr_param_kind {
     VR_PARAM_BUFFER,     /* no parameter; in the model's dtype */
     VR_PARAM_BUFFER_F32, /* no parameter; always 32 bits */
     VR_PARAM_BUFFER_I64, /* no parameter; whole numbers of 64 bits */
-    VR_PARAM_STATE_F32,  /* the same, and checkpoints hold it */
+    VR_PARAM_STATE,      /* no parameter; in the model's dtype, and checkpoints hold it */
+    VR_PARAM_STATE_F32,  /* the same, always 32 bits */
     VR_PARAM_ROTARY,     /* a rotary module's buffers stand here: how many depends on the engine's version */
     VR_PARAM_SCALE       /* the embedding's scale stands here, where the engine's version has one */
 } vr_param_kind;
@@ -330,6 +333,7 @@ struct vram_model {
     vr_quantised packing;      /* what is quantised and how; empty when nothing is */
     uint64_t parameters;       /* weights, biases, norms, each counted once however it is stored */
     bool learned_positions;    /* rows of a table, by position, are added to the embeddings */
+    uint64_t side_vocab;       /* rows of the layers' own embeddings */
     const vr_naming *naming;   /* NULL with family */
     vr_str modules[VR_MODULE_COUNT]; /* of a layer, by role; empty: it has none */
     const char *prefix; /* "model." or "" or "language_model.model." as in the names; NULL with family */
@@ -350,6 +354,7 @@ struct vram_model {
     uint64_t n_encoder;
     uint64_t token_types;  /* rows of BERT's table */
     uint64_t bias_buckets; /* rows of T5's table of relative positions */
+    bool output_scaled;    /* T5: what the head reads, where config.json ties it to the embeddings */
     /* A configuration alone: why its weights are not known all the same; NULL: they are, and `checkpoint` has
      * what the class declares. */
     const char *weights_unknown;

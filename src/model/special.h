@@ -21,6 +21,8 @@ typedef struct vr_special {
     vram_status (*read)(vr_reading *r);
     /* Layer d->layer; d->path is "...layers.N.". NULL: as of a plain decoder. */
     void (*declare_layer)(vr_declaring *d, const vr_layer *l);
+    /* In the model, behind its last module and before the head; d->path is the model's. NULL: nothing. */
+    void (*declare_within)(vr_declaring *d);
     /* What comes before the decoder and after its head; d->path is empty. NULL: nothing. */
     void (*declare_before)(vr_declaring *d);
     void (*declare_after)(vr_declaring *d);
@@ -37,6 +39,9 @@ extern const vr_special vr_special_latent;
 extern const vr_special vr_special_moe;
 extern const vr_special vr_special_nemotron_h;
 extern const vr_special vr_special_t5;
+extern const vr_special vr_special_gemma4;
+extern const vr_special vr_special_decilm;
+extern const vr_special vr_special_mimo;
 
 const vr_special *vr_special_of(const vr_family *f); /* NULL: a plain decoder */
 

@@ -4,11 +4,19 @@
 #include "model/special.h"
 
 static const vr_special *const specials[] = {
-    &vr_special_compressed,  &vr_special_delta,
-    &vr_special_encoder,     &vr_special_granite_hybrid,
-    &vr_special_kimi_linear, &vr_special_latent,
-    &vr_special_moe,         &vr_special_nemotron_h,
-    &vr_special_t5,          NULL,
+    &vr_special_compressed,
+    &vr_special_delta,
+    &vr_special_encoder,
+    &vr_special_granite_hybrid,
+    &vr_special_kimi_linear,
+    &vr_special_latent,
+    &vr_special_moe,
+    &vr_special_nemotron_h,
+    &vr_special_t5,
+    &vr_special_gemma4,
+    &vr_special_decilm,
+    &vr_special_mimo,
+    NULL,
 };
 
 const vr_special *vr_special_of(const vr_family *f)

@@ -174,8 +174,11 @@ static bool follows_flash(const facts *f, size_t i)
 /* A number beside a tensor in a comparison: the first of two storages that the comparison takes. */
 static bool is_compared_number(const facts *f, size_t i)
 {
+    static const char *const operators[] = { "greater/gt", "eq", "ne", "ge", "gt", "le", "lt" };
     const char *op = op_of(f, i);
-    bool compares = strcmp(op, "greater/gt") == 0 || strcmp(op, "eq") == 0 || strcmp(op, "ge") == 0;
+    bool compares = false;
+    for (size_t k = 0; k < sizeof(operators) / sizeof(operators[0]); k++)
+        compares = compares || strcmp(op, operators[k]) == 0;
     return compares && f->events[i].bytes == 8 && strcmp(next_op(f, i), op) == 0;
 }
 
@@ -207,7 +210,8 @@ static difference name_of_fact(const facts *f, size_t i)
 {
     const char *op = op_of(f, i);
     uint64_t bytes = f->events[i].bytes;
-    if ((bytes <= 8 && strcmp(op, "-") == 0) || (bytes == 8 && strcmp(op, "eq") == 0) ||
+    if ((bytes <= 8 && strcmp(op, "-") == 0) || is_compared_number(f, i) ||
+        (bytes == 8 && strcmp(op, "eq") == 0) ||
         (bytes == 8 && ends(op, "_scaled_dot_product_attention_math/mul")))
         return HOST_SCALAR;
     if (strstr(op, "mean/div_") != NULL && bytes <= 8)
@@ -284,7 +288,8 @@ static void real_run(run *r, const facts *f)
     assert_non_null(number);
     for (size_t i = 0; i < f->n; i++) {
         const fact_event *e = &f->events[i];
-        if (e->kind == '=' && strcmp(e->place, "decode 1") == 0)
+        bool ends = e->kind == '=' && (strcmp(e->place, "decode 1") == 0 || strcmp(e->place, "release") == 0);
+        if (ends && r->n_prefill == 0)
             r->n_prefill = r->n;
         if (e->kind == 'F' && number[e->storage] >= 0)
             r->list[number[e->storage]].freed = r->n;

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT
+ * Which classes' tapes have been held against recorded runs (tests/oracle/facts), in bfloat16, several
+ * sequences and single tokens included. A row only where every storage agrees, or differs for a named reason.
+ */
+#include "engine/pass.h"
+
+/* clang-format off: a row a class */
+static const struct {
+    const char *model_type;
+    bool sdpa, eager;
+} held[] = {
+    { "llama", true, true },
+    { "mistral", true, true },
+    { "qwen2", true, true },
+    { "qwen3", true, true },
+    { "phi3", true, true },
+    { "gemma2", true, true },
+    { "gemma3_text", true, true },
+    { "exaone4", true, true },
+    { "olmo2", true, true },
+    { "granite", true, true },
+    { "cohere2", true, true },
+    { "opt", true, true },
+    { "glm4", true, true },
+    { "starcoder2", true, true },
+    { "gpt_neox", true, true },
+    { "gpt2", true, true },
+    { "bert", true, true },
+    { "xlm-roberta", true, true },
+    { "t5", false, true },
+    { "qwen3_next", true, true },
+    { "qwen3_5_text", true, true },
+    { "qwen3_5_moe_text", true, true },
+    { "nemotron_h", true, true },
+    { "granitemoehybrid", true, true },
+    { "ministral3", true, true },
+    { "smollm3", true, true },
+    { "gemma", true, true },
+    { "cohere", true, true },
+    { "glm", true, true },
+    { "phi", true, true },
+    { "olmo3", true, true },
+    { "ernie4_5", true, true },
+    { "arcee", true, true },
+    { "helium", true, true },
+    { "olmo", true, true },
+    { "nemotron", true, true },
+};
+/* clang-format on */
+
+bool vr_family_held(const vram_model *m, const vram_workload *w)
+{
+    for (size_t i = 0; m->family != NULL && i < sizeof(held) / sizeof(held[0]); i++) {
+        if (vr_str_is(vr_str_of(m->family->model_type), held[i].model_type))
+            return w->attention == VR_IMPL_EAGER ? held[i].eager
+                                                 : w->attention == VR_IMPL_SDPA && held[i].sdpa;
+    }
+    return false;
+}
