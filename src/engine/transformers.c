@@ -169,16 +169,35 @@ static uint64_t widest_expert(const vram_model *m)
     return both > m->hidden ? both : m->hidden;
 }
 
+/* The first that is; recurrent layers of one model are alike. */
+static vr_layer recurrent_of(const vram_model *m)
+{
+    for (uint64_t i = 0; i < m->n_layers; i++) {
+        if (m->layers[i].attention == VR_ATTENTION_RECURRENT)
+            return m->layers[i];
+    }
+    return (vr_layer){ .chunk = 1 };
+}
+
 /* After this no size of a storage overflows. */
 static vram_status check_limits(const vr_pass *p)
 {
     const vram_model *m = p->m;
     const vram_workload *w = p->w;
     uint64_t tokens = vr_add_sat(w->context, w->decode), batch = w->prefill_batch;
+    const vr_layer r = recurrent_of(m);
+    uint64_t longest = r.state_rows > r.state_columns ? r.state_rows : r.state_columns, chunk = r.chunk + 1;
+    uint64_t state = vr_layer_state_elements(&r), conv = vr_layer_conv_elements(&r);
+    uint64_t padded = vr_add_sat(w->context, chunk), chunks = padded / chunk + 2;
     const struct {
         uint64_t factors[5];
         const char *what;
     } products[] = {
+        { { batch, padded, chunk, vr_mul_sat(r.state_heads, longest), 8 }, "the products of a chunk" },
+        { { batch, padded, state, 8, 1 }, "the states of all tokens" },
+        { { batch, chunks, chunks, state, 8 }, "the states between chunks" },
+        { { batch, padded, conv, 8, 1 }, "the convolution's input" },
+        { { w->sequences, m->n_layers + 1, vr_add_sat(state, conv), 8, 1 }, "the recurrent states" },
         { { widest(m), widest(m), m->n_layers + 1, 8, 1 }, "a layer's weights" },
         { { w->sequences, w->context, 8, 1, 1 }, "the token ids" },
         { { batch, w->context, widest(m), 8, 1 }, "the widest storage" },
