@@ -78,7 +78,7 @@ static const column gpu_columns[] = {
     "full_unrotated=full_unrotated|some_unrotated=some_unrotated|qk_norm_rotated=qk_norm_rotated|"           \
     "query_scaled=query_scaled|untaped=untaped|query_multiplied=query_multiplied|"                           \
     "qk_norm_after=qk_norm_after|narrow_softmax=narrow_softmax|inline_mlp=inline_mlp|"                       \
-    "keeps_outputs=keeps_outputs|both_masks=both_masks|early_masks=early_masks"
+    "keeps_outputs=keeps_outputs|both_masks=both_masks|early_masks=early_masks|own_rotary=own_rotary"
 #define BIASES "qkv=qkv_bias|o=o_bias|mlp=mlp_bias|head=head_bias"
 
 static const column architecture_columns[] = {

@@ -21,6 +21,11 @@ static void assign(vr_pass *p, vr_block *name, vr_block value)
     *name = value;
 }
 
+static bool skips_none(const vr_pass *p)
+{
+    return !vr_experts_fused(p) && vr_layer_of(p)->moe->loops_all;
+}
+
 /* one_hot of all slots, which experts are hit, their numbers */
 static void find_hit(vr_pass *p, const vr_routed *r, vr_block *mask, vr_block *hit)
 {
@@ -28,6 +33,9 @@ static void find_hit(vr_pass *p, const vr_routed *r, vr_block *mask, vr_block *h
     for (uint64_t i = 0; i < experts; i++)
         n_hit += vr_expert_tokens(p, i) != 0;
     *mask = piece(p, r->slots * n * 8, VR_STEP_ROUTED);
+    *hit = VR_NONE;
+    if (skips_none(p))
+        return;
     vr_block sums = piece(p, n * 8, VR_STEP_ROUTED);
     vr_block flags = piece(p, n, VR_STEP_ROUTED);
     vr_drop(p, sums);
@@ -35,21 +43,29 @@ static void find_hit(vr_pass *p, const vr_routed *r, vr_block *mask, vr_block *h
     vr_drop(p, flags);
 }
 
+/* A linear layer of one expert, whose weight may lie on the host. */
+static vr_block listed_linear(vr_pass *p, uint64_t bytes, vr_step step)
+{
+    uint64_t weight = (uint64_t)vr_layer_of(p)->expert_ffn * p->m->hidden * p->width;
+    vr_block brought = vr_bring(p, weight, step);
+    vr_block out = piece(p, bytes, step);
+    vr_gemm(p, false);
+    vr_drop(p, brought);
+    return out;
+}
+
 /* The gated MLP of one expert with modules of its own. */
 static vr_block listed_mlp(vr_pass *p, uint64_t rows)
 {
     uint64_t f = rows * vr_layer_of(p)->expert_ffn * p->width;
-    vr_block gate = piece(p, f, VR_STEP_EXPERT_GATE);
-    vr_gemm(p, false);
+    vr_block gate = listed_linear(p, f, VR_STEP_EXPERT_GATE);
     vr_block act = piece(p, f, VR_STEP_EXPERT_ACT);
     vr_drop(p, gate);
-    vr_block up = piece(p, f, VR_STEP_EXPERT_GATE);
-    vr_gemm(p, false);
+    vr_block up = listed_linear(p, f, VR_STEP_EXPERT_GATE);
     vr_block product = piece(p, f, VR_STEP_EXPERT_ACT);
     vr_drop(p, act);
     vr_drop(p, up);
-    vr_block down = piece(p, rows * p->m->hidden * p->width, VR_STEP_EXPERT_DOWN);
-    vr_gemm(p, false);
+    vr_block down = listed_linear(p, rows * p->m->hidden * p->width, VR_STEP_EXPERT_DOWN);
     vr_drop(p, product);
     return down;
 }
@@ -88,7 +104,8 @@ static void weigh(vr_pass *p, const vr_routed *r, turn *t, uint64_t rows, vr_blo
 static void run_expert(vr_pass *p, const vr_routed *r, turn *t, uint64_t rows)
 {
     bool fused = vr_experts_fused(p);
-    vr_block index = piece(p, fused ? 1 : r->slots * 8, VR_STEP_ROUTED);
+    bool picks = !skips_none(p); /* the expert by a number on the card: a copy of its row, or a comparison */
+    vr_block index = picks ? piece(p, fused ? 1 : r->slots * 8, VR_STEP_ROUTED) : VR_NONE;
     if (fused) /* is it the class that is none? */
         vr_drop(p, index);
     vr_block where = piece(p, rows * 2 * 8, VR_STEP_ROUTED);
@@ -98,6 +115,14 @@ static void run_expert(vr_pass *p, const vr_routed *r, turn *t, uint64_t rows)
     assign(p, &t->input, piece(p, rows * p->m->hidden * p->width, VR_STEP_EXPERT_IN));
     vr_block down = fused ? fused_mlp(p, t, rows) : listed_mlp(p, rows);
     weigh(p, r, t, rows, down);
+}
+
+/* An expert without tokens gives the loop's names nothing to hold. */
+static void let_go(vr_pass *p, turn *t)
+{
+    assign(p, &t->where, VR_NONE);
+    assign(p, &t->input, VR_NONE);
+    assign(p, &t->output, VR_NONE);
 }
 
 vr_block vr_experts_loop(vr_pass *p, vr_routed *r)
@@ -110,6 +135,8 @@ vr_block vr_experts_loop(vr_pass *p, vr_routed *r)
         uint64_t rows = vr_expert_tokens(p, i);
         if (rows != 0)
             run_expert(p, r, &t, rows);
+        else if (skips_none(p))
+            let_go(p, &t);
     }
     const vr_block rest[] = { mask, hit, t.where, t.input, t.both, t.output };
     r->n_held = vr_experts_fused(p) ? 0 : sizeof(rest) / sizeof(rest[0]);

@@ -45,6 +45,17 @@ static const struct {
     { "helium", true, true },
     { "olmo", true, true },
     { "nemotron", true, true },
+    { "mixtral", true, true },
+    { "qwen2_moe", true, true },
+    { "qwen3_moe", true, true },
+    { "olmoe", true, true },
+    { "glm4_moe", true, true },
+    { "minimax_m2", true, true },
+    { "gpt_oss", false, true },
+    { "deepseek_v2", false, true },
+    { "deepseek_v3", false, true },
+    { "nemotron_h", true, true },
+    { "granitemoehybrid", true, true },
 };
 /* clang-format on */
 

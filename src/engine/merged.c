@@ -51,11 +51,17 @@ static vr_str replaced(vr_str name, const char *old, const char *by, vr_arena *a
     return vr_str_of(vr_text(a, S(front), T(by), S(back)));
 }
 
-static vram_status add_router(vr_params *out, const block *b, vr_arena *a)
+/* A correction that is the block's own comes behind all of its modules. */
+static bool is_own(const block *b, const vr_declared *d)
+{
+    return b->moe->correction == VR_CORRECTION_LAST && vr_param_is_state(d->kind);
+}
+
+static vram_status add_router(vr_params *out, const block *b, bool own, vr_arena *a)
 {
     for (size_t i = 0; i < b->n; i++) {
         const vr_declared *d = &b->of[i];
-        if (d->role != VR_EXPERT_ROUTER)
+        if (d->role != VR_EXPERT_ROUTER || is_own(b, d) != own)
             continue;
         vr_str name = replaced(d->name, b->moe->router_name, b->moe->router_name_5, a);
         name = replaced(name, b->moe->block, b->moe->block_5, a);
@@ -123,8 +129,10 @@ vram_status vr_merge_experts(vr_params *out, const vram_model *m, const vr_rules
 {
     const block b = { d, n, moe_of(m, d), vr_router_wide(rules, &m->layers[d->layer]) };
     if (!b.moe->router_last_5)
-        VR_TRY(add_router(out, &b, a));
+        VR_TRY(add_router(out, &b, false, a));
     VR_TRY(add_merged(out, &b, false, a));
     VR_TRY(add_merged(out, &b, true, a));
-    return b.moe->router_last_5 ? add_router(out, &b, a) : VRAM_OK;
+    if (b.moe->router_last_5)
+        VR_TRY(add_router(out, &b, false, a));
+    return add_router(out, &b, true, a);
 }

@@ -87,6 +87,14 @@ static vram_status add_rotary(vr_params *out, const vr_declared *d, const vram_m
     return VRAM_OK;
 }
 
+/* modeling_deepseek_v3.py of transformers 4: a buffer of the default dtype, and nothing keeps it in 32 bits.
+ */
+static bool is_narrow(const vr_declared *d, const vram_model *m, const vr_rules *rules)
+{
+    return d->kind == VR_PARAM_STATE_F32 && rules->major < 5 &&
+           vr_str_is(vr_str_of(m->family->class_name), "DeepseekV3ForCausalLM");
+}
+
 static void add(vr_params *out, const vr_declared *d, uint8_t kind)
 {
     vr_param *p = &out->list[out->n++];
@@ -117,7 +125,8 @@ static vram_status add_with_own(vr_params *out, const vr_declared *d, const vram
 {
     static const char last[] = "self_attn.o_proj.weight";
     add(out, d, d->kind);
-    if (!m->family->early_masks || rules->plain_masks || !vr_str_ends(d->name, last))
+    out->list[out->n - 1].narrow = is_narrow(d, m, rules);
+    if (!m->family->own_rotary || rules->plain_masks || !vr_str_ends(d->name, last))
         return VRAM_OK;
     vr_str layer = { d->name.s, d->name.n - (sizeof last - 1) };
     vr_str name = vr_str_of(vr_text(a, S(layer), T("self_attn.rotary_emb.inv_freq")));
@@ -166,7 +175,7 @@ vram_status vr_params_of(vr_params *out, const vram_model *m, const vr_rules *ru
         else if (scale_is_a_buffer(m, rules))
             add(out, d, VR_PARAM_BUFFER);
     }
-    VR_TRY(rename_backbone(out, m, a));
     rename_head(out, m, rules);
+    VR_TRY(rename_backbone(out, m, a));
     return vr_params_review(out, m, a);
 }

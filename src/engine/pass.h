@@ -248,11 +248,6 @@ void vr_learned_count(vr_pass *p, vr_learned *l);
 vr_block vr_learned_add(vr_pass *p, vr_learned *l); /* the first hidden states */
 vr_block vr_learned_mask(vr_pass *p);               /* of early versions; or VR_NONE */
 
-/* ---- rotary_tables.c ---- */
-
-/* The tables of one kind of layer, in the dtype in which queries are turned. */
-void vr_rotary_table(vr_pass *p, vr_block *cos, vr_block *sin);
-
 /* ---- rotary.c ---- */
 
 typedef struct vr_rotated {
@@ -264,6 +259,11 @@ typedef struct vr_rotated {
 vr_rotated vr_rotate(vr_pass *p, vr_item item);
 bool vr_rotary_packs(uint8_t rope);   /* the results lie head by head, not token by token */
 bool vr_rotary_is_wide(uint8_t rope); /* cos and sin are not narrowed */
+
+/* ---- rotary_tables.c ---- */
+
+/* One table; *sin VR_NONE where both are in one. */
+void vr_rotary_table(vr_pass *p, vr_block *cos, vr_block *sin);
 
 /* ---- blocks.c ---- */
 
@@ -292,6 +292,10 @@ uint64_t vr_expert_tokens(const vr_pass *p, uint64_t expert);
 vr_block vr_expert_gate(vr_pass *p, uint64_t rows, vr_block both);
 /* GptOssExperts._apply_gate, clamped on both sides; `both` stays. */
 vr_block vr_expert_gate_clamped(vr_pass *p, uint64_t rows);
+
+/* Whether the layer's storages depend on which expert takes which token, and how much more there can be. */
+bool vr_experts_loops(const vr_pass *p, const vr_layer *l);
+uint64_t vr_experts_above_permille(const vr_pass *p);
 
 /* ---- experts_loop.c, experts_grouped.c: the experts themselves; the result ---- */
 
@@ -370,6 +374,30 @@ const char *vr_no_tape(const vram_model *m, const vram_workload *w);
 /* Recorded runs of this class and kind of attention agree with its tape. */
 bool vr_family_held(const vram_model *m, const vram_workload *w);
 
+/* ---- moves.c: between memories ---- */
+
+/* What a layer is given beside the hidden states. */
+typedef struct vr_given {
+    vr_block full_mask, sliding_mask, positions, cos[2], sin[2];
+} vr_given;
+
+typedef struct vr_copies {
+    vr_block list[8];
+    size_t n;
+} vr_copies;
+
+/* What follows happens there, as vr_pass_on; p->gpu is set. */
+void vr_go_to(vr_pass *p, uint16_t device);
+/* Where the ends of the model lie; alone, all is on one. */
+vr_placement vr_ends(const vr_pass *p);
+/* A copy on this card of what lies on another one; VR_NONE: there is nothing to copy. from: VR_NONE, there is
+ * no such thing. */
+vr_block vr_sent(vr_pass *p, vr_block from, uint16_t lies, uint64_t bytes, vr_item item, vr_place place);
+void vr_keep_copy(vr_copies *c, vr_block block);
+/* All that a layer is given beside the hidden states; its masks become those of the pass. */
+void vr_carry(vr_pass *p, const vr_given *g, vr_copies *c);
+void vr_drop_copies(vr_pass *p, vr_copies *c);
+
 /* ---- parameters.c ---- */
 
 /* A parameter or buffer as this version of the class has it. */
@@ -379,6 +407,7 @@ typedef struct vr_param {
     uint64_t elements;
     uint8_t n_dims, kind;    /* vr_param_kind */
     bool wide;               /* a parameter that is kept in 32 bits whatever the dtype */
+    bool narrow;             /* a state that is not, in this version */
     const vr_tensor *tensor; /* in the checkpoint; NULL: not there, or a buffer */
     /* Of a layer's experts that are merged while loading (`tensor` is the first): what they are merged of,
      * all that the layer's experts and router declare. */
@@ -419,6 +448,9 @@ vram_status vr_merge_experts(vr_params *out, const vram_model *m, const vr_rules
 
 /* ---- stored.c ---- */
 
+/* Bytes of an element as it is loaded (kept.c). */
+unsigned vr_param_width(const vram_model *m, const vram_workload *w, const vr_param *p);
+
 /* Holds the class against the checkpoint: fills others, n_anew and refused. */
 vram_status vr_params_review(vr_params *params, const vram_model *m, vr_arena *a);
 /* All tensors of the checkpoint in natural order. */
@@ -438,6 +470,18 @@ vram_status vr_transformers_place(vr_placement *out, const vram_model *m, const 
 
 /* Writes the loading; the sums of what is loaded. */
 vram_status vr_load(vr_pass *p, const struct vr_prepared *from, uint64_t *bytes, uint64_t *elements);
+
+/* ---- packed.c: weights that are stored quantised ---- */
+
+bool vr_can_unpack(const vram_model *m); /* from_pretrained knows how to */
+/* The error with which the engine stops on this card, or NULL. */
+const char *vr_packed_refused(const vram_model *m, const vram_workload *w, const vr_device_facts *d);
+/* They are loaded in the load dtype. */
+bool vr_unpacks(const vram_model *m, const vram_workload *w, const vr_device_facts *d);
+uint64_t vr_unpacked_bytes(const vram_model *m, const vram_workload *w, size_t tensor);
+/* What people should know of it: a sentence, or "". NULL: out of memory. */
+const char *vr_packed_notice(const vram_model *m, const vram_workload *w, const vr_device_facts *d,
+                             vr_arena *a);
 
 /* ---- bnb.c ---- */
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Cosines and sines of the positions of a pass: the *RotaryEmbedding classes of modeling_*.py. */
+ * Tables of cosines and sines, or of complex numbers, made once a call (the *RotaryEmbedding classes of
+ * modeling_*.py). */
 #include "engine/pass.h"
 
 static vr_block rotary(vr_pass *p, uint64_t columns, unsigned width)

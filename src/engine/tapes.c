@@ -27,9 +27,8 @@ static const char *no_tape_of_experts(const vr_layer *l, const vram_workload *w)
     bool two = l->moe != NULL && l->moe->gate == NULL; /* matrices an expert */
     if (two || l->expert_hidden != 0)
         return "what its experts compute is not known storage by storage";
-    bool routed = l->moe != NULL &&
-                  (l->moe->router == VR_ROUTER_SOFTMAX || runs_scaled(l, w) ||
-                   (l->moe->router == VR_ROUTER_SIGMOID && l->moe->correction == VR_CORRECTION_OF_ROUTER));
+    bool routed = l->moe != NULL && (l->moe->router == VR_ROUTER_SOFTMAX || runs_scaled(l, w) ||
+                                     l->moe->router == VR_ROUTER_SIGMOID);
     bool best = l->moe != NULL && l->moe->router == VR_ROUTER_TOP_SOFTMAX && l->moe->clamped;
     if (!best && (!routed || l->moe->form == VR_EXPERTS_TRANSPOSED))
         return "what its experts compute is not known storage by storage";
@@ -57,20 +56,29 @@ static const char *no_tape_of_encdec(const vram_model *m, const vram_workload *w
     return NULL;
 }
 
+static const char *no_tape_of_index(const vr_layer *l, const vram_workload *w)
+{
+    if (l->index_topk == 0)
+        return NULL;
+    if (w->attention == VR_IMPL_FLASH)
+        return "its class refuses flash attention";
+    return vr_rules_of(w)->latent_cache
+               ? NULL
+               : "sparse attention before transformers 5.15 is not known storage by storage";
+}
+
 static const char *no_tape_of_layer(const vr_layer *l, const vram_workload *w)
 {
-    if (no_tape_of_recurrent(l, w) != NULL)
-        return no_tape_of_recurrent(l, w);
+    const char *why = no_tape_of_recurrent(l, w);
+    if (why != NULL)
+        return why;
     if (!is_in(l->attention, attentions, sizeof attentions) || l->kv_from != 0 ||
         (l->sinks && w->attention != VR_IMPL_EAGER))
         return "what its kind of attention computes is not known storage by storage";
     if (!is_in(l->mlp, mlps, sizeof mlps))
         return "what its experts compute is not known storage by storage";
-    if (l->index_topk != 0 && !vr_rules_of(w)->latent_cache)
-        return "sparse attention before transformers 5.15 is not known storage by storage";
-    if (l->index_topk != 0 && w->attention == VR_IMPL_FLASH)
-        return "its class refuses flash attention";
-    return l->mlp == VR_MLP_EXPERTS ? no_tape_of_experts(l, w) : NULL;
+    why = no_tape_of_index(l, w);
+    return why == NULL && l->mlp == VR_MLP_EXPERTS ? no_tape_of_experts(l, w) : why;
 }
 
 const char *vr_no_tape(const vram_model *m, const vram_workload *w)

@@ -15,6 +15,8 @@
 #define MOST_BYTES (UINT64_C(1) << 58) /* of any one product below */
 #define MOST_LAYERS 4096
 #define EVENTS_A_LAYER 100 /* at most; 55 in a qwen2 */
+#define EVENTS_A_LATENT 60 /* more than that, of latent attention, and of its index */
+#define EVENTS_AN_INDEX 90
 #define EVENTS_AN_EXPERT 20
 /* Of generated tokens; what is more is taken in larger steps, of which there are at least so many. Held
  * against every single step on Qwen2.5 of 0.5, 1.5 and 7 billion, up to 4,096 tokens: the driver figure
@@ -67,12 +69,25 @@ static vram_status automatic_dtype(vram_workload *w, const vram_model *m)
     return VRAM_OK;
 }
 
+static vram_status check_dequantize(const vram_workload *w, const vram_model *m)
+{
+    if (w->weight_quant != VR_QUANT_DEQUANTIZE || vr_can_unpack(m))
+        return VRAM_OK;
+    vram_status s =
+        vr_fail(w->ctx, VRAM_ESETTING, T("--quantization dequantize: "),
+                T(m->quantised ? m->packing.title != NULL ? m->packing.title : "what is stored here"
+                               : "the checkpoint is not quantised"),
+                T(m->quantised ? " is not unpacked by transformers" : ""));
+    vr_hint(w->ctx, "MXFP4 and FP8 are what it unpacks");
+    return s;
+}
+
 static vram_status default_dtype(vram_workload *w, const vram_model *m)
 {
     bool set = w->set_by[VR_SET_DTYPE] == VR_BY_USER;
     if (set && !w->dtype_auto)
         return VRAM_OK;
-    if (set || vr_rules_of(w)->dtype_auto)
+    if (set || vr_rules_of(w)->dtype_auto || vr_can_unpack(m))
         return automatic_dtype(w, m);
     w->dtype = w->weight_quant != VR_QUANT_NONE ? VR_F16 : VR_F32; /* quantizer_bnb_*.py, update_dtype */
     return VRAM_OK;
@@ -104,6 +119,7 @@ static vram_status default_attention(vram_workload *w, const vram_model *m)
 
 static vram_status defaults(vram_workload *w, const vram_model *m)
 {
+    VR_TRY(check_dequantize(w, m));
     VR_TRY(default_dtype(w, m));
     if (m->structure == VR_ENCODER && w->decode != 0)
         return vr_fail(w->ctx, VRAM_ESETTING, T("--decode: "), T(m->architecture),
@@ -229,8 +245,12 @@ typedef struct groups {
 static uint64_t events_of_all_layers(const vram_model *m)
 {
     uint64_t n = EVENTS_A_LAYER;
-    for (uint64_t i = 0; i < m->n_layers; i++)
-        n += EVENTS_A_LAYER + (uint64_t)m->layers[i].experts * EVENTS_AN_EXPERT;
+    for (uint64_t i = 0; i < m->n_layers; i++) {
+        const vr_layer *l = &m->layers[i];
+        n += EVENTS_A_LAYER + (uint64_t)l->experts * EVENTS_AN_EXPERT;
+        n += l->attention == VR_ATTENTION_LATENT ? EVENTS_A_LATENT : 0;
+        n += l->index_topk != 0 ? EVENTS_AN_INDEX : 0;
+    }
     return n;
 }
 
@@ -407,9 +427,13 @@ static vram_status keep_kv(vr_pass *p)
 /* Rotary embeddings that are recomputed while running take storages that no recorded run shows. */
 static bool rotary_is_static(const vram_model *m)
 {
-    vr_json type;
+    vr_json type, pairs;
+    bool interleaved = true;
     if (!m->checkpoint->has_config)
         return true;
+    if (vr_json_get(m->checkpoint->config, "rope_interleave", &pairs) && vr_json_bool(pairs, &interleaved) &&
+        !interleaved) /* latent attention that rotates halves */
+        return false;
     if (!vr_json_get(m->checkpoint->config, "rope_scaling.rope_type", &type) &&
         !vr_json_get(m->checkpoint->config, "rope_scaling.type", &type) &&
         !vr_json_get(m->checkpoint->config, "rope_parameters.rope_type", &type))
@@ -424,16 +448,25 @@ static bool is_alone(const vram_model *m)
     return vr_str_is(vr_str_of(m->model_type), m->family->model_type);
 }
 
+static bool loops_over_experts(const vr_pass *p)
+{
+    for (uint64_t i = 0; i < p->m->n_layers; i++) {
+        if (vr_experts_loops(p, &p->m->layers[i]))
+            return true;
+    }
+    return false;
+}
+
 static bool is_verified(const vr_pass *p, const vr_facts *f)
 {
     const vram_workload *w = p->w;
     const vr_torch_rules *t = p->torch;
     bool kernels =
         w->attention == VR_IMPL_EAGER ? p->device->cc_major == 8 : vr_sdpa_traced(w, p->m, p->device);
-    return f->has_activations && kernels && vr_family_held(p->m, w) && vr_version_traced(w) &&
-           rotary_is_static(p->m) && w->dtype == VR_BF16 && w->weight_quant == VR_QUANT_NONE &&
-           w->device_map == VR_MAP_NONE && !f->steps_skipped && t->lt_stays && !t->unified &&
-           p->m->uncounted_part == NULL && is_alone(p->m);
+    return f->has_activations && !loops_over_experts(p) && kernels && vr_family_held(p->m, w) &&
+           vr_version_traced(w) && rotary_is_static(p->m) && w->dtype == VR_BF16 &&
+           w->weight_quant == VR_QUANT_NONE && w->device_map == VR_MAP_NONE && !f->steps_skipped &&
+           t->lt_stays && !t->unified && p->m->uncounted_part == NULL && is_alone(p->m);
 }
 
 static const char *why_no_cache(const vr_pass *p, const vr_facts *f)
@@ -494,10 +527,15 @@ static vram_status describe(vr_plan *plan, const vr_pass *p, vr_facts *f)
         return VRAM_ENOMEM;
     plan->refused = f->refused;
     plan->as_stored = f->as_stored;
+    plan->stops = vr_packed_refused(p->m, p->w, p->device);
+    plan->notice = vr_packed_notice(p->m, p->w, p->device, p->arena);
+    if (plan->notice == NULL)
+        return VRAM_ENOMEM;
     plan->weight_bytes = f->weight_bytes;
     plan->n_parameters = f->n_parameters;
     plan->verified = is_verified(p, f);
     plan->uncertain_permille = plan->verified ? 0 : by_formula ? UNCERTAIN_QUANTISED : UNCERTAIN_DENSE;
+    plan->above_permille = f->has_activations ? vr_experts_above_permille(p) : 0;
     return vr_formulas(plan, p, f);
 }
 

@@ -54,6 +54,9 @@ const char *vr_why_quantised(const vram_model *m, vr_arena *a)
 static const char *as_they_are(const vr_pass *p)
 {
     size_t n = p->m->checkpoint->n_tensors;
+    if (vr_unpacks(p->m, p->w, p->device))
+        return vr_text(p->arena, GROUPED(n), T(" tensors, those in "), T(p->m->packing.title),
+                       T(" unpacked to "), T(dtype_words(p->w->dtype)));
     return vr_text(p->arena, GROUPED(n), T(n == 1 ? " tensor" : " tensors"),
                    T(p->m->checkpoint->config_only ? " at the bytes that its quantisation takes"
                                                    : " at the bytes that the checkpoint has"),
@@ -69,6 +72,9 @@ static const char *weights(const vr_pass *p, const vr_facts *f)
     const char *text = vr_text(p->arena, GROUPED(f->n_parameters), T(" parameters"),
                                T(quantised ? quant_words(w) : " x "), T(dtype_words(w->dtype)),
                                T(!f->as_stored && p->m->tied ? ", the head shares the embeddings" : ""));
+    if (text != NULL && !quantised && !f->as_stored &&
+        f->weight_bytes != vr_mul_sat(f->n_parameters, p->width))
+        text = vr_text(p->arena, T(text), T(", some of them kept in fp32"));
     if (text != NULL && f->n_anew != 0)
         text = vr_text(p->arena, T(text), T("; "), GROUPED(f->n_anew),
                        T(f->n_anew == 1 ? " tensor is" : " tensors are"), T(" not stored and made anew"));
@@ -206,12 +212,25 @@ static const char *activations(const vr_pass *p, const vr_facts *f)
     return text;
 }
 
+/* The router decides while it runs which expert takes which token. */
+static const char *load_of_experts(const vr_pass *p, const char *text)
+{
+    bool loops = false;
+    for (uint64_t i = 0; i < p->m->n_layers; i++)
+        loops = loops || vr_experts_loops(p, &p->m->layers[i]);
+    if (text == NULL || !loops)
+        return text;
+    return vr_text(p->arena, T(text), T("; tokens spread evenly over "), GROUPED(p->m->experts),
+                   T(" experts, "), GROUPED(p->m->experts_used),
+                   T(" each; the high end is all tokens to the same experts"));
+}
+
 vram_status vr_formulas(vr_plan *plan, const vr_pass *p, const vr_facts *f)
 {
     plan->formula[VR_WEIGHTS] = weights(p, f);
     plan->formula[VR_GRADIENTS] = plan->formula[VR_OPTIMIZER] = "none in inference";
     plan->formula[VR_KV_CACHE] = f->has_kv ? kv(p) : "";
-    plan->formula[VR_ACTIVATIONS] = f->has_activations ? activations(p, f) : "";
+    plan->formula[VR_ACTIVATIONS] = f->has_activations ? load_of_experts(p, activations(p, f)) : "";
     plan->formula[VR_OVERHEAD] =
         "CUDA context and kernels, cuBLAS workspaces, rounding and idle blocks of the allocator";
     for (int c = 0; c < VR_CATEGORY_COUNT; c++) {

@@ -30,7 +30,10 @@ static figures figures_of(const vr_scene *s, vr_inputs inputs)
 {
     uint64_t uncertain = s->here->plan.uncertain_permille;
     unsigned band = uncertain > 1000 ? 1000 : (unsigned)uncertain;
-    figures f = { .permille = inputs == VR_LOW ? 1000 - band : inputs == VR_HIGH ? 1000 + band : 1000 };
+    unsigned above = (unsigned)s->here->plan.above_permille;
+    figures f = { .permille = inputs == VR_LOW    ? 1000 - band
+                              : inputs == VR_HIGH ? 1000 + band + above
+                                                  : 1000 };
     if (s->device != NULL) {
         f.context = at_end(&s->device->context, inputs);
         f.kernels = at_end(&s->device->kernels, inputs);

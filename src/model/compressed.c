@@ -30,10 +30,44 @@ static vram_status rates_by_list(vr_reading *r, vr_json list)
                                                 T(" layers, num_hidden_layers is "), U(m->n_layers));
 }
 
+static const struct {
+    const char *word;
+    uint32_t rate;
+} kinds[] = {
+    { "sliding_attention", 0 },
+    { "compressed_sparse_attention", FEW },
+    { "heavily_compressed_attention", MANY },
+};
+
+static vram_status rates_by_kind(vr_reading *r, vr_json list)
+{
+    vram_model *m = r->m;
+    vr_json_iter it = vr_json_each(list);
+    vr_json v;
+    uint64_t n = 0;
+    if (list.type != VR_JSON_ARRAY)
+        return vr_config_refuse(r, "layer_types", list, "an array");
+    for (; vr_json_next(&it, &v); n++) {
+        size_t k = 0;
+        while (k < sizeof kinds / sizeof *kinds && !vr_json_str_is(v, kinds[k].word))
+            k++;
+        if (k == sizeof kinds / sizeof *kinds)
+            return vr_not_understood(r, T("layer_types has a kind of layer that is not known, at layer "),
+                                     U(n));
+        if (n < m->n_layers)
+            m->layers[n].compress_rate = kinds[k].rate;
+    }
+    return n >= m->n_layers ? VRAM_OK
+                            : vr_not_understood(r, T("layer_types has "), U(n),
+                                                T(" layers, num_hidden_layers is "), U(m->n_layers));
+}
+
 static vram_status read_rates(vr_reading *r)
 {
     vram_model *m = r->m;
     vr_json v;
+    if (vr_config_get(r, "layer_types", &v))
+        return rates_by_kind(r, v);
     if (vr_config_get(r, "compress_rates", &v))
         return vr_not_understood(r, T("compress_rates is not read"));
     if (vr_config_get(r, "compress_ratios", &v))
@@ -45,7 +79,8 @@ static vram_status read_rates(vr_reading *r)
 
 static vram_status read_sizes(vr_reading *r, vr_layer *l)
 {
-    uint64_t small, groups, out, heads, dim, topk, copies, rotary;
+    uint64_t small, groups, out, heads, dim, topk, copies, rotary, window;
+    VR_TRY(vr_config_count(r, "sliding_window", UINT32_MAX, 128, &window));
     VR_TRY(vr_config_count(r, "q_lora_rank", VR_MAX_WIDTH, 1024, &small));
     VR_TRY(vr_config_count(r, "o_groups", VR_MAX_HEADS, 8, &groups));
     VR_TRY(vr_config_count(r, "o_lora_rank", VR_MAX_HEAD_DIM, 1024, &out));
@@ -64,7 +99,8 @@ static vram_status read_sizes(vr_reading *r, vr_layer *l)
                      .index_dim = (uint32_t)dim,
                      .index_topk = (uint32_t)topk,
                      .streams = (uint32_t)copies,
-                     .rotary_dim = (uint32_t)rotary };
+                     .rotary_dim = (uint32_t)rotary,
+                     .window = (uint32_t)window };
     return VRAM_OK;
 }
 
@@ -85,6 +121,8 @@ static vram_status read_decoder(vr_reading *r)
         l->out_latent = s.out_latent;
         l->streams = s.streams;
         l->rotary_dim = s.rotary_dim;
+        l->attention = VR_ATTENTION_SLIDING;
+        l->window = s.window;
         l->index_heads = index ? s.index_heads : 0;
         l->index_dim = index ? s.index_dim : 0;
         l->index_topk = index ? s.index_topk : 0;
@@ -167,6 +205,7 @@ static void declare_after(vr_declaring *d)
 
 const vr_special vr_special_compressed = {
     .name = "compressed",
+    .own_kinds = true,
     .read = read_decoder,
     .declare_layer = declare_layer,
     .declare_after = declare_after,

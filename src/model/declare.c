@@ -38,9 +38,14 @@ static vr_str whole_name(vr_declaring *d, const char *name)
     return (vr_str){ whole, n + k };
 }
 
+bool vr_param_is_state(uint8_t kind)
+{
+    return kind == VR_PARAM_STATE || kind == VR_PARAM_STATE_F32;
+}
+
 bool vr_param_is_stored(uint8_t kind)
 {
-    return kind < VR_PARAM_BUFFER || kind == VR_PARAM_STATE || kind == VR_PARAM_STATE_F32;
+    return kind < VR_PARAM_BUFFER || vr_param_is_state(kind);
 }
 
 static const vr_tensor *find_stored(vr_declaring *d, vr_str name)
@@ -72,7 +77,7 @@ void vr_declare(vr_declaring *d, const char *name, vr_param_kind kind, const uin
     }
     if (vr_param_is_stored(p.kind)) {
         p.tensor = find_stored(d, p.name);
-        if (kind != VR_PARAM_STATE && kind != VR_PARAM_STATE_F32)
+        if (!vr_param_is_state(p.kind))
             d->m->declared_parameters = vr_add_sat(d->m->declared_parameters, p.elements);
     }
     p.skip = (uint8_t)d->skip;

@@ -113,7 +113,7 @@ void vr_declare_experts_block(vr_declaring *d, const vr_layer *l)
     shared(d, l);
     if (moe->correction == VR_CORRECTION_LAST) {
         role_of(d, VR_EXPERT_ROUTER);
-        vr_declare(d, moe->correction_name, VR_PARAM_STATE_F32, &e, 1);
+        vr_declare(d, moe->correction_name, VR_PARAM_STATE, &e, 1);
         role_of(d, VR_EXPERT_NONE);
     }
     d->path = path;

@@ -73,7 +73,7 @@ static const vr_moe rows[] = {
       .router_name = "gate", .gate = "gate_proj", .up = "up_proj", .down = "down_proj", .router_last_5 = true,
       .ffn_key = "moe_intermediate_size",
       .experts = 128, .used = 8, .ffn = 768, .step = 1, .source = "qwen3_moe" },
-    { .model_type = "olmoe", .router = VR_ROUTER_SOFTMAX, .returns_logits = true,
+    { .model_type = "olmoe", .router = VR_ROUTER_SOFTMAX, .loops_all = true, .returns_logits = true,
       .block = "mlp.",
       .router_name = "gate", .gate = "gate_proj", .up = "up_proj", .down = "down_proj",
       .experts = 64, .used = 8, .source = "olmoe" },

@@ -72,6 +72,7 @@ typedef struct vr_moe {
     /* What of a token's weights stays in fp32: its router does not narrow them again. */
     bool wide_weights;   /* up to transformers 4 */
     bool wide_weights_5; /* from 5 on */
+    bool loops_all;      /* over all experts, hit or not, up to transformers 4 */
     bool returns_logits; /* the block returns what its router computed, up to transformers 4 */
     bool shared_first_5; /* the shared experts run before the router, from 5 on */
     bool normalised;     /* norm_topk_prob when the config is silent, or always where the class reads none */

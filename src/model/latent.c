@@ -206,6 +206,7 @@ static void declare_layer(vr_declaring *d, const vr_layer *l)
 
 const vr_special vr_special_latent = {
     .name = "latent",
+    .own_kinds = true,
     .read = read_decoder,
     .declare_layer = declare_layer,
 };

@@ -136,6 +136,7 @@ typedef struct vr_family {
     bool query_scaled;     /* ministral3: rotated queries times a factor of their positions */
     bool both_masks;       /* from transformers 5 on, masks of both kinds are made though no layer slides */
     bool early_masks;      /* up to 4 the class is as before masking_utils.py */
+    bool own_rotary;       /* ... and each attention has a rotary module, which it does not use */
     bool query_multiplied; /* opt: queries times their scale, before they are used */
     bool qk_norm_after;    /* queries and keys are normalised after all is projected, not each at once */
     bool narrow_softmax;   /* gpt2: in the model's width */
@@ -248,8 +249,8 @@ typedef enum vr_param_kind {
     VR_PARAM_BUFFER,     /* no parameter; in the model's dtype */
     VR_PARAM_BUFFER_F32, /* no parameter; always 32 bits */
     VR_PARAM_BUFFER_I64, /* no parameter; whole numbers of 64 bits */
-    VR_PARAM_STATE,      /* no parameter; in the model's dtype, and checkpoints hold it */
-    VR_PARAM_STATE_F32,  /* the same, always 32 bits */
+    VR_PARAM_STATE,      /* no parameter, but checkpoints hold it; in the model's dtype */
+    VR_PARAM_STATE_F32,  /* ... always 32 bits */
     VR_PARAM_ROTARY,     /* a rotary module's buffers stand here: how many depends on the engine's version */
     VR_PARAM_SCALE       /* the embedding's scale stands here, where the engine's version has one */
 } vr_param_kind;
@@ -367,6 +368,7 @@ struct vram_model {
     uint64_t kv_bytes_per_token_16bit;
 };
 
+bool vr_param_is_state(uint8_t kind);  /* a buffer that checkpoints hold */
 bool vr_param_is_stored(uint8_t kind); /* in checkpoints; buffers are made anew */
 
 /* What transformers and others that expand it keep of a token for this layer, elements over all heads. */

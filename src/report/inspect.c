@@ -35,7 +35,7 @@ static void cost_token(vr_inspection *x)
     unsigned bits = vr_dtype_bits(m->dtype);
 
     x->token_dtype = x->logits_dtype = m->dtype;
-    x->token_known = m->kv_known && (m->family == NULL || bits >= 8);
+    x->token_known = m->cache_unknown == NULL && (m->family != NULL ? bits >= 8 : m->kv_known);
     if (!x->token_known)
         return;
     if (m->family == NULL) {

@@ -28,6 +28,8 @@ typedef enum difference {
     CPU_HISTOGRAM,
     CPU_COUNTS,
     CPU_ADDED,
+    CPU_SCATTERED,
+    HOST_SHAPE,
     CPU_PROMOTED,
     CPU_CONVOLUTION,
     CPU_STATISTICS,
@@ -67,6 +69,8 @@ static const struct {
     [CPU_HISTOGRAM] = { "edges and counts of each thread", "CUDA counts in shared memory" },
     [CPU_COUNTS] = { "counts as whole numbers",
                      "the CPU's histogram is one of floats; CUDA's counts whole numbers" },
+    [CPU_SCATTERED] = { "list of places to be filled", "the CPU sorts them; CUDA writes at once" },
+    [HOST_SHAPE] = { "numbers of dimensions of what is repeated", "a few numbers on the host" },
     [CPU_ADDED] = { "list of rows to be added", "the CPU sorts them; CUDA adds atomically" },
     [CPU_PROMOTED] = { "operand in another dtype",
                        "the CPU widens it in a storage of its own; CUDA's kernels widen as they read" },
@@ -196,6 +200,10 @@ static difference in_routing(const facts *f, size_t i)
         return CPU_COUNTS;
     if (strcmp(op, "index_add_/scatter_add_/zeros/empty") == 0)
         return CPU_ADDED;
+    if (strcmp(op, "scatter_/empty") == 0)
+        return CPU_SCATTERED;
+    if (strncmp(op, "repeat/", 7) == 0 && f->events[i].bytes <= 64)
+        return HOST_SHAPE;
     return is_compared_number(f, i) ? HOST_SCALAR : SAME;
 }
 

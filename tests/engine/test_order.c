@@ -29,7 +29,10 @@ static size_t check_lines(const char *name, FILE *in, const vr_tape *t)
         const vr_event *e = &t->events[i++];
         if (!vr_str_is(t->labels[e->label], parameter))
             fail_msg("%s: %s, ours %.*s", name, parameter, (int)t->labels[e->label].n, t->labels[e->label].s);
-        assert_int_equal(e->bytes, elements * bytes_of(dtype));
+        /* The oracle's models are not loaded, which is when 5.17 makes it one of 32 bits. */
+        bool loaded_wide =
+            strstr(name, "-5.17.0") != NULL && strstr(parameter, "e_score_correction_bias") != NULL;
+        assert_int_equal(e->bytes, elements * (loaded_wide ? 4 : bytes_of(dtype)));
         assert_int_equal(e->item, kind == 'P' ? VR_ITEM_PARAMETERS : VR_ITEM_BUFFERS);
         n++;
     }

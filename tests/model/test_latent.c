@@ -98,6 +98,14 @@ static void compressed_entries(void **state)
     assert_null(w.m->family);
     assert_non_null(strstr(w.m->not_understood, "compress_ratios has something else"));
     close_world(&w);
+    open_config(&w, "{\"model_type\":\"deepseek_v4\",\"num_hidden_layers\":3,\"layer_types\":["
+                    "\"sliding_attention\",\"compressed_sparse_attention\","
+                    "\"heavily_compressed_attention\"],\"sliding_window\":64}");
+    assert_non_null(w.m->family);
+    assert_int_equal(w.m->layers[1].compress_rate, 4);
+    assert_int_equal(w.m->layers[2].compress_rate, 128);
+    assert_int_equal(w.m->layers[0].window, 64);
+    close_world(&w);
     open_config(&w, "{\"model_type\":\"deepseek_v4\",\"o_groups\":7}");
     assert_null(w.m->family);
     close_world(&w);
@@ -165,6 +173,18 @@ static void odd_sizes(void **state)
     assert_int_equal(over_layers(w.m, vr_layer_latent_elements), 5 * 19);
     assert_int_equal(over_layers(w.m, vr_layer_kv_elements), 5 * 3 * (13 + 9));
     assert_int_equal(w.m->rotary_dim, 6);
+    close_world(&w);
+}
+
+/* Words of their own in layer_types, as published with GLM-5.2. */
+static void kinds_of_layers(void **state)
+{
+    world w;
+    (void)state;
+    open_config(&w, "{\"model_type\":\"glm_moe_dsa\",\"num_hidden_layers\":2,"
+                    "\"layer_types\":[\"deepseek_sparse_attention\",\"deepseek_sparse_attention\"]}");
+    assert_non_null(w.m->family);
+    assert_int_equal(w.m->layers[1].attention, VR_ATTENTION_LATENT);
     close_world(&w);
 }
 
@@ -244,6 +264,7 @@ int main(void)
         cmocka_unit_test(published_configurations),
         cmocka_unit_test(deepseek_v3),
         cmocka_unit_test(odd_sizes),
+        cmocka_unit_test(kinds_of_layers),
         cmocka_unit_test(shared_index),
         cmocka_unit_test(compressed_entries),
         cmocka_unit_test(refused),
