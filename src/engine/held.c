@@ -31,6 +31,8 @@ static const struct {
     { "qwen3_next", true, true },
     { "qwen3_5_text", true, true },
     { "qwen3_5_moe_text", true, true },
+    { "nemotron_h", true, true },
+    { "granitemoehybrid", true, true },
     { "ministral3", true, true },
     { "smollm3", true, true },
     { "gemma", true, true },

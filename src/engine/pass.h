@@ -467,6 +467,10 @@ vram_status vr_prepared_of(const struct vr_prepared **out, struct vr_prepared *o
 vram_status vr_transformers_place(vr_placement *out, const vram_model *m, const vram_workload *w,
                                   const vr_device_facts *gpus, size_t n, vr_arena *a);
 
+/* ---- limits.c ---- */
+
+vram_status vr_check_limits(const vr_pass *p);
+
 /* ---- loading.c ---- */
 
 /* Writes the loading; the sums of what is loaded. */

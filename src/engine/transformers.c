@@ -12,8 +12,6 @@
 #include "engine/encdec.h"
 #include "engine/words.h"
 
-#define MOST_BYTES (UINT64_C(1) << 58) /* of any one product below */
-#define MOST_LAYERS 4096
 #define EVENTS_A_LAYER 100 /* at most; 55 in a qwen2 */
 #define EVENTS_A_LATENT 60 /* more than that, of latent attention, and of its index */
 #define EVENTS_AN_INDEX 90
@@ -112,94 +110,6 @@ static vram_status defaults(vram_workload *w, const vram_model *m)
         return vr_fail(w->ctx, VRAM_ESETTING, T("--decode: "), T(m->architecture),
                        T(" is an encoder and generates nothing"));
     return default_attention(w, m);
-}
-
-/* ---- limits ---- */
-
-static vram_status too_large(const vr_pass *p, const char *what)
-{
-    return vr_fail(p->m->ctx, VRAM_ELIMIT, T("context "), GROUPED(p->w->context), T(" x "),
-                   GROUPED(p->w->sequences), T(p->w->sequences == 1 ? " sequence: " : " sequences: "),
-                   T(what), T(" would be over the limit of 256 PiB"));
-}
-
-static bool product(const uint64_t *factors, size_t n)
-{
-    uint64_t x = 1;
-    for (size_t i = 0; i < n; i++) {
-        if (!vr_mul(x, factors[i], &x))
-            return false;
-    }
-    return x <= MOST_BYTES;
-}
-
-/* Latent attention: what one head's keys and values are made from, and its index. */
-static uint64_t widest_latent(const vr_layer *l)
-{
-    uint64_t expanded = (uint64_t)l->heads * ((uint64_t)l->key_dim + l->value_dim);
-    uint64_t index = (uint64_t)l->index_heads * l->index_dim, small = (uint64_t)l->latent + l->rotary_dim;
-    uint64_t most = expanded > index ? expanded : index;
-    most = small > most ? small : most;
-    return l->query_latent > most ? l->query_latent : most;
-}
-
-static uint64_t widest(const vram_model *m)
-{
-    const uint64_t widths[] = { m->hidden, vr_mul_sat(m->heads, m->head_dim),
-                                vr_mul_sat(vr_mul_sat(2, m->kv_heads), m->head_dim), vr_mul_sat(2, m->ffn),
-                                m->vocab };
-    uint64_t most = 1;
-    for (size_t i = 0; i < sizeof(widths) / sizeof(widths[0]); i++)
-        most = widths[i] > most ? widths[i] : most;
-    if (m->n_layers != 0 && m->layers[0].latent != 0 && widest_latent(&m->layers[0]) > most)
-        most = widest_latent(&m->layers[0]);
-    return vr_mul_sat(2, most);
-}
-
-static uint64_t index_heads(const vram_model *m)
-{
-    return m->n_layers != 0 ? m->layers[0].index_heads : 0;
-}
-
-static uint64_t index_width(const vram_model *m)
-{
-    return m->n_layers != 0 ? m->layers[0].index_dim : 0;
-}
-
-static uint64_t widest_expert(const vram_model *m)
-{
-    uint64_t both = 2 * m->expert_ffn;
-    return both > m->hidden ? both : m->hidden;
-}
-
-/* After this no size of a storage overflows. */
-static vram_status check_limits(const vr_pass *p)
-{
-    const vram_model *m = p->m;
-    const vram_workload *w = p->w;
-    uint64_t tokens = vr_add_sat(w->context, w->decode), batch = w->prefill_batch;
-    const struct {
-        uint64_t factors[5];
-        const char *what;
-    } products[] = {
-        { { widest(m), widest(m), m->n_layers + 1, 8, 1 }, "a layer's weights" },
-        { { w->sequences, w->context, 8, 1, 1 }, "the token ids" },
-        { { batch, w->context, widest(m), 8, 1 }, "the widest storage" },
-        { { batch, w->context, vr_mul_sat(m->experts_used, widest_expert(m)), 8, 1 }, "the experts' tokens" },
-        { { batch, w->context, vr_mul_sat(m->experts_used, m->experts + 1), 8, 1 }, "the experts' masks" },
-        { { w->sequences, tokens, widest(m), m->n_layers + 1, 8 }, "the KV cache" },
-        { { batch, m->heads, tokens, tokens, 8 }, "the attention scores" },
-        { { batch, index_heads(m), tokens, tokens, 8 }, "the scores of the index" },
-        { { batch, index_width(m), tokens, tokens, 8 }, "the keys of the index" },
-    };
-    if (m->n_layers > MOST_LAYERS)
-        return vr_fail(m->ctx, VRAM_ELIMIT, GROUPED(m->n_layers), T(" layers are over the limit of "),
-                       GROUPED(MOST_LAYERS));
-    for (size_t i = 0; i < sizeof(products) / sizeof(products[0]); i++) {
-        if (!product(products[i].factors, 5))
-            return too_large(p, products[i].what);
-    }
-    return VRAM_OK;
 }
 
 /* ---- sequences in groups ---- */
@@ -563,7 +473,7 @@ static vram_status write_tape(vr_pass *p, vr_facts *f)
     VR_TRY(vr_prepared_of(&from, &own, p->m, p->w, p->arena));
     note(f, p, from);
     if (f->has_kv)
-        VR_TRY(check_limits(p));
+        VR_TRY(vr_check_limits(p));
     VR_TRY(vr_pass_open(p));
     vr_tape_outside(p->tape, VR_ITEM_CONTEXT, 0);
     vr_tape_mark(p->tape, VR_AT_CONTEXT);

@@ -184,15 +184,28 @@ static const char *attention_words(const vram_workload *w)
     return w->attention == VR_IMPL_EAGER ? "eager" : w->attention == VR_IMPL_FLASH ? "flash" : "sdpa";
 }
 
+/* The packages that a recurrent layer's kernels come from. */
+static const char *fallback_words(const vram_model *m)
+{
+    for (uint64_t i = 0; i < m->n_layers; i++) {
+        if (m->layers[i].attention != VR_ATTENTION_RECURRENT)
+            continue;
+        return m->layers[i].recurrent == VR_RECURRENT_DELTA
+                   ? "; assumed: flash-linear-attention and causal-conv1d are not installed"
+                   : "; assumed: mamba-ssm and causal-conv1d are not installed";
+    }
+    return "";
+}
+
 static const char *activations(const vr_pass *p, const vr_facts *f)
 {
     const vram_workload *w = p->w;
     uint64_t rows = w->prefill_batch * (w->logits == VR_LOGITS_ALL ? w->context : 1);
-    const char *text =
-        vr_text(p->arena, T("a pass over "), GROUPED(w->prefill_batch), T(" x "), GROUPED(w->context),
-                T(" tokens, every storage in its order ("), T(attention_words(w)), T(" attention"),
-                T(p->m->tower != NULL ? "; text alone, without pictures" : ""), T("); logits "),
-                GROUPED(rows), T(" x "), GROUPED(p->m->vocab), T(" x "), U(p->width), T(" B"));
+    const char *text = vr_text(
+        p->arena, T("a pass over "), GROUPED(w->prefill_batch), T(" x "), GROUPED(w->context),
+        T(" tokens, every storage in its order ("), T(attention_words(w)), T(" attention"),
+        T(p->m->tower != NULL ? "; text alone, without pictures" : ""), T("); logits "), GROUPED(rows),
+        T(" x "), GROUPED(p->m->vocab), T(" x "), U(p->width), T(" B"), T(fallback_words(p->m)));
     if (text != NULL && f->steps_skipped)
         text =
             vr_text(p->arena, T(text), T("; "), GROUPED(w->decode), T(" generated tokens in larger steps"));
