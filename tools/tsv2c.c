@@ -71,6 +71,7 @@ static const column gpu_columns[] = {
 /* What a class has beside what every decoder has: a word each, so that a new one is no new column. */
 #define TRAITS                                                                                               \
     "tied=tied_default|embedding_scaled=embedding_scaled|local_rope=local_rope|grid_rotary=grid_rotary|"     \
+    "wide_logits=wide_logits|norm_widened=norm_widened|"                                                     \
     "bidirectional=reads_bidirectional|reads_pattern=reads_pattern|qk_norm=qk_norm|"                         \
     "qk_norm_whole=qk_norm_whole|parallel=parallel|embedding_multiplied=embedding_multiplied|"               \
     "residual_multiplied=residual_multiplied|logits_multiplied=logits_multiplied|"                           \

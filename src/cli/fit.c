@@ -102,6 +102,7 @@ const cli_command cli_fit_command = {
                 "vram fit bartowski/Qwen2.5-14B-Instruct-GGUF:Q4_K_M --gpu 4090\n"
                 "vram fit ollama:qwen2.5:14b --gpu 24GiB\n"
                 "vram fit qwen3-32b --gpu 80GiB\n"
+                "vram fit llama-3.3-70b-instruct --gpu 2x4090 --device-map auto\n"
                 "vram fit example:qwen2.5-7b --gpu \"4090\" --free 21.5GiB --json",
     .least = 1,
     .most = 1,

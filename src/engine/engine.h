@@ -18,13 +18,15 @@ typedef enum vr_device_map {
     VR_MAP_AUTO, /* the same as balanced */
     VR_MAP_BALANCED,
     VR_MAP_BALANCED_LOW_0,
-    VR_MAP_SEQUENTIAL
+    VR_MAP_SEQUENTIAL,
+    VR_MAP_CUDA /* all onto the first card, whatever is free */
 } vr_device_map;
 typedef enum vr_weight_quant {
     VR_QUANT_NONE,
     VR_QUANT_BNB_8BIT,
     VR_QUANT_BNB_4BIT,
-    VR_QUANT_BNB_4BIT_DQ
+    VR_QUANT_BNB_4BIT_DQ,
+    VR_QUANT_DEQUANTIZE /* what is stored packed is unpacked */
 } vr_weight_quant;
 /* transformers: the model's own only */
 typedef enum vr_kv_dtype { VR_KV_AS_MODEL, VR_KV_F32, VR_KV_F16 } vr_kv_dtype;
@@ -134,6 +136,8 @@ typedef struct vr_plan {
                        known */
     uint8_t basis[VR_CATEGORY_COUNT];       /* vr_basis of what the tape holds */
     const char *formula[VR_CATEGORY_COUNT]; /* in words, with the numbers put in */
+    const char *stops;                      /* the engine's error before it loads anything; or NULL */
+    const char *notice;                     /* what people should know of this load; or NULL */
     bool verified;                          /* this tape has been held against a real engine */
     uint64_t weight_bytes;                  /* sum of parameters that are loaded, in the load dtype */
     uint64_t n_parameters;                  /* elements loaded */

@@ -307,7 +307,7 @@ static vr_block add_shared(vr_pass *p, vr_block routed, vr_block shared)
 
 /* ---- the block ---- */
 
-static vr_block run(vr_pass *p, vr_routed *r)
+static vr_block run_where_they_lie(vr_pass *p, vr_routed *r)
 {
     if (!vr_experts_fused(p) && vr_layer_of(p)->moe->form != VR_EXPERTS_LIST)
         return vr_experts_at_once(p, r);
@@ -316,6 +316,20 @@ static vr_block run(vr_pass *p, vr_routed *r)
     if (!vr_experts_fused(p) || p->w->experts == VR_EXPERTS_EAGER)
         return vr_experts_loop(p, r);
     return p->w->experts == VR_EXPERTS_BATCHED ? vr_experts_batched(p, r) : vr_experts_grouped(p, r);
+}
+
+/* Experts in one tensor that lie on the host are brought to the card all at once. */
+static vr_block run(vr_pass *p, vr_routed *r)
+{
+    const vr_layer *l = vr_layer_of(p);
+    bool at_once = vr_experts_fused(p) || l->moe->form != VR_EXPERTS_LIST;
+    uint64_t matrix = at_once ? (uint64_t)l->experts * l->expert_ffn * p->m->hidden * p->width : 0;
+    vr_block both = vr_bring(p, 2 * matrix, VR_STEP_EXPERT_GATE),
+             down = vr_bring(p, matrix, VR_STEP_EXPERT_DOWN);
+    vr_block out = run_where_they_lie(p, r);
+    vr_drop(p, both);
+    vr_drop(p, down);
+    return out;
 }
 
 vr_block vr_experts(vr_pass *p)

@@ -188,6 +188,8 @@ static vr_block of_kind(const norm_of *n)
     case VR_NORM_LAYER_1P:
         return norm_one_more(n);
     default:
+        if (n->p->m->family->norm_widened && n->p->rules->norms_widened)
+            return norm_late(n, true);
         return norm_rms_alone(n);
     }
 }

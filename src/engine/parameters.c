@@ -10,7 +10,7 @@
 unsigned vr_rotary_tables(const vram_model *m, const vr_rules *rules)
 {
     unsigned kinds = 0;
-    if (m->family->rope == VR_ROPE_NONE)
+    if (m->family->rope == VR_ROPE_NONE || m->rotary_dim == 0)
         return 0;
     if (!m->family->local_rope)
         return 1;
@@ -136,6 +136,22 @@ static vram_status add_with_own(vr_params *out, const vr_declared *d, const vram
     return VRAM_OK;
 }
 
+/* nemotron_h has another name for its decoder in checkpoints (conversion_mapping.py). */
+static vram_status rename_backbone(vr_params *out, const vram_model *m, vr_arena *a)
+{
+    static const char old[] = "backbone.";
+    size_t k = sizeof(old) - 1;
+    for (size_t i = 0; i < out->n && vr_str_is(vr_str_of(old), m->naming->prefix); i++) {
+        vr_str name = out->list[i].name;
+        if (!vr_str_starts(name, old))
+            continue;
+        out->list[i].name = vr_str_of(vr_text(a, T("model."), S(((vr_str){ name.s + k, name.n - k }))));
+        if (out->list[i].name.s == NULL)
+            return VRAM_ENOMEM;
+    }
+    return VRAM_OK;
+}
+
 vram_status vr_params_of(vr_params *out, const vram_model *m, const vr_rules *rules, vr_arena *a)
 {
     size_t n_rotary = 0;
@@ -160,5 +176,6 @@ vram_status vr_params_of(vr_params *out, const vram_model *m, const vr_rules *ru
             add(out, d, VR_PARAM_BUFFER);
     }
     rename_head(out, m, rules);
+    VR_TRY(rename_backbone(out, m, a));
     return vr_params_review(out, m, a);
 }

@@ -38,6 +38,8 @@ typedef struct vr_rules {
     bool balance_by_all;      /* the largest layer counts for the balance of GPUs; false: the first */
     bool balance_by_largest;  /* the largest leaf counts for the balance of GPUs; false: the mean of all */
     bool fused_experts;       /* experts are one tensor, and run by torch's grouped product */
+    bool norms_widened;       /* nemotron_h widens the weights of its norms */
+    bool ssm_products;        /* Mamba-2's scan is made of matrix products; false: of sums of products */
     bool groups_inside;       /* the delta rule itself repeats queries and keys for each value head */
     bool masks_experts; /* what no expert of this process takes is masked in copies, be there any or not */
     bool wide_routers;  /* weights of routers with a correction are kept in 32 bits */
@@ -372,6 +374,30 @@ const char *vr_no_tape(const vram_model *m, const vram_workload *w);
 /* Recorded runs of this class and kind of attention agree with its tape. */
 bool vr_family_held(const vram_model *m, const vram_workload *w);
 
+/* ---- moves.c: between memories ---- */
+
+/* What a layer is given beside the hidden states. */
+typedef struct vr_given {
+    vr_block full_mask, sliding_mask, positions, cos[2], sin[2];
+} vr_given;
+
+typedef struct vr_copies {
+    vr_block list[8];
+    size_t n;
+} vr_copies;
+
+/* What follows happens there, as vr_pass_on; p->gpu is set. */
+void vr_go_to(vr_pass *p, uint16_t device);
+/* Where the ends of the model lie; alone, all is on one. */
+vr_placement vr_ends(const vr_pass *p);
+/* A copy on this card of what lies on another one; VR_NONE: there is nothing to copy. from: VR_NONE, there is
+ * no such thing. */
+vr_block vr_sent(vr_pass *p, vr_block from, uint16_t lies, uint64_t bytes, vr_item item, vr_place place);
+void vr_keep_copy(vr_copies *c, vr_block block);
+/* All that a layer is given beside the hidden states; its masks become those of the pass. */
+void vr_carry(vr_pass *p, const vr_given *g, vr_copies *c);
+void vr_drop_copies(vr_pass *p, vr_copies *c);
+
 /* ---- parameters.c ---- */
 
 /* A parameter or buffer as this version of the class has it. */
@@ -422,6 +448,9 @@ vram_status vr_merge_experts(vr_params *out, const vram_model *m, const vr_rules
 
 /* ---- stored.c ---- */
 
+/* Bytes of an element as it is loaded (kept.c). */
+unsigned vr_param_width(const vram_model *m, const vram_workload *w, const vr_param *p);
+
 /* Holds the class against the checkpoint: fills others, n_anew and refused. */
 vram_status vr_params_review(vr_params *params, const vram_model *m, vr_arena *a);
 /* All tensors of the checkpoint in natural order. */
@@ -441,6 +470,18 @@ vram_status vr_transformers_place(vr_placement *out, const vram_model *m, const 
 
 /* Writes the loading; the sums of what is loaded. */
 vram_status vr_load(vr_pass *p, const struct vr_prepared *from, uint64_t *bytes, uint64_t *elements);
+
+/* ---- packed.c: weights that are stored quantised ---- */
+
+bool vr_can_unpack(const vram_model *m); /* from_pretrained knows how to */
+/* The error with which the engine stops on this card, or NULL. */
+const char *vr_packed_refused(const vram_model *m, const vram_workload *w, const vr_device_facts *d);
+/* They are loaded in the load dtype. */
+bool vr_unpacks(const vram_model *m, const vram_workload *w, const vr_device_facts *d);
+uint64_t vr_unpacked_bytes(const vram_model *m, const vram_workload *w, size_t tensor);
+/* What people should know of it: a sentence, or "". NULL: out of memory. */
+const char *vr_packed_notice(const vram_model *m, const vram_workload *w, const vr_device_facts *d,
+                             vr_arena *a);
 
 /* ---- bnb.c ---- */
 

@@ -10,6 +10,12 @@ vr_block vr_mix(vr_pass *p, uint64_t bytes, vr_step step)
     return vr_take(p, bytes, VR_ITEM_HIDDEN, step);
 }
 
+void vr_drop_all(vr_pass *p, const vr_block *list, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        vr_drop(p, list[i]);
+}
+
 bool vr_first_pass(const vr_pass *p)
 {
     return p->group->past == 0;
@@ -159,19 +165,13 @@ static net project_all(vr_pass *p)
     return n;
 }
 
-static void drop_all(vr_pass *p, const vr_block *list, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        vr_drop(p, list[i]);
-}
-
 static vr_block delta_net(vr_pass *p)
 {
     const vr_layer *l = vr_layer_of(p);
     uint64_t heads = l->state_heads, values = heads * l->state_columns;
     net n = l->by_key_head ? project_by_head(p) : project_all(p);
     vr_block state, groups[2], mixed = vr_causal_conv(p, n.qkv);
-    drop_all(p, (const vr_block[]){ n.query, n.key, n.value }, 3);
+    vr_drop_all(p, (const vr_block[]){ n.query, n.key, n.value }, 3);
     vr_block beta = vr_mix(p, p->rows * heads * p->width, VR_STEP_DECAY), g = decay(p);
     vr_block core = vr_first_pass(p) ? vr_delta_chunks(p, &state, groups) : vr_delta_step(p, &state, groups);
     vr_keep_state(p);
@@ -179,13 +179,78 @@ static vr_block delta_net(vr_pass *p)
     vr_block out = vr_linear(p, values, p->m->hidden, false, VR_ITEM_HIDDEN, VR_STEP_MIXER_OUT);
     const vr_block held[] = { n.z,  n.b, n.a,  n.whole[0], n.whole[1], mixed,
                               beta, g,   core, state,      groups[0],  groups[1] };
-    drop_all(p, held, sizeof(held) / sizeof(held[0]));
+    vr_drop_all(p, held, sizeof(held) / sizeof(held[0]));
+    return out;
+}
+
+/* ---- Mamba-2 ---- */
+
+/* RMSNormGated, gate before norm: over the groups of a row; in the dtype of what the scan gave. */
+static vr_block norm_after_gate(vr_pass *p, uint64_t elements, unsigned width)
+{
+    uint64_t groups = p->rows * vr_layer_of(p)->state_groups * 4, wide = elements * 4;
+    vr_block core = width != 4 ? vr_mix(p, wide, VR_STEP_MIXER_NORM) : VR_NONE;
+    vr_block gate = p->width != 4 ? vr_mix(p, wide, VR_STEP_MIXER_NORM) : VR_NONE;
+    vr_block act = vr_mix(p, wide, VR_STEP_MIXER_NORM);
+    vr_drop(p, gate);
+    vr_block x = vr_mix(p, wide, VR_STEP_MIXER_NORM);
+    vr_drop(p, act);
+    vr_drop(p, core);
+    vr_block square = vr_mix(p, wide, VR_STEP_MIXER_NORM), variance = vr_mix(p, groups, VR_STEP_MIXER_NORM);
+    vr_drop(p, square);
+    vr_block sum = vr_mix(p, groups, VR_STEP_MIXER_NORM), root = vr_mix(p, groups, VR_STEP_MIXER_NORM);
+    vr_drop(p, sum);
+    vr_block scaled = vr_mix(p, wide, VR_STEP_MIXER_NORM);
+    vr_drop(p, root);
+    vr_drop(p, x);
+    vr_block cast = width != 4 ? vr_mix(p, elements * width, VR_STEP_MIXER_NORM) : VR_NONE;
+    vr_block out = vr_mix(p, elements * width, VR_STEP_MIXER_NORM);
+    vr_drop(p, cast);
+    vr_drop(p, scaled);
+    vr_drop(p, variance);
+    return out;
+}
+
+/* -exp(A_log.float()) */
+static vr_block rates(vr_pass *p)
+{
+    uint64_t heads = (uint64_t)vr_layer_of(p)->state_heads * 4;
+    vr_block log = p->width != 4 ? vr_mix(p, heads, VR_STEP_DECAY) : VR_NONE;
+    vr_block rate = vr_mix(p, heads, VR_STEP_DECAY);
+    vr_drop(p, log);
+    vr_block out = vr_mix(p, heads, VR_STEP_DECAY);
+    vr_drop(p, rate);
+    return out;
+}
+
+/* What the scan of a prompt gave is held by the pair that it returned, a single token's by nobody. */
+static vr_block mamba2(vr_pass *p)
+{
+    const vr_layer *l = vr_layer_of(p);
+    uint64_t inner = (uint64_t)l->state_heads * l->state_rows, out_width = inner + l->conv_channels;
+    bool first = vr_first_pass(p);
+    vr_block state = VR_NONE, cast = VR_NONE;
+    vr_block whole = vr_linear(p, p->m->hidden, out_width + l->state_heads, l->mixer_bias, VR_ITEM_HIDDEN,
+                               VR_STEP_MIXER_IN);
+    vr_block a = rates(p), mixed = vr_causal_conv(p, VR_NONE);
+    vr_block core = first ? vr_ssm_chunks(p, &state) : vr_ssm_step(p);
+    vr_keep_state(p);
+    vr_block normed = norm_after_gate(p, p->rows * inner, first ? 4 : p->width);
+    if (!first) {
+        vr_drop(p, core);
+        core = VR_NONE;
+    } else if (p->width != 4) {
+        cast = vr_mix(p, p->rows * inner * p->width, VR_STEP_MIXER_NORM);
+    }
+    vr_block out = vr_linear(p, inner, p->m->hidden, l->mixer_bias, VR_ITEM_HIDDEN, VR_STEP_MIXER_OUT);
+    const vr_block held[] = { cast, a, whole, mixed, normed, core, state };
+    vr_drop_all(p, held, sizeof(held) / sizeof(held[0]));
     return out;
 }
 
 vr_block vr_mixer_recurrent(vr_pass *p, vr_block normed)
 {
-    vr_block out = delta_net(p);
+    vr_block out = vr_layer_of(p)->recurrent == VR_RECURRENT_MAMBA2 ? mamba2(p) : delta_net(p);
     vr_drop(p, normed);
     return out;
 }

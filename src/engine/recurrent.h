@@ -8,7 +8,8 @@
 #include "engine/pass.h"
 
 vr_block vr_mix(vr_pass *p, uint64_t bytes, vr_step step); /* one of its storages */
-bool vr_first_pass(const vr_pass *p);                      /* the layer has no state yet */
+void vr_drop_all(vr_pass *p, const vr_block *list, size_t n);
+bool vr_first_pass(const vr_pass *p); /* the layer has no state yet */
 
 /* causal_conv1d_fn, causal_conv1d_update and the cache's update_conv_state, with the activation behind it;
  * `from` [rows, channels] goes. */
@@ -23,5 +24,12 @@ void vr_keep_state(vr_pass *p);
 /* The gated delta rule; the caller holds *state, the new one, and `groups` until it returns. */
 vr_block vr_delta_chunks(vr_pass *p, vr_block *state, vr_block groups[2]);
 vr_block vr_delta_step(vr_pass *p, vr_block *state, vr_block groups[2]);
+
+/* ---- recurrent_ssm.c ---- */
+
+/* Mamba-2's scan; the caller holds *state, all of the prompt's, until it returns. In fp32 for a prompt, in
+ * the model's dtype for a single token. */
+vr_block vr_ssm_chunks(vr_pass *p, vr_block *state);
+vr_block vr_ssm_step(vr_pass *p);
 
 #endif

@@ -18,7 +18,9 @@
 #define V5_19 V5_18, .rotary_product = true
 #define V5_21 V5_19, .gemma2_eager = true
 #define V5_23 V5_21, .packs_gqa = true
-#define V5_24 V5_23, .wide_routers = true, .groups_inside = true, .opt_unmasked = true
+#define V5_24                                                                                                \
+    V5_23, .wide_routers = true, .groups_inside = true, .opt_unmasked = true, .ssm_products = true,          \
+           .norms_widened = true
 
 static const vr_rules rules[] = {
     /* cache_utils.py: the first keys are appended; sdpa_attention.py: repeat_kv always, then .contiguous() */

@@ -5,8 +5,8 @@
 #include "model/experts.h"
 
 static const uint8_t attentions[] = { VR_ATTENTION_FULL, VR_ATTENTION_SLIDING, VR_ATTENTION_LATENT,
-                                      VR_ATTENTION_RECURRENT };
-static const uint8_t mlps[] = { VR_MLP_GATED, VR_MLP_GATED_FUSED, VR_MLP_PLAIN, VR_MLP_EXPERTS };
+                                      VR_ATTENTION_RECURRENT, VR_ATTENTION_NONE };
+static const uint8_t mlps[] = { VR_MLP_GATED, VR_MLP_GATED_FUSED, VR_MLP_PLAIN, VR_MLP_EXPERTS, VR_MLP_NONE };
 
 static bool is_in(uint8_t kind, const uint8_t *list, size_t n)
 {
@@ -24,6 +24,9 @@ static bool runs_scaled(const vr_layer *l, const vram_workload *w)
 
 static const char *no_tape_of_experts(const vr_layer *l, const vram_workload *w)
 {
+    bool two = l->moe != NULL && l->moe->gate == NULL; /* matrices an expert */
+    if (two || l->expert_hidden != 0)
+        return "what its experts compute is not known storage by storage";
     bool routed = l->moe != NULL && (l->moe->router == VR_ROUTER_SOFTMAX || runs_scaled(l, w) ||
                                      l->moe->router == VR_ROUTER_SIGMOID);
     bool best = l->moe != NULL && l->moe->router == VR_ROUTER_TOP_SOFTMAX && l->moe->clamped;
@@ -37,7 +40,7 @@ static const char *no_tape_of_recurrent(const vr_layer *l, const vram_workload *
 {
     if (l->attention != VR_ATTENTION_RECURRENT)
         return NULL;
-    if (l->recurrent != VR_RECURRENT_DELTA)
+    if (l->recurrent != VR_RECURRENT_DELTA && l->recurrent != VR_RECURRENT_MAMBA2)
         return "what its recurrent layers compute is not known storage by storage";
     return w->version_major < 5 ? "what its recurrent layers compute before transformers 5 is not known "
                                   "storage by storage"

@@ -69,12 +69,25 @@ static vram_status automatic_dtype(vram_workload *w, const vram_model *m)
     return VRAM_OK;
 }
 
+static vram_status check_dequantize(const vram_workload *w, const vram_model *m)
+{
+    if (w->weight_quant != VR_QUANT_DEQUANTIZE || vr_can_unpack(m))
+        return VRAM_OK;
+    vram_status s =
+        vr_fail(w->ctx, VRAM_ESETTING, T("--quantization dequantize: "),
+                T(m->quantised ? m->packing.title != NULL ? m->packing.title : "what is stored here"
+                               : "the checkpoint is not quantised"),
+                T(m->quantised ? " is not unpacked by transformers" : ""));
+    vr_hint(w->ctx, "MXFP4 and FP8 are what it unpacks");
+    return s;
+}
+
 static vram_status default_dtype(vram_workload *w, const vram_model *m)
 {
     bool set = w->set_by[VR_SET_DTYPE] == VR_BY_USER;
     if (set && !w->dtype_auto)
         return VRAM_OK;
-    if (set || vr_rules_of(w)->dtype_auto)
+    if (set || vr_rules_of(w)->dtype_auto || vr_can_unpack(m))
         return automatic_dtype(w, m);
     w->dtype = w->weight_quant != VR_QUANT_NONE ? VR_F16 : VR_F32; /* quantizer_bnb_*.py, update_dtype */
     return VRAM_OK;
@@ -106,6 +119,7 @@ static vram_status default_attention(vram_workload *w, const vram_model *m)
 
 static vram_status defaults(vram_workload *w, const vram_model *m)
 {
+    VR_TRY(check_dequantize(w, m));
     VR_TRY(default_dtype(w, m));
     if (m->structure == VR_ENCODER && w->decode != 0)
         return vr_fail(w->ctx, VRAM_ESETTING, T("--decode: "), T(m->architecture),
@@ -494,6 +508,10 @@ static vram_status describe(vr_plan *plan, const vr_pass *p, vr_facts *f)
         return VRAM_ENOMEM;
     plan->refused = f->refused;
     plan->as_stored = f->as_stored;
+    plan->stops = vr_packed_refused(p->m, p->w, p->device);
+    plan->notice = vr_packed_notice(p->m, p->w, p->device, p->arena);
+    if (plan->notice == NULL)
+        return VRAM_ENOMEM;
     plan->weight_bytes = f->weight_bytes;
     plan->n_parameters = f->n_parameters;
     plan->verified = is_verified(p, f);

@@ -54,6 +54,9 @@ const char *vr_why_quantised(const vram_model *m, vr_arena *a)
 static const char *as_they_are(const vr_pass *p)
 {
     size_t n = p->m->checkpoint->n_tensors;
+    if (vr_unpacks(p->m, p->w, p->device))
+        return vr_text(p->arena, GROUPED(n), T(" tensors, those in "), T(p->m->packing.title),
+                       T(" unpacked to "), T(dtype_words(p->w->dtype)));
     return vr_text(p->arena, GROUPED(n), T(n == 1 ? " tensor" : " tensors"),
                    T(p->m->checkpoint->config_only ? " at the bytes that its quantisation takes"
                                                    : " at the bytes that the checkpoint has"),
@@ -69,6 +72,9 @@ static const char *weights(const vr_pass *p, const vr_facts *f)
     const char *text = vr_text(p->arena, GROUPED(f->n_parameters), T(" parameters"),
                                T(quantised ? quant_words(w) : " x "), T(dtype_words(w->dtype)),
                                T(!f->as_stored && p->m->tied ? ", the head shares the embeddings" : ""));
+    if (text != NULL && !quantised && !f->as_stored &&
+        f->weight_bytes != vr_mul_sat(f->n_parameters, p->width))
+        text = vr_text(p->arena, T(text), T(", some of them kept in fp32"));
     if (text != NULL && f->n_anew != 0)
         text = vr_text(p->arena, T(text), T("; "), GROUPED(f->n_anew),
                        T(f->n_anew == 1 ? " tensor is" : " tensors are"), T(" not stored and made anew"));

@@ -32,6 +32,7 @@ static const word map_words[] = {
     { "balanced", VR_MAP_BALANCED },
     { "balanced_low_0", VR_MAP_BALANCED_LOW_0 },
     { "sequential", VR_MAP_SEQUENTIAL },
+    { "cuda", VR_MAP_CUDA },
     { NULL, 0 },
 };
 static const word quant_words[] = {
@@ -39,6 +40,7 @@ static const word quant_words[] = {
     { "bnb-8bit", VR_QUANT_BNB_8BIT },
     { "bnb-4bit", VR_QUANT_BNB_4BIT },
     { "bnb-4bit-dq", VR_QUANT_BNB_4BIT_DQ },
+    { "dequantize", VR_QUANT_DEQUANTIZE },
     { NULL, 0 },
 };
 static const word kv_words[] = { { "auto", VR_KV_AS_MODEL }, { NULL, 0 } };
@@ -231,14 +233,19 @@ static vram_status set_alloc_conf(vram_workload *w, const vram_option *o, vr_str
     X("logits", "--logits", CHOICE, "WHICH", "all|last", "last",                                             \
       "Positions whose logits are computed: generate() needs the last, a plain forward pass computes all.",  \
       0, 0, VR_SET_LOGITS, set_logits)                                                                       \
-    X("device_map", "--device-map", CHOICE, "MAP", "none|auto|balanced|balanced_low_0|sequential", "none",   \
-      "How the weights reach the card: none is .to(\"cuda\").", 0, 0, VR_SET_DEVICE_MAP, set_device_map)     \
+    X("device_map", "--device-map", CHOICE, "MAP", "none|auto|balanced|balanced_low_0|sequential|cuda",      \
+      "none",                                                                                                \
+      "How the weights reach the cards: none is .to(\"cuda\"), auto spreads them, cuda is all onto the "     \
+      "first.",                                                                                              \
+      0, 0, VR_SET_DEVICE_MAP, set_device_map)                                                               \
     X("host_memory", "--host-memory", BYTES, "SIZE", NULL, "as much as it takes",                            \
       "Memory of the computer that programs may take: what --device-map puts there, the rest on disk.", 0,   \
       0, VR_SET_HOST_MEMORY, set_host_memory)                                                                \
-    X("quantization", "--quantization", CHOICE, "KIND", "none|bnb-8bit|bnb-4bit|bnb-4bit-dq", "none",        \
-      "Quantise the weights while loading; dq: the scales of 4 bits as well.", 0, 0, VR_SET_WEIGHT_QUANT,    \
-      set_quantization)                                                                                      \
+    X("quantization", "--quantization", CHOICE, "KIND", "none|bnb-8bit|bnb-4bit|bnb-4bit-dq|dequantize",     \
+      "none",                                                                                                \
+      "Quantise the weights while loading (dq: the scales of 4 bits as well), or unpack what is stored "     \
+      "quantised.",                                                                                          \
+      0, 0, VR_SET_WEIGHT_QUANT, set_quantization)                                                           \
     X("alloc_conf", "--alloc-conf", STRING, "SETTINGS", NULL, NULL,                                          \
       "PyTorch's allocator settings, as in PYTORCH_ALLOC_CONF.", 0, 0, VR_SET_ALLOC_CONF, set_alloc_conf)
 

@@ -89,7 +89,7 @@ struct vr_memories; /* memories.h */
 /* asked: the workload as the user gave it; gpus: of the run, as the workload spreads the model over them. */
 vram_status vr_levers(vram_fit *f, const vram_workload *asked, const struct vr_memories *gpus);
 
-#define VR_DECK_KINDS 16
+#define VR_DECK_KINDS 160
 
 /* Cards of the table, judged for one model and workload. */
 typedef struct vr_deck {

@@ -100,8 +100,7 @@ static vram_status half_context(change *c, bool *applies)
 
 static vram_status map_auto(change *c, bool *applies)
 {
-    *applies = c->n_gpus > 1 && c->now->device_map == VR_MAP_NONE && c->now->engine->place != NULL &&
-               !c->m->quantised;
+    *applies = c->n_gpus > 1 && !vr_spreads(c->now) && c->now->engine->place != NULL && !c->m->quantised;
     c->w->device_map = VR_MAP_AUTO;
     set(c, VR_SET_DEVICE_MAP);
     return VRAM_OK;

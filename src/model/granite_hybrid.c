@@ -83,8 +83,10 @@ static vram_status read_mlp(vr_reading *r)
     if (!vr_config_get(r, "num_local_experts", &v) || !vr_json_u64(v, &n) || n != 0)
         return vr_read_experts(r, vr_moe_of("granitemoehybrid"));
     VR_TRY(vr_config_count(r, "shared_intermediate_size", VR_MAX_WIDTH, 1024, &shared));
-    for (uint64_t i = 0; i < r->m->n_layers; i++)
+    for (uint64_t i = 0; i < r->m->n_layers; i++) {
         r->m->layers[i].ffn = (uint32_t)shared;
+        r->m->layers[i].mlp = VR_MLP_GATED_FUSED;
+    }
     r->m->ffn = shared;
     return VRAM_OK;
 }

@@ -141,6 +141,8 @@ typedef struct vr_family {
     bool qk_norm_after;    /* queries and keys are normalised after all is projected, not each at once */
     bool narrow_softmax;   /* gpt2: in the model's width */
     bool inline_mlp;       /* opt: the MLP is no module of its own */
+    bool wide_logits;      /* logits are given in fp32 */
+    bool norm_widened;     /* from some version on its norms are VR_NORM_RMS_LATE_WIDE */
     bool keeps_outputs;    /* gpt2: a layer's variables live longer */
     uint32_t taped_from;   /* version of transformers x 100, 524: what earlier ones compute is not known */
     bool untaped;          /* what it computes is not known storage by storage */

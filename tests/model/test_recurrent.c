@@ -182,7 +182,7 @@ static void nemotron_layers(void **state)
     close_world(&w);
 }
 
-/* Keys and values as transformers computes them from the latent vector; every fourth layer and the last
+/* Of a token the latent vector and the rotated part of its key; every fourth layer and the last
  * attend. */
 static void kimi_layers(void **state)
 {
@@ -192,7 +192,7 @@ static void kimi_layers(void **state)
     assert_int_equal(count_kind(w.m, VR_ATTENTION_LATENT), 7);
     assert_int_equal(count_kind(w.m, VR_ATTENTION_RECURRENT), 20);
     assert_int_equal(w.m->layers[3].latent, 512);
-    assert_int_equal(w.m->kv_bytes_per_token_16bit, 7 * 2 * 32 * (192 + 128));
+    assert_int_equal(w.m->kv_bytes_per_token_16bit, 7 * 2 * (512 + 64));
     assert_int_equal(w.m->layers[0].conv_channels, 3 * 32 * 128);
     assert_int_equal(w.m->layers[0].mlp, VR_MLP_GATED);
     assert_int_equal(w.m->layers[1].mlp, VR_MLP_EXPERTS);
