@@ -51,6 +51,8 @@ LACKS = {
     "google/gemma-4-26B-A4B-it": None,
     "google/gemma-4-31B-it": "vision tower",
     "microsoft/Phi-3-vision-128k-instruct": "vision tower",
+    "meta-llama/Llama-4-Maverick-17B-128E-Instruct": "vision tower",
+    "meta-llama/Llama-4-Scout-17B-16E-Instruct": "vision tower",
 }
 
 # The files have the settings of the decoder beside those of the whole; publishers have them in text_config.

@@ -353,11 +353,20 @@ vr_block vr_experts(vr_pass *p)
 
 /* ---- what is not known beforehand ---- */
 
-bool vr_experts_loops(const vr_pass *p, const vr_layer *l)
+static bool loops(const vr_pass *p, const vr_layer *l)
 {
     if (l->mlp != VR_MLP_EXPERTS)
         return false;
     return vr_experts_fused(p) ? p->w->experts == VR_EXPERTS_EAGER : l->moe->form == VR_EXPERTS_LIST;
+}
+
+bool vr_loops_over_experts(const vr_pass *p)
+{
+    for (uint64_t i = 0; i < p->m->n_layers; i++) {
+        if (loops(p, &p->m->layers[i]))
+            return true;
+    }
+    return false;
 }
 
 /* How much more a block takes when all tokens go to the same experts than when they are spread evenly: of a
@@ -368,7 +377,7 @@ uint64_t vr_experts_above_permille(const vr_pass *p)
     uint64_t most = 0;
     for (uint64_t i = 0; i < p->m->n_layers; i++) {
         const vr_layer *l = &p->m->layers[i];
-        if (!vr_experts_loops(p, l) || p->w->expert_load == VR_LOAD_SAME)
+        if (!loops(p, l) || p->w->expert_load == VR_LOAD_SAME)
             continue;
         uint64_t turn = 4 * p->m->hidden + 3 * (uint64_t)l->expert_ffn, all = 4 * p->m->hidden;
         uint64_t even = all + vr_mul_div(turn, l->experts_used, l->experts);

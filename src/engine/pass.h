@@ -298,8 +298,8 @@ vr_block vr_expert_gate(vr_pass *p, uint64_t rows, vr_block both);
 /* GptOssExperts._apply_gate, clamped on both sides; `both` stays. */
 vr_block vr_expert_gate_clamped(vr_pass *p, uint64_t rows);
 
-/* Whether the layer's storages depend on which expert takes which token, and how much more there can be. */
-bool vr_experts_loops(const vr_pass *p, const vr_layer *l);
+/* Whether storages depend on which expert takes which token, and how much more there can be. */
+bool vr_loops_over_experts(const vr_pass *p); /* of any layer */
 uint64_t vr_experts_above_permille(const vr_pass *p);
 
 /* ---- experts_loop.c, experts_grouped.c: the experts themselves; the result ---- */

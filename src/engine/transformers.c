@@ -326,22 +326,13 @@ static bool is_alone(const vram_model *m)
     return vr_str_is(vr_str_of(m->model_type), m->family->model_type);
 }
 
-static bool loops_over_experts(const vr_pass *p)
-{
-    for (uint64_t i = 0; i < p->m->n_layers; i++) {
-        if (vr_experts_loops(p, &p->m->layers[i]))
-            return true;
-    }
-    return false;
-}
-
 static bool is_verified(const vr_pass *p, const vr_facts *f)
 {
     const vram_workload *w = p->w;
     const vr_torch_rules *t = p->torch;
     bool kernels =
         w->attention == VR_IMPL_EAGER ? p->device->cc_major == 8 : vr_sdpa_traced(w, p->m, p->device);
-    return f->has_activations && !loops_over_experts(p) && kernels && vr_family_held(p->m, w) &&
+    return f->has_activations && !vr_loops_over_experts(p) && kernels && vr_family_held(p->m, w) &&
            vr_version_traced(w) && rotary_is_static(p->m) && w->dtype == VR_BF16 &&
            w->weight_quant == VR_QUANT_NONE && w->device_map == VR_MAP_NONE && !f->steps_skipped &&
            t->lt_stays && !t->unified && p->m->uncounted_part == NULL && is_alone(p->m);

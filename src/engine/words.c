@@ -215,10 +215,7 @@ static const char *activations(const vr_pass *p, const vr_facts *f)
 /* The router decides while it runs which expert takes which token. */
 static const char *load_of_experts(const vr_pass *p, const char *text)
 {
-    bool loops = false;
-    for (uint64_t i = 0; i < p->m->n_layers; i++)
-        loops = loops || vr_experts_loops(p, &p->m->layers[i]);
-    if (text == NULL || !loops)
+    if (text == NULL || !vr_loops_over_experts(p))
         return text;
     return vr_text(p->arena, T(text), T("; tokens spread evenly over "), GROUPED(p->m->experts),
                    T(" experts, "), GROUPED(p->m->experts_used),

@@ -34,6 +34,10 @@ static void published_counts(void **state)
         { "{\"model_type\":\"gpt_oss\",\"num_hidden_layers\":24,\"num_local_experts\":32}", 20914757184 },
         { "{\"model_type\":\"gpt_oss\"}", 116829156672 },
         { "{\"model_type\":\"olmoe\",\"intermediate_size\":1024}", 6919161856 },
+        /* the decoders of Llama-4-Scout and Maverick */
+        { "{\"model_type\":\"llama4_text\"}", 107769861120 },
+        { "{\"model_type\":\"llama4_text\",\"num_local_experts\":128,\"interleave_moe_layer_step\":2}",
+          400711848960 },
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
