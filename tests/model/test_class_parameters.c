@@ -309,6 +309,8 @@ static void check_model(const char *name, const group *g, totals *t)
     char *text;
     assert_non_null(w);
     open_row(w, &text, name);
+    if (w->m->uncounted_part == NULL) /* what the row itself says of its configuration */
+        w->m->uncounted_part = vr_catalogue_find(vr_str_of(name))->lacks;
     if (w->m->family == NULL) {
         assert_non_null(w->m->not_understood);
         t->not_understood++;
