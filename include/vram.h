@@ -55,6 +55,7 @@ typedef struct vram_model vram_model;
 typedef struct vram_workload vram_workload;
 typedef struct vram_device vram_device;
 typedef struct vram_fit vram_fit;
+typedef struct vram_comparison vram_comparison;
 typedef struct vram_scenario vram_scenario;
 
 /* Allocates (ptr NULL), resizes, or frees (new_size 0) a block; old_size is what was asked for before. NULL =
@@ -183,12 +184,13 @@ typedef struct vram_option {
     uint64_t min, max;    /* of COUNT and BYTES; max 0 = none */
 } vram_option;
 
-/* Options of the workload (not of a command). */
-VRAM_API const vram_option *vram_workload_options(size_t *n);
+/* Options of the workload (not of a command), of all engines; NULL behind the last. */
+VRAM_API const vram_option *vram_workload_option(size_t i);
 
-/* engine NULL: the default ("transformers"). */
+/* engine NULL: the default, "transformers", or llama.cpp once it is known that the model is a GGUF file. An
+ * option that the engine lacks is VRAM_ESETTING, at the latest when the model is judged. */
 VRAM_API vram_status vram_workload_new(vram_workload **out, vram_ctx *ctx, const char *engine);
-/* key is that of a row of vram_workload_options; a value that does not parse is VRAM_ESETTING. */
+/* key is that of a vram_workload_option; a value that does not parse is VRAM_ESETTING. */
 VRAM_API vram_status vram_workload_set(vram_workload *w, const char *key, const char *value);
 
 /* "24GiB", "512 MiB", "12GB", plain bytes; G and M alone are binary. False when it does not parse. */
@@ -209,6 +211,13 @@ typedef enum vram_verdict { VRAM_FITS, VRAM_TIGHT, VRAM_DOES_NOT_FIT, VRAM_UNKNO
 VRAM_API vram_status vram_fit_new(vram_fit **out, const vram_model *m, const vram_workload *w,
                                   const vram_device *const *devices, size_t n);
 VRAM_API vram_verdict vram_fit_verdict(const vram_fit *f);
+
+/* The same in every engine, side by side. w: made without an engine; what was set of it counts for the
+ * engines that have it. An engine that refuses model or settings is told so, which is no error. */
+VRAM_API vram_status vram_comparison_new(vram_comparison **out, const vram_model *m, const vram_workload *w,
+                                         const vram_device *const *devices, size_t n);
+/* The best of all: it fits as soon as it fits in one of them; unknown comes before does not fit. */
+VRAM_API vram_verdict vram_comparison_verdict(const vram_comparison *c);
 
 /* The same from bare numbers: `vram ledger`. json/n: a scenario file, or NULL and only settings. */
 VRAM_API const vram_option *vram_scenario_options(size_t *n);
@@ -234,6 +243,8 @@ typedef struct vram_style {
 
 VRAM_API vram_status vram_fit_render(const vram_fit *f, const vram_style *style, vram_write_fn write,
                                      void *ud);
+VRAM_API vram_status vram_comparison_render(const vram_comparison *c, const vram_style *style,
+                                            vram_write_fn write, void *ud);
 VRAM_API vram_status vram_inspect_render(const vram_model *m, const vram_style *style, vram_write_fn write,
                                          void *ud);
 VRAM_API vram_status vram_scenario_render(const vram_scenario *s, const vram_style *style,

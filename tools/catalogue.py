@@ -23,7 +23,7 @@ DROP = set("""
     media_placeholder_token_id merge_type mm_projector_type moe_router_scaling_factor moe_shared_expert_overlap
     mscale mscale_all_dim norm_eps pos_emb_interpolation_mode process_image_mode projector_ln_eps
     rescale_prenorm_residual rms_norm_eps rope_theta router_jitter_noise sparse_init_block sparse_local_block
-    sparse_score_type sparsify swa_rope_theta swiglu_alpha time_step_floor time_step_max time_step_min truncate
+    sparse_score_type swa_rope_theta swiglu_alpha time_step_floor time_step_max time_step_min truncate
     unshifted_sink use_prefill_window_in_sink_attention video_placeholder video_token_index vision_feature_layer
     vision_feature_select_strategy
 """.split())
@@ -51,6 +51,8 @@ LACKS = {
     "google/gemma-4-26B-A4B-it": None,
     "google/gemma-4-31B-it": "vision tower",
     "microsoft/Phi-3-vision-128k-instruct": "vision tower",
+    "meta-llama/Llama-4-Maverick-17B-128E-Instruct": "vision tower",
+    "meta-llama/Llama-4-Scout-17B-16E-Instruct": "vision tower",
 }
 
 # The files have the settings of the decoder beside those of the whole; publishers have them in text_config.

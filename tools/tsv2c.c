@@ -70,15 +70,16 @@ static const column gpu_columns[] = {
 
 /* What a class has beside what every decoder has: a word each, so that a new one is no new column. */
 #define TRAITS                                                                                               \
-    "tied=tied_default|embedding_scaled=embedding_scaled|local_rope=local_rope|grid_rotary=grid_rotary|"     \
-    "grid_sections=grid_sections|wide_logits=wide_logits|norm_widened=norm_widened|"                         \
+    "tied=tied_default|embedding_scaled=embedding_scaled|local_rope=local_rope|"                             \
+    "grid_rotary=grid_rotary|wide_logits=wide_logits|norm_widened=norm_widened|"                             \
     "bidirectional=reads_bidirectional|reads_pattern=reads_pattern|qk_norm=qk_norm|"                         \
     "qk_norm_whole=qk_norm_whole|parallel=parallel|embedding_multiplied=embedding_multiplied|"               \
     "residual_multiplied=residual_multiplied|logits_multiplied=logits_multiplied|"                           \
     "full_unrotated=full_unrotated|some_unrotated=some_unrotated|qk_norm_rotated=qk_norm_rotated|"           \
     "query_scaled=query_scaled|untaped=untaped|query_multiplied=query_multiplied|"                           \
     "qk_norm_after=qk_norm_after|narrow_softmax=narrow_softmax|inline_mlp=inline_mlp|"                       \
-    "keeps_outputs=keeps_outputs|both_masks=both_masks|early_masks=early_masks|own_rotary=own_rotary"
+    "keeps_outputs=keeps_outputs|both_masks=both_masks|early_masks=early_masks|"                             \
+    "own_rotary=own_rotary|tables_in_dict=tables_in_dict|grid_sections=grid_sections"
 #define BIASES "qkv=qkv_bias|o=o_bias|mlp=mlp_bias|head=head_bias"
 
 static const column architecture_columns[] = {

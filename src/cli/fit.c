@@ -33,33 +33,64 @@ static vram_status make_devices(cli *c, vram_device **out, size_t n)
     return s;
 }
 
-static vram_status answer(cli *c, const char *name, vram_fit **out)
-{
-    size_t n = cli_count(c, "gpu");
-    vram_checkpoint *checkpoint = NULL;
-    vram_model *model = NULL;
-    vram_workload *workload = NULL;
-    vram_device *devices[MOST_CARDS] = { NULL };
-    vram_status s = vram_workload_new(&workload, c->ctx, cli_value(c, "engine"));
+/* What all answers are made of. */
+typedef struct question {
+    vram_model *model;
+    vram_workload *workload;
+    vram_device *devices[MOST_CARDS];
+    size_t n_devices;
+} question;
 
+static vram_status ask(cli *c, const char *name, const char *engine, question *q)
+{
+    vram_checkpoint *checkpoint = NULL;
+    vram_status s = vram_workload_new(&q->workload, c->ctx, engine);
+
+    q->n_devices = cli_count(c, "gpu");
     if (s == VRAM_OK)
-        s = set_workload(c, workload);
+        s = set_workload(c, q->workload);
     if (s == VRAM_OK)
-        s = make_devices(c, devices, n);
+        s = make_devices(c, q->devices, q->n_devices);
     if (s == VRAM_OK)
         s = cli_open_checkpoint(c, name, &checkpoint);
     if (s == VRAM_OK)
-        s = vram_model_new(&model, checkpoint);
-    if (s == VRAM_OK)
-        s = vram_fit_new(out, model, workload, (const vram_device *const *)devices, n);
+        s = vram_model_new(&q->model, checkpoint);
     return s;
+}
+
+static int compare(cli *c, const char *model)
+{
+    question q = { .model = NULL };
+    vram_comparison *comparison = NULL;
+    vram_status s;
+
+    if (cli_has(c, "engine_version")) {
+        cli_error(
+            "--engine-version says which version of one engine, and --engine all takes every engine's own");
+        return CLI_USAGE;
+    }
+    s = ask(c, model, NULL, &q);
+
+    if (s == VRAM_OK)
+        s = vram_comparison_new(&comparison, q.model, q.workload, (const vram_device *const *)q.devices,
+                                q.n_devices);
+    if (s == VRAM_OK)
+        s = vram_comparison_render(comparison, &c->style, cli_write, NULL);
+    return s == VRAM_OK ? cli_verdict_status(c, vram_comparison_verdict(comparison)) : cli_fail(c);
 }
 
 int cli_fit(cli *c, const char *model)
 {
+    const char *engine = cli_value(c, "engine");
+    question q = { .model = NULL };
     vram_fit *fit = NULL;
-    vram_status s = answer(c, model, &fit);
+    vram_status s;
 
+    if (engine != NULL && strcmp(engine, "all") == 0)
+        return compare(c, model);
+    s = ask(c, model, engine, &q);
+    if (s == VRAM_OK)
+        s = vram_fit_new(&fit, q.model, q.workload, (const vram_device *const *)q.devices, q.n_devices);
     if (s == VRAM_OK)
         s = vram_fit_render(fit, &c->style, cli_write, NULL);
     return s == VRAM_OK ? cli_verdict_status(c, vram_fit_verdict(fit)) : cli_fail(c);
@@ -102,6 +133,7 @@ const cli_command cli_fit_command = {
                 "vram fit bartowski/Qwen2.5-14B-Instruct-GGUF:Q4_K_M --gpu 4090\n"
                 "vram fit ollama:qwen2.5:14b --gpu 24GiB\n"
                 "vram fit qwen3-32b --gpu 80GiB\n"
+                "vram fit llama-3.3-70b-instruct --gpu 2x4090 --device-map auto\n"
                 "vram fit example:qwen2.5-7b --gpu \"4090\" --free 21.5GiB --json",
     .least = 1,
     .most = 1,

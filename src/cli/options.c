@@ -16,12 +16,15 @@ static const struct {
 } own[] = {
     { { "gpu", "--gpu", VRAM_OPT_STRING, "CARD", NULL, "every card of the table",
         "The card: the id of an NVIDIA card or a part of its name (see vram gpus), or a bare size such as "
-        "24GiB.",
+        "24GiB. For several cards in front a count (2x4090), or the option again; --device-map says how the "
+        "model is spread.",
         "fit", 0, 0 },
       "the card" },
     { { "free", "--free", VRAM_OPT_BYTES, "BYTES", NULL, "all that CUDA gives",
-        "Bytes free on the card before this program starts, as nvidia-smi shows them: 11.5GiB.", "fit", 0,
-        0 },
+        "Bytes free on the card before this program starts, as nvidia-smi shows them: 11.5GiB. Of several "
+        "cards "
+        "once for all or once for each.",
+        "fit", 0, 0 },
       "the card" },
     { { "model", "--model -m -hf --hf-repo --model-id --model-path", VRAM_OPT_STRING, "MODEL", NULL, NULL,
         "The model, for those who are used to naming it with an option.", "fit inspect", 0, 0 },
@@ -130,9 +133,8 @@ void cli_table_of(cli_table *out, const char *command)
     for (size_t i = 0; i < sizeof own / sizeof *own; i++)
         if (strcmp(own[i].group, "the card") == 0)
             add(out, &own[i].option, own[i].group, CLI_OWN, command);
-    rows = vram_workload_options(&n);
-    for (size_t i = 0; i < n; i++)
-        add(out, &rows[i], "what is run", CLI_WORKLOAD, command);
+    for (size_t i = 0; (rows = vram_workload_option(i)) != NULL; i++)
+        add(out, rows, "what is run", CLI_WORKLOAD, command);
     rows = vram_scenario_options(&n);
     for (size_t i = 0; i < n; i++)
         add(out, &rows[i], "the numbers", CLI_SCENARIO, command);

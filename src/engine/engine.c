@@ -4,6 +4,9 @@
 
 static const vr_engine *const engines[] = {
     &vr_engine_transformers,
+    &vr_engine_vllm,
+    &vr_engine_sglang,
+    &vr_engine_llamacpp,
 };
 
 const vr_engine *const *vr_engines(size_t *n)

@@ -18,16 +18,19 @@ typedef enum vr_device_map {
     VR_MAP_AUTO, /* the same as balanced */
     VR_MAP_BALANCED,
     VR_MAP_BALANCED_LOW_0,
-    VR_MAP_SEQUENTIAL
+    VR_MAP_SEQUENTIAL,
+    VR_MAP_CUDA /* all onto the first card, whatever is free */
 } vr_device_map;
 typedef enum vr_weight_quant {
     VR_QUANT_NONE,
     VR_QUANT_BNB_8BIT,
     VR_QUANT_BNB_4BIT,
-    VR_QUANT_BNB_4BIT_DQ
+    VR_QUANT_BNB_4BIT_DQ,
+    VR_QUANT_DEQUANTIZE /* what is stored packed is unpacked */
 } vr_weight_quant;
-/* transformers: the model's own only */
-typedef enum vr_kv_dtype { VR_KV_AS_MODEL, VR_KV_F32, VR_KV_F16 } vr_kv_dtype;
+typedef enum vr_kv_dtype { VR_KV_AS_MODEL, VR_KV_BF16, VR_KV_F16, VR_KV_FP8, VR_KV_FP8_E5M2 } vr_kv_dtype;
+/* vLLM: what stays of a sequence's recurrent states; AUTO is what the version takes for the model */
+typedef enum vr_mamba_mode { VR_MAMBA_AUTO, VR_MAMBA_NONE, VR_MAMBA_ALIGN } vr_mamba_mode;
 
 /* How experts of one tensor are run, and how tokens are spread over them. */
 typedef enum vr_experts_impl { VR_EXPERTS_GROUPED, VR_EXPERTS_EAGER, VR_EXPERTS_BATCHED } vr_experts_impl;
@@ -49,7 +52,22 @@ typedef enum vr_expert_load { VR_LOAD_EVEN, VR_LOAD_SAME } vr_expert_load;
     X(DEVICE_MAP, "device_map")                                                                              \
     X(HOST_MEMORY, "host_memory")                                                                            \
     X(WEIGHT_QUANT, "quantization")                                                                          \
-    X(ALLOC_CONF, "alloc_conf")
+    X(ALLOC_CONF, "alloc_conf")                                                                              \
+    X(UTILIZATION, "gpu_memory_utilization")                                                                 \
+    X(BATCHED_TOKENS, "max_num_batched_tokens")                                                              \
+    X(BLOCK_SIZE, "block_size")                                                                              \
+    X(NO_HYBRID, "disable_hybrid_kv_cache_manager")                                                          \
+    X(MAMBA_MODE, "mamba_cache_mode")                                                                        \
+    X(STATIC_SHARE, "mem_fraction_static")                                                                   \
+    X(SWA_RATIO, "swa_full_tokens_ratio")                                                                    \
+    X(NO_RADIX, "disable_radix_cache")                                                                       \
+    X(GPU_LAYERS, "n_gpu_layers")                                                                            \
+    X(CACHE_TYPE_K, "cache_type_k")                                                                          \
+    X(CACHE_TYPE_V, "cache_type_v")                                                                          \
+    X(UBATCH, "ubatch_size")                                                                                 \
+    X(SWA_FULL, "swa_full")                                                                                  \
+    X(KV_UNIFIED, "kv_unified")                                                                              \
+    X(NO_KV_OFFLOAD, "no_kv_offload")
 
 typedef enum vr_setting {
 #define X(id, key) VR_SET_##id,
@@ -85,6 +103,19 @@ struct vram_workload {
     const char *alloc_text; /* as given, or NULL */
     uint64_t host_memory;   /* bytes that programs may take of the computer's own; 0: as much as it takes */
     const char *host_text;  /* as given, or NULL */
+    /* vllm and sglang; 0: the default of the version and the card */
+    uint32_t utilization_permille, static_permille; /* of the card, for what the engine keeps */
+    uint64_t batched_tokens;                        /* computed at once */
+    uint64_t block_size;
+    bool no_hybrid;     /* sliding layers keep everything */
+    uint8_t mamba_mode; /* vr_mamba_mode */
+    uint32_t swa_ratio_permille;
+    bool no_radix;
+    /* llama.cpp */
+    uint64_t gpu_layers;      /* UINT64_MAX: all */
+    uint8_t cache_k, cache_v; /* vr_dtype */
+    uint64_t ubatch;
+    bool swa_full, kv_unified, no_kv_offload;
     uint8_t set_by[VR_SETTING_COUNT];
     /* The engine's own, made by resolve and shared by all copies: a fit plans a model thirty times. NULL: the
      * plan makes it for itself. */
@@ -95,6 +126,8 @@ struct vram_workload {
  * its version. The copy lives in `a` and is not registered with the context. */
 vram_status vr_workload_resolve(vram_workload **out, const vram_workload *w, const vram_model *m,
                                 vr_arena *a);
+/* VRAM_ESETTING for what the user set and the engine lacks. */
+vram_status vr_workload_check(const vram_workload *w);
 /* A copy to change (levers). */
 vram_workload *vr_workload_copy(const vram_workload *w, vr_arena *a);
 /* The value of a setting in words, for reports: "4096", "bf16", "sdpa". */
@@ -131,6 +164,9 @@ typedef struct vr_device_facts {
 
 typedef struct vr_plan {
     vr_tape tape;
+    /* The tape holds sums that are there at once, outside any allocator: nothing can be told of how a run
+     * goes, only what it needs at least. */
+    bool sums_only;
     bool counted[VR_CATEGORY_COUNT];        /* false: this category could not be computed */
     const char *why_not[VR_CATEGORY_COUNT]; /* a sentence then */
     /* Checkpoint and class contradict each other (the sentence is also in why_not): the tape holds what is
@@ -140,9 +176,17 @@ typedef struct vr_plan {
                        known */
     uint8_t basis[VR_CATEGORY_COUNT];       /* vr_basis of what the tape holds */
     const char *formula[VR_CATEGORY_COUNT]; /* in words, with the numbers put in */
+    const char *stops;                      /* the engine's error before it loads anything; or NULL */
+    const char *notice;                     /* what people should know of this load; or NULL */
     bool verified;                          /* this tape has been held against a real engine */
     uint64_t weight_bytes;                  /* sum of parameters that are loaded, in the load dtype */
     uint64_t n_parameters;                  /* elements loaded */
+    /* What the engine takes whatever is asked for, of which the cache gets what the rest leaves: in words, or
+     * NULL; bytes, the most that is left, and the tokens that would fit in that (0: not known). */
+    const char *pool;
+    uint64_t claim, pool_most, pool_tokens;
+    uint64_t
+        kv_token; /* kept of one more token of a sequence while no window is full; 0: nothing, or not known */
     /* Band of the activations of a tape that is not verified: low = 1000 - x, high = 1000 + x. */
     uint64_t uncertain_permille;
     uint64_t above_permille; /* and what may come on top of the high end alone */
@@ -183,10 +227,25 @@ typedef struct vr_engine {
      * the engine does not. What *out points to lives in `a`. */
     vram_status (*place)(vr_placement *out, const vram_model *m, const vram_workload *w,
                          const vr_device_facts *gpus, size_t n, vr_arena *a);
+    /* As `version` takes it; NULL: "major.minor". */
+    const char *(*version_text)(const vram_workload *w, vr_arena *a);
+    /* Of a card's memory, in thousandths, what the engine takes at most; NULL: all. usable UINT64_MAX: any
+     * card. */
+    uint32_t (*share)(const vram_workload *w, uint64_t usable);
+    bool plans_by_size;                         /* another card's plan is another plan */
+    unsigned kv_dtypes;                         /* bits of vr_kv_dtype */
+    const char *kv_words;                       /* "must be one of ...", for the others */
+    const struct vr_option_row *const *options; /* beside those that all engines have */
+    size_t n_options;
 } vr_engine;
 
-extern const vr_engine vr_engine_transformers;
+#define VR_ALL_ENGINES "all" /* is none, but asks for a comparison */
+#define VR_ENGINE_NAMES "transformers|vllm|sglang|llama.cpp"
+extern const vr_engine vr_engine_transformers, vr_engine_vllm, vr_engine_sglang, vr_engine_llamacpp;
 const vr_engine *vr_engine_find(vr_str name);
 const vr_engine *const *vr_engines(size_t *n); /* the first is the default */
+bool vr_engine_has(const vr_engine *e, vr_setting s);
+/* The row of the command line; NULL: the engine lacks it. */
+const vram_option *vr_setting_option(const vr_engine *e, vr_setting s);
 
 #endif

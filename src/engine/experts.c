@@ -307,7 +307,7 @@ static vr_block add_shared(vr_pass *p, vr_block routed, vr_block shared)
 
 /* ---- the block ---- */
 
-static vr_block run(vr_pass *p, vr_routed *r)
+static vr_block run_where_they_lie(vr_pass *p, vr_routed *r)
 {
     if (!vr_experts_fused(p) && vr_layer_of(p)->moe->form != VR_EXPERTS_LIST)
         return vr_experts_at_once(p, r);
@@ -316,6 +316,20 @@ static vr_block run(vr_pass *p, vr_routed *r)
     if (!vr_experts_fused(p) || p->w->experts == VR_EXPERTS_EAGER)
         return vr_experts_loop(p, r);
     return p->w->experts == VR_EXPERTS_BATCHED ? vr_experts_batched(p, r) : vr_experts_grouped(p, r);
+}
+
+/* Experts in one tensor that lie on the host are brought to the card all at once. */
+static vr_block run(vr_pass *p, vr_routed *r)
+{
+    const vr_layer *l = vr_layer_of(p);
+    bool at_once = vr_experts_fused(p) || l->moe->form != VR_EXPERTS_LIST;
+    uint64_t matrix = at_once ? (uint64_t)l->experts * l->expert_ffn * p->m->hidden * p->width : 0;
+    vr_block both = vr_bring(p, 2 * matrix, VR_STEP_EXPERT_GATE),
+             down = vr_bring(p, matrix, VR_STEP_EXPERT_DOWN);
+    vr_block out = run_where_they_lie(p, r);
+    vr_drop(p, both);
+    vr_drop(p, down);
+    return out;
 }
 
 vr_block vr_experts(vr_pass *p)
@@ -339,11 +353,20 @@ vr_block vr_experts(vr_pass *p)
 
 /* ---- what is not known beforehand ---- */
 
-bool vr_experts_loops(const vr_pass *p, const vr_layer *l)
+static bool loops(const vr_pass *p, const vr_layer *l)
 {
     if (l->mlp != VR_MLP_EXPERTS)
         return false;
     return vr_experts_fused(p) ? p->w->experts == VR_EXPERTS_EAGER : l->moe->form == VR_EXPERTS_LIST;
+}
+
+bool vr_loops_over_experts(const vr_pass *p)
+{
+    for (uint64_t i = 0; i < p->m->n_layers; i++) {
+        if (loops(p, &p->m->layers[i]))
+            return true;
+    }
+    return false;
 }
 
 /* How much more a block takes when all tokens go to the same experts than when they are spread evenly: of a
@@ -354,7 +377,7 @@ uint64_t vr_experts_above_permille(const vr_pass *p)
     uint64_t most = 0;
     for (uint64_t i = 0; i < p->m->n_layers; i++) {
         const vr_layer *l = &p->m->layers[i];
-        if (!vr_experts_loops(p, l) || p->w->expert_load == VR_LOAD_SAME)
+        if (!loops(p, l) || p->w->expert_load == VR_LOAD_SAME)
             continue;
         uint64_t turn = 4 * p->m->hidden + 3 * (uint64_t)l->expert_ffn, all = 4 * p->m->hidden;
         uint64_t even = all + vr_mul_div(turn, l->experts_used, l->experts);

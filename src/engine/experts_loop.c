@@ -43,21 +43,29 @@ static void find_hit(vr_pass *p, const vr_routed *r, vr_block *mask, vr_block *h
     vr_drop(p, flags);
 }
 
+/* A linear layer of one expert, whose weight may lie on the host. */
+static vr_block listed_linear(vr_pass *p, uint64_t bytes, vr_step step)
+{
+    uint64_t weight = (uint64_t)vr_layer_of(p)->expert_ffn * p->m->hidden * p->width;
+    vr_block brought = vr_bring(p, weight, step);
+    vr_block out = piece(p, bytes, step);
+    vr_gemm(p, false);
+    vr_drop(p, brought);
+    return out;
+}
+
 /* The gated MLP of one expert with modules of its own. */
 static vr_block listed_mlp(vr_pass *p, uint64_t rows)
 {
     uint64_t f = rows * vr_layer_of(p)->expert_ffn * p->width;
-    vr_block gate = piece(p, f, VR_STEP_EXPERT_GATE);
-    vr_gemm(p, false);
+    vr_block gate = listed_linear(p, f, VR_STEP_EXPERT_GATE);
     vr_block act = piece(p, f, VR_STEP_EXPERT_ACT);
     vr_drop(p, gate);
-    vr_block up = piece(p, f, VR_STEP_EXPERT_GATE);
-    vr_gemm(p, false);
+    vr_block up = listed_linear(p, f, VR_STEP_EXPERT_GATE);
     vr_block product = piece(p, f, VR_STEP_EXPERT_ACT);
     vr_drop(p, act);
     vr_drop(p, up);
-    vr_block down = piece(p, rows * p->m->hidden * p->width, VR_STEP_EXPERT_DOWN);
-    vr_gemm(p, false);
+    vr_block down = listed_linear(p, rows * p->m->hidden * p->width, VR_STEP_EXPERT_DOWN);
     vr_drop(p, product);
     return down;
 }

@@ -182,74 +182,6 @@ static void make_masks(vr_pass *p)
         p->sliding_mask = idle_mask(p);
 }
 
-/* ---- from one memory to another ---- */
-
-/* accelerate (hooks.py, send_to_device): what a module is given lies on its own card, or is copied there
- * until the module returns. `from`: VR_NONE, there is nothing to copy. */
-static vr_block sent(vr_pass *p, vr_block from, uint16_t lies, uint64_t bytes, vr_item item, vr_place place)
-{
-    if (from == VR_NONE || vr_pass_gpu(p, lies) == p->gpu)
-        return VR_NONE;
-    return vr_take_at(p, bytes, item, place);
-}
-
-static void go_to(vr_pass *p, uint16_t device)
-{
-    p->gpu = vr_pass_gpu(p, device);
-    vr_pass_on(p, device);
-}
-
-/* Where the ends of the model lie; alone, all is on one. */
-static vr_placement ends(const vr_pass *p)
-{
-    return p->placement != NULL ? *p->placement : (vr_placement){ .n_gpus = 1 };
-}
-
-/* What a layer is given beside the hidden states. */
-typedef struct given {
-    vr_block full_mask, sliding_mask, positions, cos[2], sin[2];
-} given;
-
-typedef struct copies {
-    vr_block list[8];
-    size_t n;
-} copies;
-
-static void keep(copies *c, vr_block block)
-{
-    c->list[c->n++] = block;
-}
-
-static void carry_mask(vr_pass *p, const given *g, copies *c)
-{
-    uint64_t window = vr_window(p), kv = vr_kv_length(p, window);
-    unsigned width = p->w->attention == VR_IMPL_EAGER ? p->width : 1;
-    vr_block mask = window != 0 ? g->sliding_mask : g->full_mask;
-    vr_block copy =
-        sent(p, mask, ends(p).embedding, p->batch * p->q * kv * width, VR_ITEM_SCORES, VR_PLACE_MASK);
-    keep(c, copy);
-    copy = copy != VR_NONE ? copy : mask;
-    p->full_mask = window != 0 ? VR_NONE : copy;
-    p->sliding_mask = window != 0 ? copy : VR_NONE;
-}
-
-static void carry(vr_pass *p, const given *g, copies *c)
-{
-    uint64_t table = p->q * p->m->rotary_dim * (vr_rotary_is_wide(p->m->family->rope) ? 4 : p->width);
-    carry_mask(p, g, c);
-    keep(c, sent(p, g->positions, ends(p).embedding, p->q * 8, VR_ITEM_INPUTS, VR_PLACE_POSITIONS));
-    for (int i = 0; i < 2; i++) {
-        keep(c, sent(p, g->cos[i], ends(p).rotary, table, VR_ITEM_INPUTS, VR_PLACE_ROTARY));
-        keep(c, sent(p, g->sin[i], ends(p).rotary, table, VR_ITEM_INPUTS, VR_PLACE_ROTARY));
-    }
-}
-
-static void drop_copies(vr_pass *p, copies *c)
-{
-    for (size_t i = 0; i < c->n; i++)
-        vr_drop(p, c->list[i]);
-}
-
 /* ---- layers ---- */
 
 static vr_block sum(vr_pass *p, vr_step step)
@@ -400,8 +332,9 @@ static vr_block take_logits(vr_pass *p, uint64_t rows)
 static vr_block head(vr_pass *p, vr_block normed)
 {
     uint64_t rows = p->w->logits == VR_LOGITS_ALL ? p->rows : p->batch, h = p->m->hidden;
-    go_to(p, ends(p).head);
-    vr_block copy = sent(p, normed, ends(p).norm, rows * h * p->width, VR_ITEM_HIDDEN, VR_PLACE_FINAL_NORM);
+    vr_go_to(p, vr_ends(p).head);
+    vr_block copy =
+        vr_sent(p, normed, vr_ends(p).norm, rows * h * p->width, VR_ITEM_HIDDEN, VR_PLACE_FINAL_NORM);
     vr_block weight = vr_bring_at(p, p->m->vocab * h * p->width, VR_PLACE_LOGITS);
     vr_block logits = take_logits(p, rows);
     vr_gemm(p, p->m->family->head_bias);
@@ -420,9 +353,9 @@ static vr_block head(vr_pass *p, vr_block normed)
         logits = wide;
     }
     vr_drop(p, normed);
-    go_to(p, ends(p).embedding); /* io_same_device: the output goes where the input came from */
+    vr_go_to(p, vr_ends(p).embedding); /* io_same_device: the output goes where the input came from */
     vr_block out =
-        sent(p, logits, ends(p).head, rows * p->m->vocab * p->width, VR_ITEM_LOGITS, VR_PLACE_LOGITS);
+        vr_sent(p, logits, vr_ends(p).head, rows * p->m->vocab * p->width, VR_ITEM_LOGITS, VR_PLACE_LOGITS);
     if (out != VR_NONE)
         vr_drop(p, logits);
     return out != VR_NONE ? out : logits;
@@ -446,22 +379,22 @@ static void start_cache(vr_pass *p)
 }
 
 /* *lies: the device of the hidden states, before and after. */
-static vr_block run_layers(vr_pass *p, const given *g, vr_block first, vr_block embeddings, uint16_t *lies)
+static vr_block run_layers(vr_pass *p, const vr_given *g, vr_block first, vr_block embeddings, uint16_t *lies)
 {
     vr_block x = first;
     uint64_t bytes = p->rows * p->m->hidden * p->width;
     for (p->layer = 0; p->layer < p->m->n_layers; p->layer++) {
         uint16_t device = p->placement != NULL ? p->placement->layers[p->layer] : 0;
-        copies c = { .n = 0 };
-        go_to(p, device);
-        keep(&c, sent(p, x, *lies, bytes, VR_ITEM_HIDDEN, VR_PLACE_MOVED));
-        carry(p, g, &c);
+        vr_copies c = { .n = 0 };
+        vr_go_to(p, device);
+        vr_keep_copy(&c, vr_sent(p, x, *lies, bytes, VR_ITEM_HIDDEN, VR_PLACE_MOVED));
+        vr_carry(p, g, &c);
         vr_block before = p->deepened, next = vr_deepen(p, layer(p), &p->deepened);
         vr_drop(p, before);
         if (p->chosen != p->chosen_now)
             vr_drop(p, p->chosen);
         p->chosen = p->chosen_now;
-        drop_copies(p, &c);
+        vr_drop_copies(p, &c);
         if (x != embeddings)
             vr_drop(p, x);
         x = next;
@@ -470,24 +403,25 @@ static vr_block run_layers(vr_pass *p, const given *g, vr_block first, vr_block 
     return x;
 }
 
-static void make_tables(vr_pass *p, given *g, vr_block embeddings)
+static void make_tables(vr_pass *p, vr_given *g, vr_block embeddings)
 {
     unsigned tables = vr_rotary_tables(p->m, p->rules);
     uint64_t bytes = p->rows * p->m->hidden * p->width;
-    go_to(p, ends(p).rotary);
+    vr_go_to(p, vr_ends(p).rotary);
     for (int i = 0; i < 2; i++) {
         g->cos[i] = g->sin[i] = VR_NONE;
         if ((tables & (1u << i)) == 0)
             continue;
-        vr_block x = sent(p, embeddings, ends(p).embedding, bytes, VR_ITEM_HIDDEN, VR_PLACE_MOVED);
-        vr_block at = sent(p, g->positions, ends(p).embedding, p->q * 8, VR_ITEM_INPUTS, VR_PLACE_POSITIONS);
+        vr_block x = vr_sent(p, embeddings, vr_ends(p).embedding, bytes, VR_ITEM_HIDDEN, VR_PLACE_MOVED);
+        vr_block at =
+            vr_sent(p, g->positions, vr_ends(p).embedding, p->q * 8, VR_ITEM_INPUTS, VR_PLACE_POSITIONS);
         vr_rotary_table(p, &g->cos[i], &g->sin[i]);
         vr_drop(p, x);
         vr_drop(p, at);
     }
 }
 
-static void make_positions(vr_pass *p, given *g)
+static void make_positions(vr_pass *p, vr_given *g)
 {
     if (p->w->images != 0) { /* of time, height and width, for each sequence its own */
         g->positions = input(p, 3 * p->rows * 8, VR_PLACE_POSITIONS);
@@ -496,22 +430,24 @@ static void make_positions(vr_pass *p, given *g)
     g->positions = range(p, p->q, p->rules->positions_added);
 }
 
-/* Gemma3Model makes the masks, Gemma3TextModel within it the positions. */
-static bool makes_masks_first(const vram_model *m)
+/* Gemma3Model makes the masks, Gemma3TextModel within it the positions; before transformers 5 the first made
+ * both. `masked`: now that there are masks. */
+static void positions_in_turn(vr_pass *p, vr_given *g, bool masked)
 {
-    return vr_str_is(vr_str_of(m->model_type), "gemma3");
+    bool masks_first = p->rules->positions_added && vr_str_is(vr_str_of(p->m->model_type), "gemma3");
+    if (masks_first == masked)
+        make_positions(p, g);
 }
 
 /* Positions and masks; the first hidden states, or VR_NONE where these are the embeddings themselves. */
-static vr_block prepare(vr_pass *p, given *g, vr_learned *l)
+static vr_block prepare(vr_pass *p, vr_given *g, vr_learned *l)
 {
     bool learns = p->m->learned_positions, counts = learns && p->m->family->position_offset != 0;
     bool late = !p->rules->positions_added; /* opt counted after it had made its mask, in its own way */
     vr_block first = VR_NONE;
     g->positions = VR_NONE;
-    bool after = makes_masks_first(p->m);
-    if ((!counts || late) && !after)
-        make_positions(p, g);
+    if (!counts || late)
+        positions_in_turn(p, g, false);
     if (counts)
         vr_learned_ones(p, l);
     if (counts && !late)
@@ -524,8 +460,8 @@ static vr_block prepare(vr_pass *p, given *g, vr_learned *l)
         make_masks(p);
     g->full_mask = p->full_mask;
     g->sliding_mask = p->sliding_mask;
-    if (after)
-        make_positions(p, g);
+    if (!counts)
+        positions_in_turn(p, g, true);
     if (counts && late)
         vr_learned_count(p, l);
     return counts ? vr_learned_add(p, l) : first;
@@ -533,10 +469,10 @@ static vr_block prepare(vr_pass *p, given *g, vr_learned *l)
 
 static vr_block run_model(vr_pass *p)
 {
-    given g;
+    vr_given g;
     vr_learned l = { .n = 0 };
-    uint16_t lies = ends(p).embedding;
-    go_to(p, lies);
+    uint16_t lies = vr_ends(p).embedding;
+    vr_go_to(p, lies);
     vr_block embeddings = embed(p);
     vr_sight sight;
     if (p->w->images != 0 && p->group->past == 0)
@@ -544,11 +480,11 @@ static vr_block run_model(vr_pass *p)
     start_cache(p);
     vr_block first = prepare(p, &g, &l);
     make_tables(p, &g, embeddings);
-    go_to(p, lies);
+    vr_go_to(p, lies);
     first = first != VR_NONE ? first : first_hidden(p, embeddings);
     vr_block x = run_layers(p, &g, first, embeddings, &lies);
-    go_to(p, ends(p).norm);
-    vr_block moved = sent(p, x, lies, p->rows * p->m->hidden * p->width, VR_ITEM_HIDDEN, VR_PLACE_MOVED);
+    vr_go_to(p, vr_ends(p).norm);
+    vr_block moved = vr_sent(p, x, lies, p->rows * p->m->hidden * p->width, VR_ITEM_HIDDEN, VR_PLACE_MOVED);
     vr_block normed = vr_norm_at(p, p->rows, p->m->hidden, VR_PLACE_FINAL_NORM);
     vr_block rest[] = {
         moved,    x,        g.full_mask, g.sliding_mask, x != embeddings ? embeddings : VR_NONE,

@@ -14,6 +14,7 @@
 typedef struct loader {
     vr_pass *p;
     uint64_t *bytes, *elements;
+    bool unpacks; /* what is stored quantised */
 } loader;
 
 static unsigned width_of(vr_dtype t)
@@ -50,9 +51,7 @@ static bool is_buffer(const vr_param *param)
 
 static unsigned param_width(const loader *l, const vr_param *param)
 {
-    bool state = param->kind == VR_PARAM_STATE_F32 && !param->narrow;
-    bool wide = param->wide || param->kind == VR_PARAM_BUFFER_F32 || state;
-    return wide ? 4 : param->kind == VR_PARAM_BUFFER_I64 ? 8 : width_of(l->p->w->dtype);
+    return vr_param_width(l->p->m, l->p->w, param);
 }
 
 static void load_quantised(const loader *l, const vr_param *param)
@@ -88,7 +87,9 @@ static uint64_t stored_as(const loader *l, const vr_tensor *t)
 
 static void load_tensor(const loader *l, const vr_tensor *t)
 {
-    uint64_t bytes = stored_as(l, t);
+    size_t at = (size_t)(t - l->p->m->checkpoint->tensors);
+    bool unpacks = l->unpacks && l->p->m->packing.role[at] != VR_ROLE_PLAIN;
+    uint64_t bytes = unpacks ? vr_unpacked_bytes(l->p->m, l->p->w, at) : stored_as(l, t);
     if (bytes == 0)
         return;
     const vram_model *m = l->p->m;
@@ -113,7 +114,7 @@ static void go_to(const loader *l, const vr_params *params, const vr_param *para
 
 static uint64_t look_at(const loader *l)
 {
-    if (l->p->w->device_map == VR_MAP_NONE)
+    if (l->p->w->device_map == VR_MAP_NONE || l->p->w->device_map == VR_MAP_CUDA)
         return 0;
     l->p->elsewhere = false;
     vr_drop(l->p, take(l, 8, VR_ITEM_WARMUP, VR_LIT("the loader's look at the card")));
@@ -333,7 +334,7 @@ static void load_as_stored(const loader *l, const vr_tensor *const *list)
 
 vram_status vr_load(vr_pass *p, const struct vr_prepared *from, uint64_t *bytes, uint64_t *elements)
 {
-    loader l = { .p = p, .bytes = bytes, .elements = elements };
+    loader l = { .p = p, .bytes = bytes, .elements = elements, .unpacks = vr_unpacks(p->m, p->w, p->device) };
     const vr_params *params = &from->params;
     *bytes = *elements = 0;
     if (from->as_stored) {

@@ -13,36 +13,75 @@ typedef struct growing {
     const vram_model *m;
     const vram_workload *w;
     const vr_rules *rules;
+    vr_str embedding;
     uint32_t open[DEPTH]; /* the path to where we are; [0] is the root */
     size_t depth;
 } growing;
 
-/* ---- sizes ---- */
+/* ---- where things are ---- */
 
-static bool buffer(const vr_param *p)
+static bool beside_layers(const vr_declared *d, uint8_t n_dims)
 {
-    return p->kind == VR_PARAM_BUFFER || p->kind == VR_PARAM_BUFFER_F32;
+    return d->part == VR_PART_DECODER && d->layer == VR_NO_LAYER && d->kind == VR_PARAM_WEIGHT &&
+           d->n_dims == n_dims;
 }
+
+vr_str vr_embedding_name(const vram_model *m)
+{
+    for (size_t i = 0; i < m->n_declared; i++) {
+        if (beside_layers(&m->declared[i], 2))
+            return m->declared[i].name;
+    }
+    return (vr_str){ "", 0 };
+}
+
+vr_str vr_last_norm_name(const vram_model *m)
+{
+    for (size_t i = m->n_declared; i-- > 0;) {
+        if (beside_layers(&m->declared[i], 1) && vr_str_ends(m->declared[i].name, ".weight"))
+            return m->declared[i].name;
+    }
+    return (vr_str){ "", 0 };
+}
+
+vr_str vr_layers_prefix(const vram_model *m)
+{
+    for (size_t i = 0; i < m->n_declared; i++) {
+        size_t at;
+        vr_str name = m->declared[i].name;
+        if (m->declared[i].part == VR_PART_DECODER && m->declared[i].layer == 0 &&
+            vr_str_find(name, ".0.", &at))
+            return (vr_str){ name.s, at + 1 };
+    }
+    return (vr_str){ "", 0 };
+}
+
+/* ---- sizes ---- */
 
 /* quantizer_bnb_*.py, modules_to_not_convert: the head, or what shares its weights; names are searched for
  * the module's name (get_special_dtypes_update). */
 static bool left_alone(const growing *g, const vr_param *p)
 {
     vr_str head = vr_str_of(g->m->head_name);
-    return vr_str_cmp(p->name, head) == 0 || (g->m->tied && vr_str_ends(p->name, "embed_tokens.weight"));
+    return vr_str_cmp(p->name, head) == 0 || (g->m->tied && vr_str_cmp(p->name, g->embedding) == 0);
+}
+
+static bool is_buffer(const vr_param *p)
+{
+    return p->kind == VR_PARAM_BUFFER || p->kind == VR_PARAM_BUFFER_F32 || p->kind == VR_PARAM_BUFFER_I64;
 }
 
 /* Half bytes an element. */
 static uint64_t width(const growing *g, const vr_param *p)
 {
-    uint64_t full = p->kind == VR_PARAM_BUFFER_F32 ? 8 : vr_dtype_bits(g->w->dtype) / 4;
+    uint64_t full = 2 * (uint64_t)vr_param_width(g->m, g->w, p);
     uint64_t packed = g->w->weight_quant == VR_QUANT_BNB_8BIT ? 2 : 1;
     if (g->rules->own_maps)
         return g->w->weight_quant != VR_QUANT_NONE && p->kind == VR_PARAM_LINEAR ? packed : full;
     if (g->w->weight_quant != VR_QUANT_NONE && !left_alone(g, p))
         return packed;
     uint64_t most = vr_dtype_bits(g->w->dtype) / 4;
-    return full < most ? full : most;
+    return is_buffer(p) && full > most ? most : full; /* what is kept in fp32 is among the special dtypes */
 }
 
 /* ---- the tree ---- */
@@ -110,7 +149,7 @@ static vram_status put(growing *g, uint32_t param)
     g->tree->list[at].size = size;
     for (size_t i = 0; i < g->depth; i++)
         g->tree->list[g->open[i]].size = vr_add_sat(g->tree->list[g->open[i]].size, size);
-    if (g->m->tied && vr_str_ends(p->name, "embed_tokens.weight") && !buffer(p))
+    if (g->m->tied && vr_str_cmp(p->name, g->embedding) == 0)
         g->tree->embedding = at;
     return VRAM_OK;
 }
@@ -130,7 +169,12 @@ static size_t most_nodes(const vr_params *params)
 vram_status vr_modules_of(vr_modules *out, const vram_model *m, const vr_params *params,
                           const vram_workload *w, vr_arena *a)
 {
-    growing g = { .tree = out, .params = params, .m = m, .w = w, .rules = vr_rules_of(w) };
+    growing g = { .tree = out,
+                  .params = params,
+                  .m = m,
+                  .w = w,
+                  .rules = vr_rules_of(w),
+                  .embedding = vr_embedding_name(m) };
     *out = (vr_modules){ .list = VR_ARRAY(a, vr_module, most_nodes(params)) };
     if (out->list == NULL)
         return VRAM_ENOMEM;

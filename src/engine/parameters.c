@@ -59,6 +59,16 @@ static uint64_t table_elements(const vram_model *m, unsigned table, uint64_t fal
     return fallback;
 }
 
+/* What version 4 calls a table. */
+static const char *old_table(bool dict, unsigned table)
+{
+    static const char *const names[2][2] = {
+        { "rotary_emb.inv_freq", "rotary_emb_local.inv_freq" },
+        { "rotary_embs.full_attention.inv_freq", "rotary_embs.sliding_attention.inv_freq" },
+    };
+    return names[dict][table];
+}
+
 /* Buffers that a checkpoint does not hold: one module a model, for gemma3 one table for each kind of layer.
  */
 static vram_status add_rotary(vr_params *out, const vr_declared *d, const vram_model *m,
@@ -70,11 +80,13 @@ static vram_status add_rotary(vr_params *out, const vr_declared *d, const vram_m
         { "rotary_emb.sliding_attention_inv_freq", "rotary_emb.sliding_attention_original_inv_freq" },
     };
     bool local = m->family->local_rope, two = rules->two_inv_freq;
+    bool dict = m->family->tables_in_dict && !two; /* version 4 of olmo3: sliding first */
     unsigned tables = vr_rotary_tables(m, rules);
-    for (unsigned t = 0; t < 2; t++) {
+    for (unsigned i = 0; i < 2; i++) {
+        unsigned t = dict ? 1 - i : i;
         if ((tables & (1u << t)) == 0)
             continue;
-        const char *old = t == 0 ? names[0][0] : "rotary_emb_local.inv_freq";
+        const char *old = old_table(dict, t);
         const char *const *row = names[local ? t + 1 : 0];
         vr_str first = renamed(d, two ? row[0] : old, a), second = renamed(d, row[1], a);
         if (first.s == NULL || second.s == NULL)

@@ -8,7 +8,7 @@
 #ifndef VR_PASS_H
 #define VR_PASS_H
 
-#include "engine/engine.h"
+#include "engine/kv_rules.h"
 
 /* From this version of transformers on, until the next row. */
 typedef struct vr_rules {
@@ -61,6 +61,11 @@ const vr_rules *vr_rules_of(const vram_workload *w);
 const vr_torch_rules *vr_torch_rules_of(const vram_workload *w);
 bool vr_version_traced(const vram_workload *w); /* recorded runs of this very version exist */
 vram_status vr_transformers_version(vram_workload *w, vr_str text);
+
+/* ---- transformers_options.c ---- */
+
+#define VR_TRANSFORMERS_OPTIONS 12
+extern const struct vr_option_row *const vr_transformers_options[VR_TRANSFORMERS_OPTIONS];
 
 /* ---- a pass ---- */
 
@@ -304,8 +309,8 @@ vr_block vr_expert_gate(vr_pass *p, uint64_t rows, vr_block both);
 /* GptOssExperts._apply_gate, clamped on both sides; `both` stays. */
 vr_block vr_expert_gate_clamped(vr_pass *p, uint64_t rows);
 
-/* Whether the layer's storages depend on which expert takes which token, and how much more there can be. */
-bool vr_experts_loops(const vr_pass *p, const vr_layer *l);
+/* Whether storages depend on which expert takes which token, and how much more there can be. */
+bool vr_loops_over_experts(const vr_pass *p); /* of any layer */
 uint64_t vr_experts_above_permille(const vr_pass *p);
 
 /* ---- experts_loop.c, experts_grouped.c: the experts themselves; the result ---- */
@@ -324,11 +329,7 @@ vr_block vr_attention(vr_pass *p, vr_block normed, vr_block *probabilities);
 
 /* ---- latent.c ---- */
 
-/* What this version's cache keeps of a token in this layer: elements over all heads. */
-typedef struct vr_kept {
-    uint64_t keys, values, index;
-} vr_kept;
-
+/* What this version's cache keeps of a token in this layer. */
 vr_kept vr_kept_of(const vr_layer *l, const vr_rules *rules);
 /* deepseek_v2 rotates by complex numbers: its table is one of these. */
 bool vr_rotates_complex(const vram_model *m);
@@ -413,6 +414,30 @@ bool vr_family_held(const vram_model *m, const vram_workload *w);
 /* Not only the decoder in it. */
 bool vr_whole_held(const vram_model *m, const vram_workload *w);
 
+/* ---- moves.c: between memories ---- */
+
+/* What a layer is given beside the hidden states. */
+typedef struct vr_given {
+    vr_block full_mask, sliding_mask, positions, cos[2], sin[2];
+} vr_given;
+
+typedef struct vr_copies {
+    vr_block list[8];
+    size_t n;
+} vr_copies;
+
+/* What follows happens there, as vr_pass_on; p->gpu is set. */
+void vr_go_to(vr_pass *p, uint16_t device);
+/* Where the ends of the model lie; alone, all is on one. */
+vr_placement vr_ends(const vr_pass *p);
+/* A copy on this card of what lies on another one; VR_NONE: there is nothing to copy. from: VR_NONE, there is
+ * no such thing. */
+vr_block vr_sent(vr_pass *p, vr_block from, uint16_t lies, uint64_t bytes, vr_item item, vr_place place);
+void vr_keep_copy(vr_copies *c, vr_block block);
+/* All that a layer is given beside the hidden states; its masks become those of the pass. */
+void vr_carry(vr_pass *p, const vr_given *g, vr_copies *c);
+void vr_drop_copies(vr_pass *p, vr_copies *c);
+
 /* ---- parameters.c ---- */
 
 /* A parameter or buffer as this version of the class has it. */
@@ -463,6 +488,9 @@ vram_status vr_merge_experts(vr_params *out, const vram_model *m, const vr_rules
 
 /* ---- stored.c ---- */
 
+/* Bytes of an element as it is loaded (kept.c). */
+unsigned vr_param_width(const vram_model *m, const vram_workload *w, const vr_param *p);
+
 /* Holds the class against the checkpoint: fills others, n_anew and refused. */
 vram_status vr_params_review(vr_params *params, const vram_model *m, vr_arena *a);
 /* All tensors of the checkpoint in natural order. */
@@ -478,10 +506,28 @@ vram_status vr_prepared_of(const struct vr_prepared **out, struct vr_prepared *o
 vram_status vr_transformers_place(vr_placement *out, const vram_model *m, const vram_workload *w,
                                   const vr_device_facts *gpus, size_t n, vr_arena *a);
 
+/* ---- limits.c ---- */
+
+vram_status vr_check_limits(const vr_pass *p);
+
 /* ---- loading.c ---- */
 
 /* Writes the loading; the sums of what is loaded. */
 vram_status vr_load(vr_pass *p, const struct vr_prepared *from, uint64_t *bytes, uint64_t *elements);
+
+/* ---- packed.c: weights that are stored quantised ---- */
+
+bool vr_can_unpack(const vram_model *m); /* from_pretrained knows how to */
+/* VRAM_ESETTING: to be unpacked, and it does not know how. */
+vram_status vr_check_unpacking(const vram_workload *w, const vram_model *m);
+/* The error with which the engine stops on this card, or NULL. */
+const char *vr_packed_refused(const vram_model *m, const vram_workload *w, const vr_device_facts *d);
+/* They are loaded in the load dtype. */
+bool vr_unpacks(const vram_model *m, const vram_workload *w, const vr_device_facts *d);
+uint64_t vr_unpacked_bytes(const vram_model *m, const vram_workload *w, size_t tensor);
+/* What people should know of it: a sentence, or "". NULL: out of memory. */
+const char *vr_packed_notice(const vram_model *m, const vram_workload *w, const vr_device_facts *d,
+                             vr_arena *a);
 
 /* ---- bnb.c ---- */
 

@@ -50,12 +50,11 @@ static vram_status room_of(vr_map_room *room, const vr_device_facts *gpus, size_
 
 static bool is_buffer(const vr_param *p)
 {
-    return p->kind == VR_PARAM_BUFFER || p->kind == VR_PARAM_BUFFER_F32;
+    return p->kind == VR_PARAM_BUFFER || p->kind == VR_PARAM_BUFFER_F32 || p->kind == VR_PARAM_BUFFER_I64;
 }
 
 static void count_offloaded(placing *p)
 {
-    uint64_t width = vr_dtype_bits(p->w->dtype) / 8;
     for (size_t i = 0; i < p->params->n; i++) {
         const vr_param *param = &p->params->list[i];
         uint64_t *sum = p->of[i] == VR_ON_HOST ? &p->out->host_bytes : &p->out->disk_bytes;
@@ -64,7 +63,7 @@ static void count_offloaded(placing *p)
         if (is_buffer(param)) /* offload_buffers is off */
             p->of[i] = 0;
         else
-            *sum = vr_add_sat(*sum, param->elements * width);
+            *sum = vr_add_sat(*sum, param->elements * vr_param_width(p->m, p->w, param));
     }
 }
 
@@ -81,16 +80,15 @@ static bool all_in_one(const placing *p)
 static bool find_layers(placing *p)
 {
     const vram_model *m = p->m;
-    const size_t prefix = strlen(m->prefix[0] != '\0' ? m->prefix : "model.");
+    const vr_str prefix = vr_layers_prefix(m);
     bool *seen = VR_ARRAY(p->a, bool, (size_t)m->n_layers);
     for (size_t i = 0; seen != NULL && i < p->params->n; i++) {
         vr_str name = p->params->list[i].name, word, rest;
         uint64_t layer;
-        if (name.n <= prefix || is_buffer(&p->params->list[i]))
+        if (name.n <= prefix.n || memcmp(name.s, prefix.s, prefix.n) != 0 || is_buffer(&p->params->list[i]))
             continue;
-        rest = (vr_str){ name.s + prefix, name.n - prefix };
-        if (!vr_str_split(&rest, '.', &word) || !vr_str_is(word, "layers") ||
-            !vr_str_split(&rest, '.', &word) || !vr_parse_u64(word, &layer) || layer >= m->n_layers)
+        rest = (vr_str){ name.s + prefix.n, name.n - prefix.n };
+        if (!vr_str_split(&rest, '.', &word) || !vr_parse_u64(word, &layer) || layer >= m->n_layers)
             continue;
         if (seen[layer] && p->layers[layer] != p->of[i])
             return false;
@@ -102,15 +100,16 @@ static bool find_layers(placing *p)
 
 static void find_ends(placing *p)
 {
+    vr_str embedding = vr_embedding_name(p->m), norm = vr_last_norm_name(p->m);
     for (size_t i = 0; i < p->params->n; i++) {
         vr_str name = p->params->list[i].name;
-        if (vr_str_ends(name, "embed_tokens.weight"))
+        if (vr_str_cmp(name, embedding) == 0)
             p->out->embedding = p->of[i];
         else if (vr_str_ends(name, "inv_freq"))
             p->out->rotary = p->of[i];
         else if (vr_str_cmp(name, vr_str_of(p->m->head_name)) == 0)
             p->out->head = p->of[i];
-        else if (vr_str_ends(name, "norm.weight") && !vr_str_find(name, ".layers.", NULL))
+        else if (vr_str_cmp(name, norm) == 0)
             p->out->norm = p->of[i];
     }
 }

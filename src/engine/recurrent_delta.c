@@ -6,6 +6,9 @@
 #include "engine/recurrent.h"
 
 #define F32 4
+/* Chunks take and give the same storages one after the other, so that the allocator soon does the same again
+ * for each: of a long prompt so many are written, and one more when their number is odd. */
+#define MOST_CHUNKS 32
 #define BATCHED_FROM 9 /* matrices; fewer are solved one by one (aten BatchLinearAlgebra.cpp, CUDA) */
 
 /* Elements of what the rule works on. */
@@ -223,7 +226,8 @@ vr_block vr_delta_chunks(vr_pass *p, vr_block *state, vr_block groups[2])
     pad(p, &s, &in, &c);
     within_chunks(p, &s, &c);
     between_chunks(p, &s, &c, state);
-    for (uint64_t i = 0; i < s.chunks; i++)
+    uint64_t written = s.chunks <= MOST_CHUNKS ? s.chunks : MOST_CHUNKS + s.chunks % 2;
+    for (uint64_t i = 0; i < written; i++)
         scan_chunk(p, &s, &c, state);
     if (s.chunks > 1) /* reshaped by a copy: the solver left columns */
         replace(p, &c.out, s.padded_values);

@@ -12,8 +12,6 @@
 #include "engine/encdec.h"
 #include "engine/words.h"
 
-#define MOST_BYTES (UINT64_C(1) << 58) /* of any one product below */
-#define MOST_LAYERS 4096
 #define EVENTS_A_LAYER 100 /* at most; 55 in a qwen2 */
 #define EVENTS_A_LATENT 60 /* more than that, of latent attention, and of its index */
 #define EVENTS_AN_INDEX 90
@@ -74,7 +72,7 @@ static vram_status default_dtype(vram_workload *w, const vram_model *m)
     bool set = w->set_by[VR_SET_DTYPE] == VR_BY_USER;
     if (set && !w->dtype_auto)
         return VRAM_OK;
-    if (set || vr_rules_of(w)->dtype_auto)
+    if (set || vr_rules_of(w)->dtype_auto || vr_can_unpack(m))
         return automatic_dtype(w, m);
     w->dtype = w->weight_quant != VR_QUANT_NONE ? VR_F16 : VR_F32; /* quantizer_bnb_*.py, update_dtype */
     return VRAM_OK;
@@ -106,100 +104,12 @@ static vram_status default_attention(vram_workload *w, const vram_model *m)
 
 static vram_status defaults(vram_workload *w, const vram_model *m)
 {
+    VR_TRY(vr_check_unpacking(w, m));
     VR_TRY(default_dtype(w, m));
     if (m->structure == VR_ENCODER && w->decode != 0)
         return vr_fail(w->ctx, VRAM_ESETTING, T("--decode: "), T(m->architecture),
                        T(" is an encoder and generates nothing"));
     return default_attention(w, m);
-}
-
-/* ---- limits ---- */
-
-static vram_status too_large(const vr_pass *p, const char *what)
-{
-    return vr_fail(p->m->ctx, VRAM_ELIMIT, T("context "), GROUPED(p->w->context), T(" x "),
-                   GROUPED(p->w->sequences), T(p->w->sequences == 1 ? " sequence: " : " sequences: "),
-                   T(what), T(" would be over the limit of 256 PiB"));
-}
-
-static bool product(const uint64_t *factors, size_t n)
-{
-    uint64_t x = 1;
-    for (size_t i = 0; i < n; i++) {
-        if (!vr_mul(x, factors[i], &x))
-            return false;
-    }
-    return x <= MOST_BYTES;
-}
-
-/* Latent attention: what one head's keys and values are made from, and its index. */
-static uint64_t widest_latent(const vr_layer *l)
-{
-    uint64_t expanded = (uint64_t)l->heads * ((uint64_t)l->key_dim + l->value_dim);
-    uint64_t index = (uint64_t)l->index_heads * l->index_dim, small = (uint64_t)l->latent + l->rotary_dim;
-    uint64_t most = expanded > index ? expanded : index;
-    most = small > most ? small : most;
-    return l->query_latent > most ? l->query_latent : most;
-}
-
-static uint64_t widest(const vram_model *m)
-{
-    const uint64_t widths[] = { m->hidden, vr_mul_sat(m->heads, m->head_dim),
-                                vr_mul_sat(vr_mul_sat(2, m->kv_heads), m->head_dim), vr_mul_sat(2, m->ffn),
-                                m->vocab };
-    uint64_t most = 1;
-    for (size_t i = 0; i < sizeof(widths) / sizeof(widths[0]); i++)
-        most = widths[i] > most ? widths[i] : most;
-    if (m->n_layers != 0 && m->layers[0].latent != 0 && widest_latent(&m->layers[0]) > most)
-        most = widest_latent(&m->layers[0]);
-    return vr_mul_sat(2, most);
-}
-
-static uint64_t index_heads(const vram_model *m)
-{
-    return m->n_layers != 0 ? m->layers[0].index_heads : 0;
-}
-
-static uint64_t index_width(const vram_model *m)
-{
-    return m->n_layers != 0 ? m->layers[0].index_dim : 0;
-}
-
-static uint64_t widest_expert(const vram_model *m)
-{
-    uint64_t both = 2 * m->expert_ffn;
-    return both > m->hidden ? both : m->hidden;
-}
-
-/* After this no size of a storage overflows. */
-static vram_status check_limits(const vr_pass *p)
-{
-    const vram_model *m = p->m;
-    const vram_workload *w = p->w;
-    uint64_t tokens = vr_add_sat(w->context, w->decode), batch = w->prefill_batch;
-    const struct {
-        uint64_t factors[5];
-        const char *what;
-    } products[] = {
-        { { widest(m), widest(m), m->n_layers + 1, 8, 1 }, "a layer's weights" },
-        { { w->sequences, w->context, 8, 1, 1 }, "the token ids" },
-        { { batch, w->context, widest(m), 8, 1 }, "the widest storage" },
-        { { batch, w->context, vr_mul_sat(m->experts_used, widest_expert(m)), 8, 1 }, "the experts' tokens" },
-        { { batch, w->context, vr_mul_sat(m->experts_used, m->experts + 1), 8, 1 }, "the experts' masks" },
-        { { w->sequences, tokens, widest(m), m->n_layers + 1, 8 }, "the KV cache" },
-        { { batch, m->heads, tokens, tokens, 8 }, "the attention scores" },
-        { { batch, index_heads(m), tokens, tokens, 8 }, "the scores of the index" },
-        { { batch, index_width(m), tokens, tokens, 8 }, "the keys of the index" },
-        { { w->sequences, w->images, vr_patches(w), vr_patch_width(m), 16 }, "the pictures' patches" },
-    };
-    if (m->n_layers > MOST_LAYERS)
-        return vr_fail(m->ctx, VRAM_ELIMIT, GROUPED(m->n_layers), T(" layers are over the limit of "),
-                       GROUPED(MOST_LAYERS));
-    for (size_t i = 0; i < sizeof(products) / sizeof(products[0]); i++) {
-        if (!product(products[i].factors, 5))
-            return too_large(p, products[i].what);
-    }
-    return VRAM_OK;
 }
 
 /* ---- sequences in groups ---- */
@@ -414,22 +324,13 @@ static bool rotary_is_static(const vram_model *m)
            !vr_json_str_is(type, "su");
 }
 
-static bool loops_over_experts(const vr_pass *p)
-{
-    for (uint64_t i = 0; i < p->m->n_layers; i++) {
-        if (vr_experts_loops(p, &p->m->layers[i]))
-            return true;
-    }
-    return false;
-}
-
 static bool is_verified(const vr_pass *p, const vr_facts *f)
 {
     const vram_workload *w = p->w;
     const vr_torch_rules *t = p->torch;
     bool kernels =
         w->attention == VR_IMPL_EAGER ? p->device->cc_major == 8 : vr_sdpa_traced(w, p->m, p->device);
-    return f->has_activations && !loops_over_experts(p) && kernels && vr_family_held(p->m, w) &&
+    return f->has_activations && !vr_loops_over_experts(p) && kernels && vr_family_held(p->m, w) &&
            vr_version_traced(w) && rotary_is_static(p->m) && w->dtype == VR_BF16 &&
            w->weight_quant == VR_QUANT_NONE && w->device_map == VR_MAP_NONE && !f->steps_skipped &&
            t->lt_stays && !t->unified && p->m->uncounted_part == NULL && vr_whole_held(p->m, w);
@@ -485,14 +386,19 @@ static vram_status describe(vr_plan *plan, const vr_pass *p, vr_facts *f)
         plan->why_not[VR_KV_CACHE] = plan->why_not[VR_ACTIVATIONS] = why_no_cache(p, f);
     else if (!f->has_activations)
         plan->why_not[VR_ACTIVATIONS] = why_no_activations(p);
-    if (p->m->foreign) { /* what PyTorch would add is no matter */
+    if (p->m->gguf) { /* what PyTorch would add is no matter */
         plan->counted[VR_OVERHEAD] = false;
         plan->why_not[VR_OVERHEAD] = f->refused;
     }
     if (!f->has_activations && plan->why_not[VR_ACTIVATIONS] == NULL)
         return VRAM_ENOMEM;
     plan->refused = f->refused;
+    plan->sums_only = p->m->gguf; /* another engine would not load it like this */
     plan->as_stored = f->as_stored;
+    plan->stops = vr_packed_refused(p->m, p->w, p->device);
+    plan->notice = vr_packed_notice(p->m, p->w, p->device, p->arena);
+    if (plan->notice == NULL)
+        return VRAM_ENOMEM;
     plan->weight_bytes = f->weight_bytes;
     plan->n_parameters = f->n_parameters;
     plan->verified = is_verified(p, f);
@@ -512,7 +418,7 @@ static vram_status prepare_for(struct vr_prepared *out, const vram_workload *w, 
         VR_TRY(vr_params_of(&out->params, m, out->rules, a));
         out->as_stored = out->params.refused != NULL;
     }
-    if (m->foreign)
+    if (m->gguf)
         out->params.refused = m->not_understood;
     return out->as_stored ? vr_tensors_in_order(&out->natural, m, a) : VRAM_OK;
 }
@@ -556,7 +462,7 @@ static vram_status write_tape(vr_pass *p, vr_facts *f)
     VR_TRY(vr_prepared_of(&from, &own, p->m, p->w, p->arena));
     note(f, p, from);
     if (f->has_kv)
-        VR_TRY(check_limits(p));
+        VR_TRY(vr_check_limits(p));
     VR_TRY(vr_pass_open(p));
     vr_tape_outside(p->tape, VR_ITEM_CONTEXT, 0);
     vr_tape_mark(p->tape, VR_AT_CONTEXT);
@@ -600,4 +506,8 @@ const vr_engine vr_engine_transformers = {
     .defaults = defaults,
     .prepare = prepare,
     .place = vr_transformers_place,
+    .kv_dtypes = 1u << VR_KV_AS_MODEL,
+    .kv_words = "transformers keeps keys and values in the model's own dtype: only auto is known",
+    .options = vr_transformers_options,
+    .n_options = VR_TRANSFORMERS_OPTIONS,
 };

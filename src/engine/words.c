@@ -54,6 +54,9 @@ const char *vr_why_quantised(const vram_model *m, vr_arena *a)
 static const char *as_they_are(const vr_pass *p)
 {
     size_t n = p->m->checkpoint->n_tensors;
+    if (vr_unpacks(p->m, p->w, p->device))
+        return vr_text(p->arena, GROUPED(n), T(" tensors, those in "), T(p->m->packing.title),
+                       T(" unpacked to "), T(dtype_words(p->w->dtype)));
     return vr_text(p->arena, GROUPED(n), T(n == 1 ? " tensor" : " tensors"),
                    T(p->m->checkpoint->config_only ? " at the bytes that its quantisation takes"
                                                    : " at the bytes that the checkpoint has"),
@@ -69,6 +72,9 @@ static const char *weights(const vr_pass *p, const vr_facts *f)
     const char *text = vr_text(p->arena, GROUPED(f->n_parameters), T(" parameters"),
                                T(quantised ? quant_words(w) : " x "), T(dtype_words(w->dtype)),
                                T(!f->as_stored && p->m->tied ? ", the head shares the embeddings" : ""));
+    if (text != NULL && !quantised && !f->as_stored &&
+        f->weight_bytes != vr_mul_sat(f->n_parameters, p->width))
+        text = vr_text(p->arena, T(text), T(", some of them kept in fp32"));
     if (text != NULL && f->n_anew != 0)
         text = vr_text(p->arena, T(text), T("; "), GROUPED(f->n_anew),
                        T(f->n_anew == 1 ? " tensor is" : " tensors are"), T(" not stored and made anew"));
@@ -189,6 +195,19 @@ static const char *picture_words(const vr_pass *p)
                    T(" x "), GROUPED(w->picture.rows), T(" patches"));
 }
 
+/* The packages that a recurrent layer's kernels come from. */
+static const char *fallback_words(const vram_model *m)
+{
+    for (uint64_t i = 0; i < m->n_layers; i++) {
+        if (m->layers[i].attention != VR_ATTENTION_RECURRENT)
+            continue;
+        return m->layers[i].recurrent == VR_RECURRENT_DELTA
+                   ? "; assumed: flash-linear-attention and causal-conv1d are not installed"
+                   : "; assumed: mamba-ssm and causal-conv1d are not installed";
+    }
+    return "";
+}
+
 static const char *activations(const vr_pass *p, const vr_facts *f)
 {
     const vram_workload *w = p->w;
@@ -196,10 +215,11 @@ static const char *activations(const vr_pass *p, const vr_facts *f)
     const char *pictures = picture_words(p);
     if (pictures == NULL)
         return NULL;
-    const char *text = vr_text(p->arena, T("a pass over "), GROUPED(w->prefill_batch), T(" x "),
-                               GROUPED(w->context), T(" tokens, every storage in its order ("),
-                               T(attention_words(w)), T(" attention"), T(pictures), T("); logits "),
-                               GROUPED(rows), T(" x "), GROUPED(p->m->vocab), T(" x "), U(p->width), T(" B"));
+    const char *text =
+        vr_text(p->arena, T("a pass over "), GROUPED(w->prefill_batch), T(" x "), GROUPED(w->context),
+                T(" tokens, every storage in its order ("), T(attention_words(w)), T(" attention"),
+                T(pictures), T("); logits "), GROUPED(rows), T(" x "), GROUPED(p->m->vocab), T(" x "),
+                U(p->width), T(" B"), T(fallback_words(p->m)));
     if (text != NULL && f->steps_skipped)
         text =
             vr_text(p->arena, T(text), T("; "), GROUPED(w->decode), T(" generated tokens in larger steps"));
@@ -209,18 +229,27 @@ static const char *activations(const vr_pass *p, const vr_facts *f)
 /* The router decides while it runs which expert takes which token. */
 static const char *load_of_experts(const vr_pass *p, const char *text)
 {
-    bool loops = false;
-    for (uint64_t i = 0; i < p->m->n_layers; i++)
-        loops = loops || vr_experts_loops(p, &p->m->layers[i]);
-    if (text == NULL || !loops)
+    if (text == NULL || !vr_loops_over_experts(p))
         return text;
     return vr_text(p->arena, T(text), T("; tokens spread evenly over "), GROUPED(p->m->experts),
                    T(" experts, "), GROUPED(p->m->experts_used),
                    T(" each; the high end is all tokens to the same experts"));
 }
 
+/* Of one sequence while no window is full. */
+static uint64_t token_bytes(const vr_pass *p)
+{
+    uint64_t sum = 0;
+    for (uint64_t i = 0; i < p->m->n_layers; i++) {
+        vr_kept kept = vr_kept_of(&p->m->layers[i], p->rules);
+        sum = vr_add_sat(sum, vr_mul_sat(kept.keys + kept.values + kept.index, p->width));
+    }
+    return sum;
+}
+
 vram_status vr_formulas(vr_plan *plan, const vr_pass *p, const vr_facts *f)
 {
+    plan->kv_token = f->has_kv ? token_bytes(p) : 0;
     plan->formula[VR_WEIGHTS] = weights(p, f);
     plan->formula[VR_GRADIENTS] = plan->formula[VR_OPTIMIZER] = "none in inference";
     plan->formula[VR_KV_CACHE] = f->has_kv ? kv(p) : "";

@@ -42,10 +42,38 @@ static uint64_t capped(uint64_t available, const vr_alloc_conf *c, uint64_t tota
     return most < available ? most : available;
 }
 
-void vr_cap(vram_device *d, const vr_alloc_conf *c)
+static uint32_t share_of(const vram_workload *w, const vram_device *d)
+{
+    return w->engine->share != NULL ? w->engine->share(w, d->usable.bytes) : 1000;
+}
+
+bool vr_is_capped(const vram_workload *w, const vram_device *d)
+{
+    return w->alloc.memory_fraction_permille != 0 || share_of(w, d) < 1000;
+}
+
+static uint64_t shared(uint64_t available, uint64_t usable, uint32_t share)
+{
+    uint64_t most = vr_mul_div(usable, share, 1000);
+    return most < available ? most : available;
+}
+
+static void cap_by_share(vram_device *d, uint32_t share)
 {
     vr_range *r = &d->available;
-    if (c->memory_fraction_permille == 0 || d->usable.bytes == UINT64_MAX)
+    r->low = shared(r->low, d->usable.low, share);
+    r->bytes = shared(r->bytes, d->usable.bytes, share);
+    r->high = shared(r->high, d->usable.high, share);
+}
+
+void vr_cap(vram_device *d, const vram_workload *w)
+{
+    const vr_alloc_conf *c = &w->alloc;
+    vr_range *r = &d->available;
+    if (!vr_is_capped(w, d) || d->usable.bytes == UINT64_MAX)
+        return;
+    cap_by_share(d, share_of(w, d));
+    if (c->memory_fraction_permille == 0)
         return;
     r->low = capped(r->low, c, d->usable.bytes, d->context.low, d->kernels.low);
     r->bytes = capped(r->bytes, c, d->usable.bytes, d->context.bytes, d->kernels.bytes);

@@ -57,8 +57,9 @@ bool vr_all_counted(const vr_plan *p, const vram_model *m);
 vram_status vr_fits(bool *fits, uint64_t *required, vr_scene *s);
 /* The verdict alone, without words. */
 vram_status vr_judge(vram_verdict *verdict, uint64_t *required, vr_scene *s);
-/* A memory fraction limits what a process may take of a card. */
-void vr_cap(vram_device *d, const vr_alloc_conf *c);
+/* What a process may take of a card: a memory fraction or the engine's share limits it. */
+bool vr_is_capped(const vram_workload *w, const vram_device *d);
+void vr_cap(vram_device *d, const vram_workload *w);
 
 /* low and high are peaks of their own; bounds never cross the nominal figure. tape: of the nominal one. */
 vram_status vr_ledger_new(vr_ledger *out, const vr_scene *s, const vr_tape *tape, const vr_live *nominal,
@@ -89,7 +90,7 @@ struct vr_memories; /* memories.h */
 /* asked: the workload as the user gave it; gpus: of the run, as the workload spreads the model over them. */
 vram_status vr_levers(vram_fit *f, const vram_workload *asked, const struct vr_memories *gpus);
 
-#define VR_DECK_KINDS 16
+#define VR_DECK_KINDS 160
 
 /* Cards of the table, judged for one model and workload. */
 typedef struct vr_deck {

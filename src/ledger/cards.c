@@ -5,10 +5,12 @@
 #include "ledger/answer.h"
 
 /* Kinds by what an engine's plan may depend on: the compute capability's first figure (kernels of the
- * attention, cuBLAS's workspaces); 0 is unknown. */
-static size_t kind_of(const vram_device *d)
+ * attention, cuBLAS's workspaces), of what is stored quantised also the second (whether the card can do with
+ * it); 0 is unknown. */
+static size_t kind_of(const vr_deck *deck, const vram_device *d)
 {
-    return d->facts.cc_major < VR_DECK_KINDS ? d->facts.cc_major : 0;
+    size_t kind = d->facts.cc_major * 10 + (deck->model->quantised ? d->facts.cc_minor : 0);
+    return kind < VR_DECK_KINDS ? kind : 0;
 }
 
 static bool smaller(void *ud, const void *x, const void *y)
@@ -38,7 +40,7 @@ vram_status vr_deck_new(vr_deck *out, const vram_model *m, const vram_workload *
             return status;
         if (status != VRAM_OK || d->available.bytes == 0) /* nothing is known of its size */
             continue;
-        vr_cap(d, &w->alloc);
+        vr_cap(d, w);
         out->n++;
     }
     return vr_sort(w->ctx, out->devices, out->n, sizeof(out->devices[0]), smaller, NULL);
@@ -47,7 +49,7 @@ vram_status vr_deck_new(vr_deck *out, const vram_model *m, const vram_workload *
 /* The plan of a card of this kind that is large enough. */
 static vram_status kind_for(vr_deck *deck, const vram_device *d, vr_rehearsed **out)
 {
-    vr_rehearsed **kind = &deck->kinds[kind_of(d)];
+    vr_rehearsed **kind = &deck->kinds[kind_of(deck, d)];
     vr_device_facts facts = d->facts;
     vr_scene s = { .model = deck->model, .workload = deck->workload, .plans = &deck->rooms->kept };
     facts.usable = facts.available = UINT64_MAX;
@@ -59,7 +61,7 @@ static vram_status kind_for(vr_deck *deck, const vram_device *d, vr_rehearsed **
 
 void vr_deck_know(vr_deck *deck, const vram_device *d, vr_rehearsed *large)
 {
-    deck->kinds[kind_of(d)] = large;
+    deck->kinds[kind_of(deck, d)] = large;
 }
 
 /* With a device map the loader's warm-up block is capped 1.2 GiB below what is free (transformers 4.50): near
@@ -91,7 +93,7 @@ static vram_status scene_for(vr_scene *s, vr_deck *deck, size_t i)
 {
     const vram_device *d = &deck->devices[i];
     vr_rehearsed *kind;
-    bool same_plan = !vr_plan_knows_size(deck->workload);
+    bool by_size = deck->workload->engine->plans_by_size, same_plan = !vr_plan_knows_size(deck->workload);
     VR_TRY(kind_for(deck, d, &kind));
     *s = (vr_scene){ .model = deck->model,
                      .workload = deck->workload,
@@ -100,6 +102,11 @@ static vram_status scene_for(vr_scene *s, vr_deck *deck, size_t i)
                      .large = kind,
                      .plans = &deck->rooms->trial,
                      .hall = &deck->rooms->hall };
+    if (by_size) { /* of sums: made anew for each card, and another card's is of no use */
+        vr_arena_reset(&deck->rooms->trial);
+        s->large = NULL;
+        return vr_planned(&s->here, s, &d->facts);
+    }
     if (!same_plan && !hopeless(s))
         VR_TRY(roomy(s, &same_plan));
     if (same_plan || hopeless(s))

@@ -146,13 +146,15 @@ static vram_status judge_ranks(vram_fit *f, const vr_memories *gpus, vr_rooms *r
 /* Nothing is loaded: the engine stops with an error of its own. */
 static void stop(vram_fit *f)
 {
-    f->stops = f->placement != NULL ? f->placement->refused : NULL;
+    f->stops = f->placement != NULL && f->placement->refused != NULL ? f->placement->refused : f->plan.stops;
     if (f->stops == NULL)
         return;
     for (size_t i = 0; i < f->n_ranks; i++)
         f->ranks[i].stops = f->stops;
     f->verdict = VRAM_DOES_NOT_FIT;
-    f->verdict_reason = "the loader puts a part on the CPU or the disk, which bitsandbytes refuses";
+    f->verdict_reason = f->stops == f->plan.stops
+                            ? "transformers refuses these weights on this card"
+                            : "the loader puts a part on the CPU or the disk, which bitsandbytes refuses";
 }
 
 /* It lives, but not on the cards alone. */
@@ -170,7 +172,7 @@ static vram_status tell_offload(vram_fit *f)
 static vram_status fit_on_cards(vram_fit *f, const vram_workload *asked, vr_memories *gpus, vr_rooms *rooms)
 {
     VR_TRY(vr_memories_place(gpus, f->model, f->workload, &f->arena));
-    f->placement = f->workload->device_map != VR_MAP_NONE && spreads(f) ? &gpus->placement : NULL;
+    f->placement = vr_spreads(f->workload) && spreads(f) ? &gpus->placement : NULL;
     f->device = spreads(f) ? &gpus->gpus[0] : roomiest(gpus);
     VR_TRY(warn_not_spread(f));
     if (gpus->used > 1) {
@@ -180,6 +182,8 @@ static vram_status fit_on_cards(vram_fit *f, const vram_workload *asked, vr_memo
         VR_TRY(vr_fit_failure(f));
         vr_fit_count(f);
     }
+    if (f->plan.notice != NULL && *f->plan.notice != '\0')
+        VR_TRY(vr_warn(f->ctx, NULL, T(f->plan.notice)));
     VR_TRY(vr_levers(f, asked, gpus));
     stop(f);
     VR_TRY(tell_offload(f));
@@ -189,14 +193,14 @@ static vram_status fit_on_cards(vram_fit *f, const vram_workload *asked, vr_memo
 /* .to("cuda") is cuda:0, whatever else there is. */
 static vram_status warn_all_on_first(const vram_fit *f)
 {
-    if (f->n_gpus < 2 || !spreads(f) || f->workload->device_map != VR_MAP_NONE)
+    if (f->n_gpus < 2 || !spreads(f) || vr_spreads(f->workload))
         return VRAM_OK;
+    const char *to = f->workload->device_map == VR_MAP_CUDA ? "device_map=\"cuda\"" : ".to(\"cuda\")";
     if (f->n_gpus == 2)
-        return vr_warn(f->ctx, NULL,
-                       T(".to(\"cuda\") puts the whole model on GPU 0, and GPU 1 stays empty: "
+        return vr_warn(f->ctx, NULL, T(to),
+                       T(" puts the whole model on GPU 0, and GPU 1 stays empty: "
                          "device_map=\"auto\" spreads it (here --device-map auto)"));
-    return vr_warn(f->ctx, NULL, T(".to(\"cuda\") puts the whole model on GPU 0, and the other "),
-                   U(f->n_gpus - 1),
+    return vr_warn(f->ctx, NULL, T(to), T(" puts the whole model on GPU 0, and the other "), U(f->n_gpus - 1),
                    T(" stay empty: device_map=\"auto\" spreads it (here --device-map auto)"));
 }
 
@@ -245,6 +249,11 @@ static vram_status fit_on_any(vram_fit *f, vr_rooms *rooms)
 {
     vr_deck deck;
     size_t first_fit;
+    if (vr_spreads(f->workload))
+        VR_TRY(vr_warn(
+            f->ctx, NULL,
+            T("a device map fills a single card to nine tenths: on the smallest of the cards that fit "
+              "a part stays on the CPU, which --gpu shows")));
     VR_TRY(vr_deck_new(&deck, f->model, f->workload, &f->arena, rooms));
     VR_TRY(judge_cards(f, &deck, &first_fit));
     if (deck.n == 0)
@@ -262,14 +271,14 @@ static vram_status fit_on_any(vram_fit *f, vr_rooms *rooms)
 
 /* ---- the whole ---- */
 
-/* Of each card, what a memory fraction leaves. */
+/* Of each card, what a memory fraction or the engine's share leaves. */
 static void cap_all(vram_fit *f, vr_memories *gpus)
 {
-    if (f->workload->alloc.memory_fraction_permille == 0)
-        return;
     for (size_t i = 0; i < gpus->n; i++) {
         uint64_t before = gpus->gpus[i].available.bytes;
-        vr_cap(&gpus->gpus[i], &f->workload->alloc);
+        if (!vr_is_capped(f->workload, &gpus->gpus[i]))
+            continue;
+        vr_cap(&gpus->gpus[i], f->workload);
         gpus->gpus[i].free_given = true; /* what it has is not its total */
         if (i == 0)
             f->kept_free = before - gpus->gpus[i].available.bytes;

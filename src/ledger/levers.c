@@ -100,8 +100,7 @@ static vram_status half_context(change *c, bool *applies)
 
 static vram_status map_auto(change *c, bool *applies)
 {
-    *applies = c->n_gpus > 1 && c->now->device_map == VR_MAP_NONE && c->now->engine->place != NULL &&
-               !c->m->quantised;
+    *applies = c->n_gpus > 1 && !vr_spreads(c->now) && c->now->engine->place != NULL && !c->m->quantised;
     c->w->device_map = VR_MAP_AUTO;
     set(c, VR_SET_DEVICE_MAP);
     return VRAM_OK;
@@ -509,7 +508,7 @@ static vram_status write_all(search *q)
 vram_status vr_levers(vram_fit *f, const vram_workload *asked, const vr_memories *gpus)
 {
     search q = { .f = f, .asked = asked, .gpus = gpus };
-    if (f->foreign) /* the settings are another engine's */
+    if (f->foreign || f->plan.sums_only) /* the changes are written for engines whose runs are rehearsed */
         return VRAM_OK;
     vr_rooms_open(&q.rooms, f->ctx);
     vram_status status = find(&q);

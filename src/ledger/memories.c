@@ -29,17 +29,21 @@ vram_status vr_memories_of(vr_memories *out, const vram_device *const *cards, si
     return VRAM_OK;
 }
 
+bool vr_spreads(const vram_workload *w)
+{
+    return w->engine->place != NULL && w->device_map != VR_MAP_NONE && w->device_map != VR_MAP_CUDA;
+}
+
 vram_status vr_memories_place(vr_memories *out, const vram_model *m, const vram_workload *w, vr_arena *a)
 {
     vr_device_facts facts[VR_MOST_GPUS];
-    bool maps = w->engine->place != NULL && w->device_map != VR_MAP_NONE;
     out->used = out->n > 0 ? 1 : 0;
     out->placement = (vr_placement){ .n_gpus = out->used };
     for (size_t i = 0; i < out->n; i++) {
         out->gpus[i].facts.placement = NULL;
         facts[i] = out->gpus[i].facts;
     }
-    if (!maps || out->n == 0)
+    if (!vr_spreads(w) || out->n == 0)
         return VRAM_OK;
     VR_TRY(w->engine->place(&out->placement, m, w, facts, out->n, a));
     if (out->placement.unknown != NULL)

@@ -301,6 +301,8 @@ static vram_status layers_by_list(vr_reading *r, vr_json list, uint64_t window)
         bool slides = vr_json_str_is(v, "sliding_attention");
         bool full =
             vr_json_str_is(v, "full_attention") || vr_json_str_is(v, "attention"); /* the older word */
+        full = full || (r->family->special != NULL && /* whose own file says what it is */
+                        vr_json_str_is(v, "deepseek_sparse_attention"));
         if (!slides && !full)
             return vr_not_understood(r, T("layer_types has a kind of layer that is not known, at layer "),
                                      U(n));

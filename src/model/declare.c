@@ -61,9 +61,12 @@ static const vr_tensor *find_stored(vr_declaring *d, vr_str name)
 
 void vr_declare(vr_declaring *d, const char *name, vr_param_kind kind, const uint64_t *dims, uint8_t n_dims)
 {
-    vr_declared p = {
-        .elements = 1, .layer = d->layer, .n_dims = n_dims, .kind = kind, .part = d->part, .role = d->role
-    };
+    vr_declared p = { .elements = 1,
+                      .layer = d->layer,
+                      .n_dims = n_dims,
+                      .kind = (uint8_t)kind,
+                      .part = d->part,
+                      .role = d->role };
     if (d->status != VRAM_OK || !grow(d))
         return;
     p.name = whole_name(d, name);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * A GGUF file's keys and tensors to the facts of a model. What runs such a file is llama.cpp, which is not
- * rehearsed yet, so the model is not understood, but its shape is known.
+ * A GGUF file's keys and tensors to the facts of a model. What runs such a file is llama.cpp, which has no
+ * classes: the model is not understood as others are, but its shape is known.
  *
  * Sources: llama.cpp as in llama-cpp-python 0.3.36, src/llama-arch.cpp (names of keys and tensors),
  * src/models/ (load_arch_hparams of each: what is assumed when a key is absent, the pattern of sliding
@@ -530,7 +530,7 @@ vram_status vr_read_gguf(vr_reading *r)
     vram_model *m = r->m;
     facts f = { .r = r, .keys = r->ck->metadata };
     m->dtype = main_dtype(r->ck);
-    m->quantised = m->foreign = true;
+    m->quantised = m->gguf = true;
     m->file_type = file_type(&f);
     (void)vr_metadata_str(f.keys, "general.architecture", &f.arch);
     if (f.arch.n != 0 && memchr(f.arch.s, 0, f.arch.n) == NULL) {
@@ -539,8 +539,9 @@ vram_status vr_read_gguf(vr_reading *r)
             return VRAM_ENOMEM;
     }
     m->not_understood = not_a_model(&f);
-    if (m->not_understood != NULL)
+    m->foreign = m->not_understood != NULL;
+    if (m->foreign)
         return VRAM_OK;
-    m->not_understood = "llama.cpp runs GGUF files, and its memory is not rehearsed yet";
+    m->not_understood = "llama.cpp runs GGUF files, and no other engine here";
     return read_shape(&f);
 }

@@ -144,6 +144,7 @@ typedef struct vr_family {
     bool wide_logits;      /* logits are given in fp32 */
     bool norm_widened;     /* from some version on its norms are VR_NORM_RMS_LATE_WIDE */
     bool keeps_outputs;    /* gpt2: a layer's variables live longer */
+    bool tables_in_dict;   /* local_rope: by kind of layer, in one module of version 4 */
     uint32_t taped_from;   /* version of transformers x 100, 524: what earlier ones compute is not known */
     bool untaped;          /* what it computes is not known storage by storage */
     bool parallel;         /* attention and MLP read the same, and both are added to it */
@@ -343,6 +344,7 @@ struct vram_model {
     /* With family NULL, of a GGUF file: the sizes below and the layers are known all the same; each is 0 when
      * it is not stated or differs from layer to layer. */
     bool shape_known;
+    bool gguf;                 /* a GGUF file: llama.cpp runs it, and no other engine here */
     bool foreign;              /* a file that no engine here runs: no verdict can follow from its weights */
     bool kv_known;             /* and what its layers keep of a token */
     const char *file_type;     /* "Q4_K_M", or NULL */

@@ -64,12 +64,40 @@ static vram_status with_sinks(vr_reading *r)
     return VRAM_OK;
 }
 
+/* Llama4TextConfig: no_rope_layers, one number a layer (1: rotated), or every no_rope_layer_interval-th is
+ * not; those that are rotated attend to their own chunk alone. */
+static vram_status in_chunks(vr_reading *r)
+{
+    vram_model *m = r->m;
+    uint64_t chunk, every, one, n = 0;
+    vr_json list = { 0 }, v;
+    VR_TRY(vr_config_count(r, "attention_chunk_size", UINT32_MAX, 8192, &chunk));
+    VR_TRY(vr_config_count(r, "no_rope_layer_interval", VR_MAX_LAYERS, 4, &every));
+    bool listed = vr_config_get(r, "no_rope_layers", &list) && list.type == VR_JSON_ARRAY;
+    vr_json_iter it = vr_json_each(list);
+    for (uint64_t i = 0; i < m->n_layers; i++) {
+        bool turned = (i + 1) % every != 0;
+        if (listed && vr_json_next(&it, &v)) {
+            if (!vr_json_u64(v, &one) || one > 1)
+                return vr_config_refuse(r, "no_rope_layers", v, "0 or 1");
+            turned = one == 1;
+            n++;
+        }
+        vr_layer *l = &m->layers[i];
+        l->attention = turned ? VR_ATTENTION_CHUNKED : VR_ATTENTION_FULL;
+        l->window = turned ? (uint32_t)chunk : 0;
+        l->rotary_dim = turned ? l->rotary_dim : 0;
+    }
+    return n == 0 || n == m->n_layers ? VRAM_OK
+                                      : vr_not_understood(r, T("no_rope_layers is of "), U(n), T(" layers"));
+}
+
 static const struct {
     const char *model_type;
     vram_status (*read)(vr_reading *r);
 } additions[] = {
     { "qwen3_moe", window_if_used },    { "qwen2_moe", every_other_slides }, { "glm4_moe", norms_if_used },
-    { "minimax_m2", rotary_by_number }, { "gpt_oss", with_sinks },
+    { "minimax_m2", rotary_by_number }, { "gpt_oss", with_sinks },           { "llama4_text", in_chunks },
 };
 
 /* ---- the kind ---- */

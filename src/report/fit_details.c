@@ -138,7 +138,7 @@ static void put_device(vr_report *r, const vram_device *d)
 void vr_fit_details(vr_report *r, const vram_fit *f)
 {
     put_figures(r, f);
-    if (!f->foreign)
+    if (vr_fit_rehearsed(f))
         put_moments(r, f->run.failed ? &f->needs : &f->run, f->run.failed);
     if (f->device != NULL)
         put_device(r, f->device);

@@ -54,41 +54,25 @@ static void put_model(vr_json_out *o, const vram_model *m, const vram_fit *f)
     vr_json_close(o, '}');
 }
 
+/* Numbers as such, flags as true and false; a default that is not known before the card is, null. */
 static void put_setting(vr_json_out *o, const vram_workload *w, vr_setting s, vr_arena *a)
 {
-    switch (s) {
-    case VR_SET_CONTEXT:
-        vr_json_kv_u64(o, "value", w->context);
-        return;
-    case VR_SET_SEQUENCES:
-        vr_json_kv_u64(o, "value", w->sequences);
-        return;
-    case VR_SET_PREFILL_BATCH:
-        vr_json_kv_u64(o, "value", w->prefill_batch);
-        return;
-    case VR_SET_DECODE:
-        vr_json_kv_u64(o, "value", w->decode);
-        return;
-    case VR_SET_IMAGES:
-        vr_json_kv_u64(o, "value", w->images);
-        if (w->images != 0)
-            vr_json_kv_u64(o, "tokens_each", w->picture.tokens);
-        return;
-    case VR_SET_IMAGE_SIZE:
-        if (w->images != 0)
-            vr_json_kv_text(o, "value", vr_workload_value(w, s, a));
-        else
-            vr_json_kv_null(o, "value");
-        return;
-    case VR_SET_HOST_MEMORY:
-        if (w->host_memory != 0)
-            vr_json_kv_u64(o, "value", w->host_memory);
-        else
-            vr_json_kv_null(o, "value");
-        return;
-    default:
-        vr_json_kv_text(o, "value", vr_workload_value(w, s, a));
-    }
+    const vram_option *row = vr_setting_option(w->engine, s);
+    const char *value = vr_workload_value(w, s, a);
+    uint64_t n;
+
+    if (row->type == VRAM_OPT_COUNT && vr_parse_u64(vr_str_of(value), &n))
+        vr_json_kv_u64(o, "value", n);
+    else if (row->type == VRAM_OPT_BYTES && vr_parse_bytes(vr_str_of(value), &n))
+        vr_json_kv_u64(o, "value", n);
+    else if (row->type == VRAM_OPT_FLAG)
+        vr_json_kv_bool(o, "value", vr_str_is(vr_str_of(value), "on"));
+    else if (s != VR_SET_ALLOC_CONF && *value == '\0')
+        vr_json_kv_null(o, "value");
+    else
+        vr_json_kv_text(o, "value", value);
+    if (s == VR_SET_IMAGES && w->images != 0)
+        vr_json_kv_u64(o, "tokens_each", w->picture.tokens);
 }
 
 static void put_engine(vr_json_out *o, vr_report *r, const vram_workload *w)
@@ -111,6 +95,8 @@ static void put_workload(vr_json_out *o, vr_report *r, const vram_fit *f)
     vr_json_key(o, "workload");
     vr_json_open(o, '{');
     for (size_t i = 0; i < VR_SETTING_COUNT; i++) {
+        if (!vr_engine_has(w->engine, (vr_setting)i))
+            continue;
         if (!vr_fit_setting_known(f, (vr_setting)i)) {
             vr_json_kv_null(o, vr_setting_key((vr_setting)i));
             continue;
@@ -225,6 +211,25 @@ static void put_failure(vr_json_out *o, const vram_fit *f)
     vr_json_close(o, '}');
 }
 
+/* What the engine takes whatever is asked for; null of one that takes what it needs. */
+static void put_pool(vr_json_out *o, const vr_plan *p)
+{
+    if (p->pool == NULL) {
+        vr_json_kv_null(o, "pool");
+        return;
+    }
+    vr_json_key(o, "pool");
+    vr_json_open(o, '{');
+    vr_json_kv_u64(o, "claim_bytes", p->claim);
+    vr_json_kv_u64(o, "cache_most_bytes", p->pool_most);
+    if (p->pool_tokens != 0)
+        vr_json_kv_u64(o, "cache_most_tokens", p->pool_tokens);
+    else
+        vr_json_kv_null(o, "cache_most_tokens");
+    vr_json_kv_text(o, "words", p->pool);
+    vr_json_close(o, '}');
+}
+
 static void put_device(vr_json_out *o, vr_report *r, const vram_fit *f)
 {
     const vr_rehearsal *whole = f->run.failed ? &f->needs : &f->run;
@@ -240,12 +245,14 @@ static void put_device(vr_json_out *o, vr_report *r, const vram_fit *f)
         vr_json_kv_null(o, "gpu");
     vr_json_ledger(o, &f->ledger, NULL);
     vr_json_overhead(o, &f->ledger, NULL);
-    put_moments(o, whole, f->foreign ? 0 : whole->n_moments);
-    if (f->foreign)
+    put_moments(o, whole, vr_fit_rehearsed(f) ? whole->n_moments : 0);
+    if (!vr_fit_rehearsed(f))
         vr_json_kv_null(o, "peak_allocated_bytes");
     else
         vr_json_kv_u64(o, "peak_allocated_bytes", whole->peak_allocated);
     vr_json_totals(o, &f->ledger);
+    if (f->plan.sums_only)
+        put_pool(o, &f->plan);
     if (f->device != NULL) {
         vr_json_kv_i64(o, "headroom_bytes", f->headroom);
         vr_json_kv_u64(o, "weights_over_usable_bytes", f->weights_over_usable);
@@ -361,22 +368,63 @@ static void put_cards(vr_json_out *o, const vram_fit *f)
     vr_json_close(o, ']');
 }
 
+static void put_fit(vr_json_out *o, vr_report *r, const vram_fit *f)
+{
+    put_model(o, f->model, f);
+    put_workload(o, r, f);
+    put_devices(o, r, f);
+    if (f->device == NULL) {
+        vr_json_key(o, "needs");
+        put_device(o, r, f);
+        put_cards(o, f);
+    }
+    vr_json_kv_text(o, "verdict", vr_verdict_json(f->verdict));
+    vr_json_kv_text(o, "verdict_reason", f->verdict_reason);
+    put_levers(o, f);
+}
+
 void vr_fit_json(vr_report *r, const vram_fit *f)
 {
     vr_json_out o;
 
     vr_json_start(&o, r, "vram.fit/1");
-    put_model(&o, f->model, f);
-    put_workload(&o, r, f);
-    put_devices(&o, r, f);
-    if (f->device == NULL) {
-        vr_json_key(&o, "needs");
-        put_device(&o, r, f);
-        put_cards(&o, f);
-    }
-    vr_json_kv_text(&o, "verdict", vr_verdict_json(f->verdict));
-    vr_json_kv_text(&o, "verdict_reason", f->verdict_reason);
-    put_levers(&o, f);
+    put_fit(&o, r, f);
     vr_json_warnings(&o, f->ctx);
+    vr_json_end(&o, r);
+}
+
+/* ---- every engine ---- */
+
+static void put_compared(vr_json_out *o, vr_report *r, const vr_compared *x)
+{
+    vr_json_open(o, '{');
+    vr_json_kv_text(o, "name", x->engine->name);
+    vr_json_kv_text(o, "refused", x->refused);
+    if (x->fit != NULL) {
+        if (x->fit->plan.kv_token != 0)
+            vr_json_kv_u64(o, "kv_bytes_per_token", x->fit->plan.kv_token);
+        else
+            vr_json_kv_null(o, "kv_bytes_per_token");
+        put_fit(o, r, x->fit);
+    }
+    vr_json_close(o, '}');
+}
+
+void vr_comparison_json(vr_report *r, const vram_comparison *c)
+{
+    vr_json_out o;
+
+    vr_json_start(&o, r, "vram.fit/1");
+    vr_json_key(&o, "engines");
+    vr_json_open(&o, '[');
+    for (size_t i = 0; i < c->n; i++)
+        put_compared(&o, r, &c->list[i]);
+    vr_json_close(&o, ']');
+    vr_json_kv_text(&o, "verdict", vr_verdict_json(c->verdict));
+    if (c->least_kv != 0)
+        vr_json_kv_u64(&o, "least_kv_bytes", c->least_kv);
+    else
+        vr_json_kv_null(&o, "least_kv_bytes");
+    vr_json_warnings(&o, c->ctx);
     vr_json_end(&o, r);
 }

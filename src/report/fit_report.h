@@ -3,7 +3,7 @@
 #ifndef VR_FIT_REPORT_H
 #define VR_FIT_REPORT_H
 
-#include "ledger/fit.h"
+#include "ledger/comparison.h"
 #include "report/report.h"
 
 #define VR_FIT_INDENT 9 /* where the text beside a heading starts */
@@ -11,9 +11,14 @@
 void vr_fit_text(vr_report *r, const vram_fit *f);
 void vr_fit_json(vr_report *r, const vram_fit *f);
 
+void vr_comparison_text(vr_report *r, const vram_comparison *c);
+void vr_comparison_json(vr_report *r, const vram_comparison *c);
+
 /* The parts that only -v shows: figures with bounds and formulas, the three ways of counting. */
 void vr_fit_details(vr_report *r, const vram_fit *f);
 
+/* Moments and allocators are known of this run; of others only sums are. */
+bool vr_fit_rehearsed(const vram_fit *f);
 /* "RTX 3060 12 GB", "24GiB GPU", "2 x 24GiB" */
 const char *vr_fit_cards(vr_report *r, const vram_device *d, uint64_t count);
 /* The total that CUDA gives to programs, what is free of it where that was given, what a memory fraction

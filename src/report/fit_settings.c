@@ -66,6 +66,37 @@ static const char *version(vr_report *r, const vram_workload *w)
     return vr_say(r, T(w->engine->name), T(" "), T(vr_workload_value(w, VR_SET_ENGINE_VERSION, &r->arena)));
 }
 
+/* The name to type: its letters where there are any. */
+static const char *name_of(vr_report *r, const vram_workload *w, vr_setting setting)
+{
+    const vram_option *row = vr_setting_option(w->engine, setting);
+    vr_str rest = vr_str_of(row != NULL ? row->flags : NULL), best = { NULL, 0 }, word;
+
+    while (row != NULL && vr_str_split(&rest, ' ', &word))
+        if (best.n == 0 || (!vr_str_starts(word, "--") && vr_str_starts(best, "--")))
+            best = word;
+    return vr_say(r, S(best));
+}
+
+/* How to set it: "-c" where there is a letter, the long name only in the details. NULL: nothing to show. */
+static const char *option_of(vr_report *r, const vram_workload *w, vr_setting setting)
+{
+    const char *name = name_of(r, w, setting);
+
+    return vr_str_of(name).n == 2 || (*name != '\0' && r->style->verbose) ? name : NULL;
+}
+
+/* "-ctk q8_0": as it is typed, for settings that only some engines have. */
+static const char *as_typed(vr_report *r, const vram_workload *w, vr_setting s)
+{
+    const vram_option *row = vr_setting_option(w->engine, s);
+    const char *value = vr_workload_value(w, s, &r->arena), *name = name_of(r, w, s);
+
+    if (row == NULL)
+        return "";
+    return row->type == VRAM_OPT_FLAG ? name : vr_say(r, T(name), T(" "), T(value));
+}
+
 /* In the order of the line; a setting without a function shows its value, one that gives NULL is left out. */
 static const struct {
     vr_setting setting;
@@ -85,46 +116,41 @@ static const struct {
     { VR_SET_LOGITS, logits, false },
     { VR_SET_DEVICE_MAP, device_map, false },
     { VR_SET_ALLOC_CONF, NULL, true },
+    { VR_SET_UTILIZATION, NULL, true },
+    { VR_SET_BATCHED_TOKENS, NULL, true },
+    { VR_SET_BLOCK_SIZE, NULL, true },
+    { VR_SET_NO_HYBRID, NULL, true },
+    { VR_SET_MAMBA_MODE, NULL, true },
+    { VR_SET_STATIC_SHARE, NULL, true },
+    { VR_SET_SWA_RATIO, NULL, true },
+    { VR_SET_NO_RADIX, NULL, true },
+    { VR_SET_GPU_LAYERS, NULL, true },
+    { VR_SET_CACHE_TYPE_K, NULL, true },
+    { VR_SET_CACHE_TYPE_V, NULL, true },
+    { VR_SET_UBATCH, NULL, true },
+    { VR_SET_SWA_FULL, NULL, true },
+    { VR_SET_KV_UNIFIED, NULL, true },
+    { VR_SET_NO_KV_OFFLOAD, NULL, true },
     { VR_SET_ENGINE_VERSION, version, false },
 };
 
-/* How to set it: "-c" where there is a letter, the long name only in the details. NULL: nothing to show. */
-static const char *option_of(vr_report *r, vr_setting setting)
-{
-    size_t n;
-    const vram_option *rows = vram_workload_options(&n);
-    vr_str key = vr_str_of(vr_setting_key(setting)), best = { NULL, 0 }, rest, word;
-
-    for (size_t i = 0; i < n; i++) {
-        if (!vr_str_is(key, rows[i].key) || rows[i].flags == NULL)
-            continue;
-        rest = vr_str_of(rows[i].flags);
-        while (vr_str_split(&rest, ' ', &word))
-            if (best.n == 0 || (word.n == 2 && best.n != 2))
-                best = word;
-    }
-    return best.n == 2 || (best.n != 0 && r->style->verbose) ? vr_say(r, S(best)) : NULL;
-}
-
-/* Tokens and sequences are the same for every engine, and matter where it is known what a token takes. */
 bool vr_fit_setting_known(const vram_fit *f, vr_setting s)
 {
-    if (!f->foreign || f->workload->set_by[s] == VR_BY_USER)
-        return true;
-    return f->model->kv_known && (s == VR_SET_CONTEXT || s == VR_SET_SEQUENCES);
+    return !f->foreign || f->workload->set_by[s] == VR_BY_USER;
 }
 
 static const char *words_of(vr_report *r, const vram_fit *f, size_t i)
 {
     const vram_workload *w = f->workload;
 
-    if (!vr_fit_setting_known(f, shown[i].setting))
+    if (!vr_fit_setting_known(f, shown[i].setting) || !vr_engine_has(w->engine, shown[i].setting))
         return NULL;
     if (shown[i].only_by_user && w->set_by[shown[i].setting] != VR_BY_USER)
         return NULL;
     if (shown[i].words != NULL)
         return shown[i].words(r, w);
-    return vr_workload_value(w, shown[i].setting, &r->arena);
+    return shown[i].setting >= VR_SET_UTILIZATION ? as_typed(r, w, shown[i].setting)
+                                                  : vr_workload_value(w, shown[i].setting, &r->arena);
 }
 
 static const char *list_of(vr_report *r, const vram_fit *f, vr_set_by by)
@@ -135,7 +161,7 @@ static const char *list_of(vr_report *r, const vram_fit *f, vr_set_by by)
         const char *words = words_of(r, f, i), *option;
         if (words == NULL || f->workload->set_by[shown[i].setting] != by)
             continue;
-        option = by != VR_BY_USER ? option_of(r, shown[i].setting) : NULL;
+        option = by != VR_BY_USER ? option_of(r, f->workload, shown[i].setting) : NULL;
         list = vr_say(r, T(list), T(*list != '\0' ? ", " : ""), T(words), T(option != NULL ? " (" : ""),
                       T(option != NULL ? option : ""), T(option != NULL ? ")" : ""));
     }

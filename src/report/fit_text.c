@@ -5,6 +5,11 @@
  */
 #include "report/fit_report.h"
 
+bool vr_fit_rehearsed(const vram_fit *f)
+{
+    return !f->foreign && !f->plan.sums_only;
+}
+
 const char *vr_fit_cards(vr_report *r, const vram_device *d, uint64_t count)
 {
     const char *times = count > 1 ? vr_say(r, U(count), T(" x ")) : "";
@@ -120,33 +125,11 @@ static const char *weights_note(vr_report *r, const vram_fit *f)
 
 #define BESIDE_NOTES 65 /* columns of a row on a wide terminal that are not its note */
 
-static bool keeps_tokens(const vram_model *m)
-{
-    return m->kv_bytes_per_token_16bit != 0 || m->state_bytes != 0;
-}
-
-/* What any engine keeps that keeps it in 16 bits: the shape says so, also where no engine is known. */
-static const char *cache_words(vr_report *r, const vram_fit *f)
-{
-    const vram_model *m = f->model;
-    const vram_workload *w = f->workload;
-    uint64_t tokens = vr_mul_sat(w->context, w->sequences), state = vr_mul_sat(m->state_bytes, w->sequences);
-    uint64_t bytes = vr_add_sat(vr_mul_sat(m->kv_bytes_per_token_16bit, tokens), state);
-    bool most = false;
-
-    for (uint64_t i = 0; i < m->n_layers; i++)
-        most = most || m->layers[i].window != 0;
-    return vr_say(r, T(most ? "at most " : ""), T(vr_gib(r, bytes)),
-                  T(" GiB in F16 by the model's shape, of "), T(vr_count(r, tokens, "token", "tokens")));
-}
-
 /* A reason once: not where the verdict's line has it, or the row above. */
-static const char *why_not(vr_report *r, const vram_fit *f, size_t c)
+static const char *why_not(const vram_fit *f, size_t c)
 {
     const char *why = f->ledger.category[c].formula, *told = f->verdict_reason;
 
-    if (c == VR_KV_CACHE && f->foreign && f->model->kv_known && keeps_tokens(f->model))
-        return cache_words(r, f);
     if (why == NULL || (told != NULL && vr_str_find(vr_str_of(told), why, NULL)))
         return "";
     for (size_t i = 0; i < c; i++) {
@@ -161,7 +144,7 @@ static const char *why_not(vr_report *r, const vram_fit *f, size_t c)
 static const char *note_of(vr_report *r, const vram_fit *f, size_t c)
 {
     if (!f->ledger.category[c].counted)
-        return why_not(r, f, c);
+        return why_not(f, c);
     size_t columns = r->style->columns;
     const char *formula = f->ledger.category[c].formula;
     const char *note = vr_ledger_note(r, &f->ledger, c, formula);
@@ -364,6 +347,8 @@ void vr_fit_text(vr_report *r, const vram_fit *f)
     else
         put_ledger(r, f);
     vr_fit_places(r, f);
+    if (f->plan.pool != NULL && f->device != NULL)
+        vr_para(r, VR_INK_BOLD, "takes", VR_FIT_INDENT, f->plan.pool);
     put_projector(r, f);
     if (f->device != NULL)
         put_failure(r, f);

@@ -253,11 +253,9 @@ static void put_not_known(vr_report *r, const vram_model *m)
 {
     const char *why = m->not_understood != NULL ? m->not_understood : "what this model computes is not known";
 
-    vr_para(r, VR_INK_CARE, m->shape_known ? "not run" : "not known", INDENT,
+    vr_para(r, VR_INK_CARE, "not known", INDENT,
             vr_say(r, T(why),
-                   T(m->weights_unknown != NULL ? ""
-                     : m->shape_known           ? "; its weights are counted, not what a run adds"
-                                                : "; its weights are counted, nothing else can be")));
+                   T(m->weights_unknown != NULL ? "" : "; its weights are counted, nothing else can be")));
 }
 
 static const char *heads_words(vr_report *r, const vram_model *m)
@@ -436,8 +434,6 @@ void vr_inspect_text(vr_report *r, const vr_inspection *x)
     put_shape(r, x->model);
     put_costs(r, x);
     put_left_out(r, x);
-    if (x->model->shape_known)
-        put_not_known(r, x->model);
     if (r->style->tensors)
         put_tensors(r, ck);
 }

@@ -20,6 +20,19 @@ vram_status vram_fit_render(const vram_fit *f, const vram_style *style, vram_wri
     return vr_report_end(&r);
 }
 
+vram_status vram_comparison_render(const vram_comparison *c, const vram_style *style, vram_write_fn write,
+                                   void *ud)
+{
+    vr_report r;
+
+    vr_report_start(&r, c->ctx, style, write, ud);
+    if (style->format == VRAM_JSON)
+        vr_comparison_json(&r, c);
+    else
+        vr_comparison_text(&r, c);
+    return vr_report_end(&r);
+}
+
 vram_status vram_inspect_render(const vram_model *m, const vram_style *style, vram_write_fn write, void *ud)
 {
     vr_inspection x;

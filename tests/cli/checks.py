@@ -304,24 +304,24 @@ class Gguf(unittest.TestCase):
             path = os.path.join(d, "tiny.gguf")
             with open(path, "wb") as f:
                 f.write(head + bytes(-len(head) % 32 + 256))
-            fit, status = answer("fit", path, "--gpu", "24GiB", "--attention", "eager")
+            fit, status = answer("fit", path, "--gpu", "24GiB")
             cards, _ = answer("fit", path)
             asked, _ = answer("fit", path, "--gpu", "24GiB", "--engine", "transformers")
             seen, inspected = answer("inspect", path)
         ledger = fit["devices"][0]["ledger"]
         self.assertEqual((status, fit["verdict"], inspected), (3, "unknown", 0))
-        self.assertIn("llama.cpp runs GGUF files", fit["verdict_reason"])
+        self.assertIn("not counted", fit["verdict_reason"])
         self.assertEqual((ledger["weights"]["bytes"], ledger["weights"]["basis"]), (256, "exact"))
         for category in ("kv_cache", "activations", "runtime_overhead"):
             self.assertIsNone(ledger[category]["bytes"])
         self.assertIsNone(fit["devices"][0]["failure"])
-        # nothing of an engine that would not run it, but what the user set
+        # llama.cpp's settings and none of another engine; nothing is told of how a run goes
         for d, device in ((fit, fit["devices"][0]), (cards, cards["needs"])):
-            self.assertEqual((d["engine"], d["levers"], d["ranked_by"]), (None, [], None))
-            self.assertEqual((device["moments"], device["peak_allocated_bytes"]), ([], None))
-            self.assertEqual((d["workload"]["dtype"], d["workload"]["device_map"]), (None, None))
-        self.assertEqual(fit["workload"]["attention"], {"value": "eager", "set_by": "user"})
-        self.assertIsNone(cards["workload"]["attention"])
+            self.assertEqual((d["engine"]["name"], d["levers"], d["ranked_by"]), ("llama.cpp", [], None))
+            self.assertEqual((device["moments"], device["peak_allocated_bytes"], device["pool"]), ([], None, None))
+            self.assertEqual(d["workload"]["cache_type_k"], {"value": "f16", "set_by": "default"})
+            self.assertNotIn("device_map", d["workload"])
+        self.assertIn("llama.cpp runs GGUF files", asked["verdict_reason"])
         self.assertEqual(asked["engine"]["name"], "transformers")
         self.assertEqual(asked["workload"]["device_map"], {"value": "none", "set_by": "default"})
         self.assertEqual(asked["verdict"], "unknown")

@@ -46,7 +46,7 @@ expect 7 'column vendor must not be empty' '7s/	NVIDIA	/		/'
 expect 7 'is there twice' '7s/^[^	]*/gtx-1060-3gb/'
 expect 7 'control character' '7s/$/\r/'
 expect 4 '"maybe" is neither yes nor no' '4s/	no	/	maybe	/' namings
-expect 7 '"qk_nrm" is not one of' '7s/	qk_norm	/	qk_nrm	/' architectures
+expect 8 '"qk_nrm" is not one of' '8s/	qk_norm	/	qk_nrm	/' architectures
 expect 4 'column norm must not be empty' '4s/	rms	/		/' architectures
 printf 'id' >"$dir/in.tsv"
 if "$tsv2c" gpus "$dir/in.tsv" "$dir/out.c" 2>/dev/null || "$tsv2c" gpus /dev/null "$dir/out.c" 2>/dev/null; then

@@ -2,6 +2,8 @@
  * One run over several memories: what all tapes hold together, what moves between them, what is brought from
  * the host, and the loading of weights that bitsandbytes quantises (its functional.py and nn/modules.py, by
  * hand). */
+#include "engine/pass.h"
+#include "ledger/fit.h"
 #include "made.h"
 #include "rehearsal/rehearsal.h"
 
@@ -201,6 +203,193 @@ static void host_and_disk(void **state)
     done(&s);
 }
 
+/* ---- what moves, against accelerate's own hooks (device_moves.tsv) ---- */
+
+typedef struct moved {
+    char version[16], type[32], tied[4], attention[8], places[32], pass[16], copies[1024];
+} moved;
+
+static shape shape_of_moved(const moved *r)
+{
+    bool gemma = strncmp(r->type, "gemma", 5) == 0;
+    return (shape){ .model_type = r->type,
+                    .layers = 4,
+                    .hidden = 64,
+                    .heads = 4,
+                    .kv_heads = 2,
+                    .head_dim = 16,
+                    .ffn = 128,
+                    .vocab = 96,
+                    .tied = r->tied[0] == '1',
+                    .window = gemma ? 64 : 0,
+                    .kinds = gemma ? "sf" : NULL };
+}
+
+static uint16_t place_of(const moved *r, size_t layer)
+{
+    const char *p = r->places;
+    while (layer-- > 0)
+        p = strchr(p, ',') + 1;
+    return strncmp(p, "cpu", 3) == 0 ? VR_ON_HOST : (uint16_t)(*p - '0');
+}
+
+/* The recorded places instead of those that a map of so small a model has. */
+static void put_places(vr_placement *out, const moved *r, const vr_params *params, vr_arena *a)
+{
+    uint16_t last = place_of(r, 3), *of = VR_ARRAY(a, uint16_t, params->n),
+             *layers = VR_ARRAY(a, uint16_t, 4);
+    for (size_t i = 0; i < 4; i++)
+        layers[i] = place_of(r, i);
+    for (size_t i = 0; i < params->n; i++) {
+        int layer;
+        char name[128];
+        snprintf(name, sizeof(name), "%.*s", (int)params->list[i].name.n, params->list[i].name.s);
+        of[i] = sscanf(name, "model.layers.%d.", &layer) == 1 ? layers[layer]
+                : strstr(name, "embed") != NULL               ? 0
+                                                              : last;
+        if (strstr(name, "inv_freq") != NULL && last == VR_ON_HOST)
+            of[i] = 0;
+    }
+    *out = (vr_placement){ .n_gpus = 2, .spread = true, .params = of, .layers = layers, .layers_off = 2 };
+    out->rotary = out->norm = last;
+    out->head = r->tied[0] == '1' ? 0 : last;
+}
+
+/* The bytes of all copies in one direction, as a text of sorted numbers. */
+static int ascending(const void *a, const void *b)
+{
+    unsigned long long x = *(const unsigned long long *)a, y = *(const unsigned long long *)b;
+    return x < y ? -1 : x > y;
+}
+
+typedef struct sizes {
+    unsigned long long list[256];
+    size_t n;
+} sizes;
+
+static void add_size(sizes *s, unsigned long long bytes)
+{
+    assert_true(s->n < 256);
+    s->list[s->n++] = bytes;
+}
+
+static void recorded_sizes(sizes *out, const moved *r, const char *direction)
+{
+    vr_str rest = vr_str_of(r->copies), word;
+    out->n = 0;
+    while (vr_str_split(&rest, ' ', &word)) {
+        if (vr_str_starts(word, direction))
+            add_size(out, strtoull(word.s + strlen(direction), NULL, 10));
+    }
+}
+
+static bool is_label(const vr_tape *t, const vr_event *e, const char *text)
+{
+    return vr_str_is(t->labels[e->label], text);
+}
+
+/* Labels that on this card and in this placement only copies have; nothing else of that name is made there.
+ */
+static bool is_copy(const moved *r, const vr_tape *t, const vr_event *e, size_t rank)
+{
+    bool host = place_of(r, 3) == VR_ON_HOST, tied = r->tied[0] == '1';
+    if (is_label(t, e, "hidden states from another device"))
+        return true;
+    if (is_label(t, e, "model.rotary_emb output"))
+        return host == (rank == 1);
+    if (rank == 1)
+        return is_label(t, e, "attention mask") || is_label(t, e, "position ids");
+    return !host && (is_label(t, e, "model.norm output") || (!tied && is_label(t, e, "lm_head output")));
+}
+
+/* After the mark before the pass, up to the mark behind it. */
+static void our_sizes(sizes *out, const moved *r, const vr_tape *t, size_t rank, bool brought)
+{
+    bool decode = strcmp(r->pass, "decode") == 0;
+    uint64_t begins = decode ? VR_AT_PREFILL : VR_AT_LOADED, ends = decode ? VR_AT_DECODE : VR_AT_PREFILL;
+    size_t i = 0;
+    out->n = 0;
+    while (t->events[i].kind != VR_EV_MARK || t->events[i].bytes != begins)
+        i++;
+    for (i++; t->events[i].kind != VR_EV_MARK || t->events[i].bytes != ends; i++) {
+        const vr_event *e = &t->events[i];
+        bool weight = e->item == VR_ITEM_PARAMETERS;
+        if (e->kind == VR_EV_ALLOC && (brought ? weight : !weight && is_copy(r, t, e, rank)))
+            add_size(out, e->bytes);
+    }
+}
+
+static void compare(const moved *r, const vr_tape *t, size_t rank, const char *direction, bool brought)
+{
+    sizes theirs, ours;
+    recorded_sizes(&theirs, r, direction);
+    our_sizes(&ours, r, t, rank, brought);
+    qsort(theirs.list, theirs.n, sizeof(*theirs.list), ascending);
+    qsort(ours.list, ours.n, sizeof(*ours.list), ascending);
+    if (theirs.n != ours.n || memcmp(theirs.list, ours.list, ours.n * sizeof(*ours.list)) != 0) {
+        for (size_t i = 0; i < theirs.n || i < ours.n; i++)
+            print_message("  %lld %lld\n", i < theirs.n ? (long long)theirs.list[i] : -1,
+                          i < ours.n ? (long long)ours.list[i] : -1);
+        fail_msg("%s %s %s %s %s %s: theirs, ours", r->version, r->type, r->attention, r->places, r->pass,
+                 direction);
+    }
+}
+
+static void check_moved(const moved *r)
+{
+    world w;
+    vr_arena a;
+    vr_plan plan;
+    vr_params params;
+    vr_placement placement;
+    vram_workload *resolved;
+    shape s = shape_of_moved(r);
+    open_world(&w, &s);
+    set(&w, "engine_version", r->version);
+    set(&w, "dtype", "bf16");
+    set(&w, "attention", r->attention);
+    set(&w, "device_map", "auto");
+    set(&w, "context", "5");
+    set(&w, "sequences", "2");
+    set(&w, "decode", "1");
+    vr_arena_init(&a, w.ctx);
+    assert_int_equal(vr_workload_resolve(&resolved, w.w, w.m, &a), VRAM_OK);
+    assert_int_equal(vr_params_of(&params, w.m, vr_rules_of(resolved), &a), VRAM_OK);
+    put_places(&placement, r, &params, &a);
+    for (size_t rank = 0; rank < 2; rank++) {
+        vr_device_facts d = ampere;
+        d.rank = rank;
+        d.placement = &placement;
+        assert_int_equal(resolved->engine->plan(&plan, w.m, resolved, &d, &a), VRAM_OK);
+        compare(r, &plan.tape, rank, rank == 0 ? "1>0:" : "0>1:", false);
+        if (rank == 0)
+            compare(r, &plan.tape, rank, "cpu>0:", true);
+    }
+    vr_arena_free(&a);
+    close_world(&w);
+}
+
+static void recorded_moves(void **state)
+{
+    char line[2048];
+    size_t n = 0;
+    FILE *in = fopen(VRAM_DEVICE_MOVES, "r");
+    (void)state;
+    assert_non_null(in);
+    while (fgets(line, sizeof(line), in) != NULL) {
+        moved r;
+        if (line[0] == '#')
+            continue;
+        assert_int_equal(sscanf(line, "%15[^\t]\t%31[^\t]\t%3[^\t]\t%7[^\t]\t%31[^\t]\t%15[^\t]\t%1023[^\n]",
+                                r.version, r.type, r.tied, r.attention, r.places, r.pass, r.copies),
+                         7);
+        check_moved(&r);
+        n++;
+    }
+    fclose(in);
+    assert_true(n > 100);
+}
+
 /* ---- bitsandbytes ---- */
 
 typedef struct piece {
@@ -258,12 +447,72 @@ static void quantised_pieces(void **state)
                         { false, 0 }));
 }
 
+/* ---- the whole answer ---- */
+
+static vram_status try_fit(world *w, const shape *s, vram_fit **out)
+{
+    vram_device *cards[2];
+    vram_status status = open_objects(w, s);
+    if (status == VRAM_OK)
+        status = vram_workload_set(w->w, "device_map", "auto");
+    for (size_t i = 0; i < 2 && status == VRAM_OK; i++)
+        status = vram_device_new(&cards[i], w->ctx, "512MiB", 0);
+    return status == VRAM_OK ? vram_fit_new(out, w->m, w->w, (const vram_device *const *)cards, 2) : status;
+}
+
+/* The n-th allocation fails: an error, nothing lost, nothing left. */
+static void every_allocation_fails_once(void **state)
+{
+    world w;
+    vram_fit *f;
+    vram_status s = VRAM_ENOMEM;
+    size_t n = 0;
+    (void)state;
+    make_world(&w, &eight);
+    while (s != VRAM_OK) {
+        n += n < 300 ? 1 : 17;
+        w.h = (hook){ .fail_at = n };
+        s = try_fit(&w, &eight, &f);
+        assert_true(s == VRAM_OK || s == VRAM_ENOMEM);
+        close_objects(&w);
+    }
+    assert_true(n > 5);
+    close_world(&w);
+}
+
+/* Each card has a ledger whose items add up to what it needs; the head is of the one that is worst off. */
+static void each_has_its_own(void **state)
+{
+    world w;
+    vram_fit *f;
+    (void)state;
+    make_world(&w, &eight);
+    assert_int_equal(try_fit(&w, &eight, &f), VRAM_OK);
+    assert_int_equal(f->n_ranks, 2);
+    for (size_t i = 0; i < 2; i++) {
+        const vram_fit *r = &f->ranks[i];
+        uint64_t items = 0;
+        for (int k = 0; k < VR_ITEM_COUNT; k++)
+            items += r->ledger.item[k].bytes;
+        assert_int_equal(items, r->ledger.required);
+        assert_int_equal(r->device->facts.rank, i);
+        assert_true(f->headroom <= r->headroom || f->verdict != r->verdict);
+    }
+    close_objects(&w);
+    close_world(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_twice),    cmocka_unit_test(what_moves),
-        cmocka_unit_test(what_is_brought),  cmocka_unit_test(host_and_disk),
+        cmocka_unit_test(nothing_twice),
+        cmocka_unit_test(what_moves),
+        cmocka_unit_test(what_is_brought),
+        cmocka_unit_test(host_and_disk),
         cmocka_unit_test(quantised_pieces),
+        cmocka_unit_test(recorded_moves),
+        cmocka_unit_test(every_allocation_fails_once),
+        cmocka_unit_test(each_has_its_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

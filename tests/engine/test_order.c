@@ -15,26 +15,30 @@ static unsigned long long bytes_of(const char *dtype)
     return strcmp(dtype, "int64") == 0 ? 8 : strcmp(dtype, "float32") == 0 ? 4 : 2;
 }
 
-/* Classes since 4.52 put tower and decoder under "model."; checkpoints keep the older names, and so do we. */
-static bool same_name(vr_str ours, const char *theirs)
+static bool is_stored(const char *path, const char *name)
 {
-    static const char *const newer_older[][2] = {
-        { "model.language_model.", "model." },
-        { "model.language_model.", "language_model.model." },
-        { "model.", "" },
-        { "lm_head.", "language_model.lm_head." },
-    };
-    for (size_t i = 0; i < sizeof(newer_older) / sizeof(newer_older[0]); i++) {
-        const char *newer = newer_older[i][0], *older = newer_older[i][1];
-        size_t n = strlen(newer), k = strlen(older);
-        if (strncmp(theirs, newer, n) == 0 && ours.n >= k && memcmp(ours.s, older, k) == 0 &&
-            vr_str_is((vr_str){ ours.s + k, ours.n - k }, theirs + n))
-            return true;
-    }
-    return vr_str_is(ours, theirs);
+    char line[512], tensor[128];
+    FILE *in = fopen(path, "r");
+    bool found = false;
+    assert_non_null(in);
+    while (!found && fgets(line, sizeof(line), in) != NULL)
+        found = sscanf(line, "S %127s", tensor) == 1 && strcmp(tensor, name) == 0;
+    fclose(in);
+    return found;
 }
 
-static size_t check_lines(const char *name, FILE *in, const vr_tape *t)
+/* Ours are the names of checkpoints; a class may have another for what it loads (gpt_neox's head from 5.0),
+ * and buffers are in no checkpoint: of these the last word counts (olmo3 of 4.57 has two rotary modules). */
+static void check_name(const char *path, char kind, const char *parameter, vr_str ours)
+{
+    const char *last = strrchr(parameter, '.');
+    bool alike = kind == 'B' ? vr_str_ends(ours, last != NULL ? last : parameter)
+                             : vr_str_is(ours, parameter) || !is_stored(path, parameter);
+    if (!alike)
+        fail_msg("%s: %s, ours %.*s", path, parameter, (int)ours.n, ours.s);
+}
+
+static size_t check_lines(const char *path, FILE *in, const vr_tape *t)
 {
     char line[512], kind, parameter[128], dtype[32];
     unsigned long long elements;
@@ -46,11 +50,10 @@ static size_t check_lines(const char *name, FILE *in, const vr_tape *t)
         i = next_alloc(t, i);
         assert_true(i < t->n);
         const vr_event *e = &t->events[i++];
-        if (!same_name(t->labels[e->label], parameter))
-            fail_msg("%s: %s, ours %.*s", name, parameter, (int)t->labels[e->label].n, t->labels[e->label].s);
+        check_name(path, kind, parameter, t->labels[e->label]);
         /* The oracle's models are not loaded, which is when 5.17 makes it one of 32 bits. */
         bool loaded_wide =
-            strstr(name, "-5.17.0") != NULL && strstr(parameter, "e_score_correction_bias") != NULL;
+            strstr(path, "-5.17.0") != NULL && strstr(parameter, "e_score_correction_bias") != NULL;
         assert_int_equal(e->bytes, elements * (loaded_wide ? 4 : bytes_of(dtype)));
         assert_int_equal(e->item, kind == 'P' ? VR_ITEM_PARAMETERS : VR_ITEM_BUFFERS);
         n++;
@@ -75,7 +78,7 @@ static void check_file(const char *folder, const char *name, void *user)
     set(&w, "dtype", "bf16");
     set(&w, "attention", "eager");
     assert_int_equal(make_plan(&w, &ampere, &plan, &a), VRAM_OK);
-    assert_true(check_lines(f->name, in, &plan.tape) > 15);
+    assert_true(check_lines(path, in, &plan.tape) > 8);
     vr_arena_free(&a);
     close_world(&w);
     fclose(in);

@@ -432,10 +432,21 @@ static void quantised_checkpoint(void **state)
     vr_rehearsal run;
     made p;
     (void)state;
+    vr_device_facts ada = { .cc_major = 8, .cc_minor = 9, .usable = UINT64_MAX, .available = UINT64_MAX };
+    settings before = { { "engine_version", "4.57" }, { NULL, NULL } };
     s.dtype = "F8_E4M3";
-    make(&p, &s, NULL, NULL);
+    make(&p, &s, NULL, NULL); /* 8.6 cannot do with FP8 */
+    assert_int_equal(p.plan.weight_bytes, 2 * p.w.n_data);
+    assert_non_null(strstr(p.plan.notice, "unpacked to 16 bits"));
+    assert_null(p.plan.stops);
+    done(&p);
+    make(&p, &s, before, NULL);
+    assert_non_null(strstr(p.plan.stops, "compute capability >= 8.9"));
+    done(&p);
+    make(&p, &s, NULL, &ada);
     assert_int_equal(p.status, VRAM_OK);
     assert_int_equal(p.plan.weight_bytes, p.w.n_data);
+    assert_string_equal(p.plan.notice, "");
     assert_true(p.plan.counted[VR_KV_CACHE]);
     assert_false(p.plan.counted[VR_ACTIVATIONS]);
     rehearse(&p, &run);

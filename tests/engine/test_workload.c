@@ -72,6 +72,7 @@ static void values(void **state)
         vr_arena a;
         open_world(&w, &tiny);
         vr_arena_init(&a, w.ctx);
+        set(&w, "engine", "transformers");
         vram_status s = vram_workload_set(w.w, rows[i].key, rows[i].value);
         if (rows[i].setting == VR_SETTING_COUNT) {
             assert_int_equal(s, strcmp(rows[i].key, "engine") == 0 ? VRAM_OK : VRAM_ESETTING);
@@ -93,11 +94,10 @@ static void values(void **state)
 
 static bool has_flag(const char *key, const char *flag)
 {
-    size_t n;
-    const vram_option *rows = vram_workload_options(&n);
-    for (size_t i = 0; i < n; i++) {
-        vr_str rest = vr_str_of(rows[i].flags), word;
-        while (strcmp(rows[i].key, key) == 0 && vr_str_split(&rest, ' ', &word)) {
+    const vram_option *row;
+    for (size_t i = 0; (row = vram_workload_option(i)) != NULL; i++) {
+        vr_str rest = vr_str_of(row->flags), word;
+        while (strcmp(row->key, key) == 0 && vr_str_split(&rest, ' ', &word)) {
             if (vr_str_is(word, flag))
                 return true;
         }
@@ -130,16 +130,15 @@ static void flags(void **state)
         { "engine_version", "--engine-version" },
         { "quantization", "--quantization" },
     };
-    size_t n;
-    const vram_option *rows = vram_workload_options(&n);
+    const vram_option *row;
     (void)state;
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
         assert_true(has_flag(known[i][0], known[i][1]));
-    for (size_t i = 0; i < n; i++) {
-        size_t k = strlen(rows[i].help);
-        assert_true(k > 10 && rows[i].help[k - 1] == '.'); /* one sentence */
-        assert_true(rows[i].type != VRAM_OPT_CHOICE || rows[i].choices != NULL);
-        assert_non_null(strstr(rows[i].commands, "fit"));
+    for (size_t i = 0; (row = vram_workload_option(i)) != NULL; i++) {
+        size_t k = strlen(row->help);
+        assert_true(k > 10 && row->help[k - 1] == '.'); /* one sentence */
+        assert_true(row->type != VRAM_OPT_CHOICE || row->choices != NULL);
+        assert_non_null(strstr(row->commands, "fit"));
     }
 }
 
@@ -154,12 +153,14 @@ static void settings(void **state)
     vr_arena_init(&a, w.ctx);
     assert_int_equal(vr_workload_resolve(&r, w.w, w.m, &a), VRAM_OK);
     for (int s = 0; s < VR_SETTING_COUNT; s++) {
-        size_t n, found = 0;
-        const vram_option *rows = vram_workload_options(&n);
+        size_t found = 0;
+        const vram_option *row;
         const char *value = vr_workload_value(r, (vr_setting)s, &a);
-        for (size_t i = 0; i < n; i++)
-            found += strcmp(rows[i].key, vr_setting_key((vr_setting)s)) == 0;
+        for (size_t i = 0; (row = vram_workload_option(i)) != NULL; i++)
+            found += strcmp(row->key, vr_setting_key((vr_setting)s)) == 0;
         assert_int_equal(found, 1);
+        if (!vr_engine_has(r->engine, (vr_setting)s))
+            continue;
         assert_true(value[0] != '\0' || s == VR_SET_ALLOC_CONF || s == VR_SET_HOST_MEMORY ||
                     s == VR_SET_IMAGE_SIZE);
         if (value[0] != '\0')

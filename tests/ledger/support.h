@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "../support/hook.h"
+#include "engine/pass.h"
 #include "ledger/answer.h"
 
 #define MIB_OF(x) ((uint64_t)((x)*1048576.0 + 0.5))
@@ -268,7 +269,16 @@ static const vr_engine test_engine = { .name = "test",
                                        .summary = "writes the tape of the published runs",
                                        .default_version = "5.0",
                                        .plan = test_plan,
-                                       .defaults = test_defaults };
+                                       .defaults = test_defaults,
+                                       .kv_dtypes = 1u << VR_KV_AS_MODEL,
+                                       .options = vr_transformers_options,
+                                       .n_options = VR_TRANSFORMERS_OPTIONS };
+
+static inline void all_by_user(vram_workload *w)
+{
+    for (int i = 0; i < VR_SETTING_COUNT; i++)
+        w->set_by[i] = vr_engine_has(w->engine, (vr_setting)i) ? VR_BY_USER : VR_BY_DEFAULT;
+}
 
 typedef struct world {
     hook h;
@@ -292,7 +302,7 @@ static inline void open_world(world *s, const shape *m)
                                .prefill_batch = 1,
                                .dtype = VR_BF16,
                                .logits = VR_LOGITS_ALL };
-    memset(s->work.set_by, VR_BY_USER, sizeof(s->work.set_by));
+    all_by_user(&s->work);
 }
 
 static inline void close_world(world *s)

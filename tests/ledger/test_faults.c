@@ -52,7 +52,7 @@ static vram_status try_fit(hook *h, const char *card)
                         .dtype = VR_F32,
                         .attention = VR_IMPL_EAGER,
                         .logits = VR_LOGITS_ALL };
-    memset(w.set_by, VR_BY_USER, sizeof(w.set_by));
+    all_by_user(&w);
     if (card != NULL)
         status = vram_device_new(&d, ctx, card, MIB_OF(250)); /* dies; it takes a pair of levers */
     const vram_device *list[1] = { d };

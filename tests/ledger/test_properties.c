@@ -132,13 +132,12 @@ static void check_enough(world *s, const vram_fit *f)
 
 static const char *key_of(vr_str flag)
 {
-    size_t n;
-    const vram_option *o = vram_workload_options(&n);
-    for (size_t i = 0; i < n; i++) {
-        vr_str rest = vr_str_of(o[i].flags), word;
+    const vram_option *o;
+    for (size_t i = 0; (o = vram_workload_option(i)) != NULL; i++) {
+        vr_str rest = vr_str_of(o->flags), word;
         while (vr_str_split(&rest, ' ', &word)) {
             if (vr_str_eq(word, flag))
-                return o[i].key;
+                return o->key;
         }
     }
     fail_msg("there is no option %.*s", (int)flag.n, flag.s);

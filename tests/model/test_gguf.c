@@ -34,7 +34,7 @@ static opened read_model(gguf *g)
     expect_ok(o.w, read_world(o.w, FEED_MOST));
     assert_int_equal(vram_model_new(&o.m, o.w->ck), VRAM_OK);
     assert_null(o.m->family);
-    assert_true(o.m->foreign);
+    assert_true(o.m->gguf);
     assert_non_null(o.m->not_understood);
     return o;
 }

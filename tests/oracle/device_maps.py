@@ -10,6 +10,7 @@ infer_auto_device_map and get_balanced_memory of accelerate (transformers 4) or 
 Columns: version, model (a row of MODELS), settings, dtype, quantisation, map, free bytes of each card, bytes of
 the host, then module=device pairs, or the class of the exception. Layers in a row are one pair.
 """
+import json
 import re
 import sys
 from unittest import mock
@@ -41,6 +42,24 @@ MODELS = {
                               num_attention_heads=40, num_key_value_heads=10, vocab_size=32064)),
 }
 
+# Classes that are more than a plain decoder: the whole configuration is in the facts.
+CONFIGS = {
+    "qwen3-30b-a3b": ("qwen3_moe", dict(hidden_size=2048, intermediate_size=6144, num_hidden_layers=48, num_attention_heads=32,
+                                        num_key_value_heads=4, head_dim=128, vocab_size=151936, num_experts=128,
+                                        num_experts_per_tok=8, moe_intermediate_size=768, decoder_sparse_step=1,
+                                        norm_topk_prob=True, tie_word_embeddings=False)),
+    "deepseek-v2-lite": ("deepseek_v3", dict(hidden_size=2048, intermediate_size=10944, num_hidden_layers=27,
+                                             num_attention_heads=16, num_key_value_heads=16, vocab_size=102400,
+                                             n_routed_experts=64, n_shared_experts=2, num_experts_per_tok=6,
+                                             moe_intermediate_size=1408, first_k_dense_replace=1, q_lora_rank=None,
+                                             kv_lora_rank=512, qk_nope_head_dim=128, qk_rope_head_dim=64, v_head_dim=128,
+                                             n_group=1, topk_group=1, tie_word_embeddings=False)),
+    "gpt2-xl": ("gpt2", dict(n_embd=1600, n_layer=48, n_head=25, vocab_size=50257, n_positions=1024)),
+    "bloom-7b": ("bloom", dict(hidden_size=4096, n_layer=30, n_head=32, vocab_size=250880)),
+    "opt-13b": ("opt", dict(hidden_size=5120, ffn_dim=20480, num_hidden_layers=40, num_attention_heads=40, vocab_size=50272,
+                            word_embed_proj_dim=5120, max_position_embeddings=2048)),
+}
+
 # model, dtype, quantisation, map, GiB free of each card, GiB of the host
 CASES = []
 for name, dtypes, cards in (
@@ -61,6 +80,11 @@ for quant in ("bnb-4bit", "bnb-8bit"):
     for name in ("llama-70b", "llama-8b", "qwen3-06b", "gemma3-1b"):
         for free in ((23, 23), (11, 11), (5,), (23, 23, 11)):
             CASES.append((name, "bfloat16", quant, "auto", free, 512))
+for name, cards in (("qwen3-30b-a3b", ((47, 47), (23, 23, 23))), ("deepseek-v2-lite", ((23, 23), (11, 23, 23))),
+                    ("gpt2-xl", ((3, 3), (1.5, 1.5))), ("bloom-7b", ((11, 11),)), ("opt-13b", ((23, 23), (11, 15)))):
+    for free in cards:
+        for kind in ("auto", "sequential"):
+            CASES.append((name, "bfloat16", "none", kind, free, 512))
 
 
 def quantizer(quant):
@@ -105,7 +129,7 @@ def short(found):
     """Layers that follow each other on one device as one pair: model.layers.0-39=0"""
     out = []
     for name, device in found.items():
-        layer = re.fullmatch(r"(.*\.layers\.)(\d+)", name)
+        layer = re.fullmatch(r"(.*\.(?:layers|h|blocks)\.)(\d+)", name)
         if layer and out and out[-1][0] == layer[1] and out[-1][3] == device and out[-1][2] + 1 == int(layer[2]):
             out[-1][2] += 1
         elif layer:
@@ -115,13 +139,20 @@ def short(found):
     return " ".join(f"{n}={d}" if a is None else f"{n}{a}-{b}={d}" for n, a, b, d in out)
 
 
+def numbers(settings):
+    head = settings.get("head_dim", settings["hidden_size"] // settings["num_attention_heads"])
+    values = [settings[k] for k in ("num_hidden_layers", "hidden_size", "num_attention_heads", "num_key_value_heads")]
+    tied = int(settings.get("tie_word_embeddings", False))
+    return ",".join(map(str, values + [head, settings["intermediate_size"], settings["vocab_size"], tied]))
+
+
 def main():
     models = {}
     for name, dtype, quant, kind, free, host in CASES:
         key = (name, dtype, quant)
         if key not in models:
             models.clear()
-            kind_of, settings = MODELS[name]
+            kind_of, settings = (MODELS | CONFIGS)[name]
             config = AutoConfig.for_model(kind_of, **settings)
             config.dtype = getattr(torch, dtype)
             with torch.device("meta"):
@@ -137,12 +168,11 @@ def main():
         except Exception as e:
             found = type(e).__name__
             print(f"{name} {quant} {kind} {free}: {e}"[:200], file=sys.stderr)
-        kind_of, settings = MODELS[name]
-        tied = settings.get("tie_word_embeddings", False)
-        shape = ",".join(str(settings[k]) for k in ("num_hidden_layers", "hidden_size", "num_attention_heads",
-                                                    "num_key_value_heads"))
-        head = settings.get("head_dim", settings["hidden_size"] // settings["num_attention_heads"])
-        shape += f",{head},{settings['intermediate_size']},{settings['vocab_size']},{int(tied)}"
+        kind_of, settings = (MODELS | CONFIGS)[name]
+        if name in CONFIGS:
+            shape = json.dumps({"model_type": kind_of, "torch_dtype": dtype} | settings, separators=(",", ":"))
+        else:
+            shape = numbers(settings)
         print("\t".join([transformers.__version__, name, kind_of, shape, dtype, quant, kind,
                          ",".join(str(int(f * G)) for f in free), str(int(host * G)), found or '""']))
 

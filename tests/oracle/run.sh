@@ -4,6 +4,7 @@
 # normal tests.
 #
 #   tests/oracle/run.sh [--cases FILE[:NAME,NAME...]]... [VERSION ...]
+#   tests/oracle/run.sh --fresh BUILD [--cases ...]... [VERSION ...]
 #
 # FILE is one of tests/oracle/cases/ ("moe" or "moe.json") or a path; without it all of them are recorded. What a
 # case can say is told at the head of trace_transformers.py. VERSION: default 4.57.6, 5.17.0 and 5.24.0, those
@@ -12,6 +13,9 @@
 #   VRAM_ORACLE_ONLY=qwen3_moe BUILD/tests/engine/test_engine_oracle      (and test_engine_order)
 #
 # plays our own tapes against the facts whose file names contain that word.
+#
+# --fresh draws a depth, a length and widths for each recorded case (VRAM_ORACLE_SEED, default the time), records
+# that in a temporary folder, and plays the tapes of the build folder BUILD against it.
 #
 # VRAM_ORACLE_DIR    where the virtual environments go (default: build-oracle beside this repository's files)
 # VRAM_ORACLE_TORCH  a site-packages folder that has PyTorch and numpy already
@@ -27,10 +31,21 @@ python=${PYTHON:-python3}
 torch=${VRAM_ORACLE_TORCH:-}
 
 cases=
-while [ "${1:-}" = --cases ]; do
-    cases="$cases --cases $2"
+build=
+while true; do
+    case ${1:-} in
+        --cases) cases="$cases --cases $2" ;;
+        --fresh) build=$2 ;;
+        *) break ;;
+    esac
     shift 2
 done
+if [ -n "$build" ]; then
+    seed=${VRAM_ORACLE_SEED:-$(date +%s)}
+    facts=$(mktemp -d)
+    cases="$cases --fresh $seed"
+    echo "seed $seed, facts in $facts"
+fi
 [ $# -gt 0 ] || set -- 4.57.6 5.17.0 5.24.0
 
 if [ -z "$torch" ]; then
@@ -54,3 +69,9 @@ for version in "$@"; do
         { tail -n 20 "$log" >&2; rm "$log"; exit 1; }
     rm "$log"
 done
+
+if [ -n "$build" ]; then
+    VRAM_ORACLE_FACTS=$facts "$build/tests/engine/test_engine_order"
+    VRAM_ORACLE_FACTS=$facts "$build/tests/engine/test_engine_oracle"
+    rm -r "$facts"
+fi

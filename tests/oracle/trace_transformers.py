@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Record which storages real transformers allocates and frees in a forward pass, in which order, how large.
 
-    trace_transformers.py [--cases FILE[:NAME,NAME...]] OUTDIR     (--cases can be repeated)
+    trace_transformers.py [--cases FILE[:NAME,NAME...]] [--fresh SEED] OUTDIR     (--cases can be repeated)
 
 The pass runs on CPU torch under the profiler, whose memory events come from the allocator itself: nothing
 that a kernel takes and gives back is missed. Models have real widths, few layers, constant weights and a
@@ -17,6 +17,9 @@ small vocabulary. One file per run; tests/engine/test_oracle.c plays our own tap
 and, in order-*.tsv, what module.to() walks: "P name elements dtype shape" for parameters, "B ..." for
 buffers, tied ones once; after them "S name dtype shape" for each tensor of a checkpoint of this class.
 Shapes are 2048x1536, of a scalar "-". Run by tests/oracle/run.sh; no part of the normal tests.
+
+With --fresh those of the cases that tests/oracle/facts has are recorded at other depths, lengths and widths
+(fresh.py).
 
 A case is an entry in a file of tests/oracle/cases/ (one file a kind, so that people do not meet):
 
@@ -50,6 +53,7 @@ import argparse
 import contextlib
 import json
 import os
+import random
 import sys
 import textwrap
 
@@ -58,9 +62,11 @@ from torch._C._profiler import _EventType
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.profiler import ProfilerActivity, profile, record_function
 
+from fresh import fresh
 from models import MAJOR_MINOR, VERSION, as_on_cuda, in_memory, make_config, merged, on_meta, stored
 
-CASES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "cases")
+HERE = os.path.dirname(os.path.abspath(__file__))
+CASES = os.path.join(HERE, "cases")
 
 
 # ---- cases
@@ -406,14 +412,23 @@ def runs_of(case):
                 yield {**run, "implementation": kind}
 
 
+def is_recorded(name):
+    return os.path.exists(os.path.join(HERE, "facts", f"order-{name}-{VERSION}.tsv"))
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--cases", action="append")
+    parser.add_argument("--fresh")
     parser.add_argument("out")
     args = parser.parse_args()
     os.makedirs(args.out, exist_ok=True)
     torch.manual_seed(0)
     for name, case in chosen_cases(args.cases):
+        if args.fresh is not None:
+            if not is_recorded(name):
+                continue
+            case = fresh(random.Random(f"{args.fresh} {name}"), case)
         try:
             record_order(args.out, name, case)
         except ValueError as error:  # a class that this version does not have

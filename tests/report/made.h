@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "../support/hook.h"
+#include "engine/pass.h"
 #include "report/fit_report.h"
 #include "report/inspect_report.h"
 
@@ -206,7 +207,10 @@ static inline void make_levers(made *m)
 
 static inline void make_rest(made *m)
 {
-    m->engine = (vr_engine){ .name = "transformers", .default_version = "5.17" };
+    m->engine = (vr_engine){ .name = "transformers",
+                             .default_version = "5.17",
+                             .options = vr_transformers_options,
+                             .n_options = VR_TRANSFORMERS_OPTIONS };
     m->workload = (vram_workload){ .ctx = m->ctx,
                                    .engine = &m->engine,
                                    .version_major = 5,

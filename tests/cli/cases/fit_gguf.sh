@@ -1,5 +1,4 @@
-# A GGUF file: the weights are known and what a token takes in the cache, and no word of an engine that would not run
-# it. 8 layers of width 4096, 32 heads of 128, 8 of them for keys and values: 8 x 2 x 1024 x 2 B = 32 KiB a token,
+# A GGUF file: llama.cpp runs it, the weights are known and what a token takes in the cache. 8 layers of width 4096, 32 heads of 128, 8 of them for keys and values: 8 x 2 x 1024 x 2 B = 32 KiB a token,
 # 0.125 GiB at 4,096 tokens. Each of the 8 matrices of 4096 x 131072 in Q4_K is 144 B for 256 weights: 302 MB,
 # and with 16 of 4096 x 1024 it is 2.29 GiB in all.
 python3 - <<'END'
@@ -24,3 +23,8 @@ vram fit made-Q4_K_M.gguf --gpu 2GiB -c 8192
 COLUMNS=100 vram fit made-Q4_K_M.gguf --color always | sed 's/\x1b\[[0-9;]*m//g'
 vram fit made-Q4_K_M.gguf --gpu 2GiB --json | sed -n '/"engine"/p; /"context"/,/}/p; /"attention"/p; /"peak/p; /"levers"/p'
 vram fit made-Q4_K_M.gguf --gpu 2GiB --engine transformers | tail -n 1
+# q8_0: 34 B for 32 elements instead of 64. Of 9 layers with the output on the card 5, so layers 4 to 7.
+vram fit made-Q4_K_M.gguf --gpu 24GiB -ctk q8_0 -ctv q8_0 -ngl 5 -np 2
+vram fit made-Q4_K_M.gguf --gpu 24GiB --gpu-memory-utilization 0.9 || echo "exit $?"
+vram fit made-Q4_K_M.gguf --gpu 24GiB --engine vllm -ctk f16 || echo "exit $?"
+vram fit made-Q4_K_M.gguf --gpu 24GiB --engine vllm || echo "exit $?"

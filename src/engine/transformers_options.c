@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: MIT
+ * Settings of the transformers engine. */
+#include "engine/options.h"
+#include "engine/pass.h"
+
+#define MOST_IMAGES 65536
+
+static const vr_word attention_words[] = {
+    { "sdpa", VR_IMPL_SDPA },
+    { "eager", VR_IMPL_EAGER },
+    { "flash", VR_IMPL_FLASH },
+    { "flash_attention_2", VR_IMPL_FLASH },
+    { "flash_attention_3", VR_IMPL_FLASH },
+    { NULL, 0 },
+};
+static const vr_word logits_words[] = { { "last", VR_LOGITS_LAST }, { "all", VR_LOGITS_ALL }, { NULL, 0 } };
+static const vr_word map_words[] = {
+    { "none", VR_MAP_NONE },
+    { "auto", VR_MAP_AUTO },
+    { "balanced", VR_MAP_BALANCED },
+    { "balanced_low_0", VR_MAP_BALANCED_LOW_0 },
+    { "sequential", VR_MAP_SEQUENTIAL },
+    { "cuda", VR_MAP_CUDA },
+    { NULL, 0 },
+};
+static const vr_word quant_words[] = {
+    { "none", VR_QUANT_NONE },
+    { "bnb-8bit", VR_QUANT_BNB_8BIT },
+    { "bnb-4bit", VR_QUANT_BNB_4BIT },
+    { "bnb-4bit-dq", VR_QUANT_BNB_4BIT_DQ },
+    { "dequantize", VR_QUANT_DEQUANTIZE },
+    { NULL, 0 },
+};
+
+static vram_status set_prefill_batch(vram_workload *w, const vram_option *o, vr_str value)
+{
+    return vr_option_count(w, o, value, &w->prefill_batch);
+}
+
+static const char *show_prefill_batch(const vram_workload *w, vr_arena *a)
+{
+    return vr_text(a, U(w->prefill_batch));
+}
+
+static vram_status set_decode(vram_workload *w, const vram_option *o, vr_str value)
+{
+    return vr_option_count(w, o, value, &w->decode);
+}
+
+static const char *show_decode(const vram_workload *w, vr_arena *a)
+{
+    return vr_text(a, U(w->decode));
+}
+
+static vram_status set_images(vram_workload *w, const vram_option *o, vr_str value)
+{
+    return vr_option_count(w, o, value, &w->images);
+}
+
+static const char *show_images(const vram_workload *w, vr_arena *a)
+{
+    return vr_text(a, U(w->images));
+}
+
+/* "1024x768" */
+static vram_status set_image_size(vram_workload *w, const vram_option *o, vr_str value)
+{
+    vr_str rest = value, before;
+    uint64_t width, height;
+    bool split = vr_str_split(&rest, 'x', &before);
+    if (!split || !vr_parse_u64(before, &width) || !vr_parse_u64(rest, &height) || width == 0 || height == 0)
+        return vr_option_refuse(w, o, value, "must be width and height in pixels, such as 1024x768");
+    if (width > VR_MOST_PIXELS || height > VR_MOST_PIXELS)
+        return vr_option_refuse(w, o, value, "is too large");
+    w->image_width = width;
+    w->image_height = height;
+    return VRAM_OK;
+}
+
+static const char *show_image_size(const vram_workload *w, vr_arena *a)
+{
+    return w->image_width != 0 ? vr_text(a, U(w->image_width), T("x"), U(w->image_height)) : "";
+}
+
+/* A choice among words: a setter and what shows it. */
+#define WORDS(name, words, field)                                                                            \
+    static vram_status set_##name(vram_workload *w, const vram_option *o, vr_str value)                      \
+    {                                                                                                        \
+        return vr_option_word(w, o, value, words, &w->field);                                                \
+    }                                                                                                        \
+    static const char *show_##name(const vram_workload *w, vr_arena *a)                                      \
+    {                                                                                                        \
+        (void)a;                                                                                             \
+        return vr_option_word_text(words, w->field);                                                         \
+    }
+WORDS(attention, attention_words, attention)
+WORDS(logits, logits_words, logits)
+WORDS(device_map, map_words, device_map)
+WORDS(quantization, quant_words, weight_quant)
+
+static vram_status set_host_memory(vram_workload *w, const vram_option *o, vr_str value)
+{
+    uint64_t bytes;
+    if (!vr_parse_bytes(value, &bytes) || bytes == 0)
+        return vr_option_refuse(w, o, value, "must be a size, such as 64GiB");
+    w->host_text = vr_arena_copy(&w->arena, value);
+    w->host_memory = bytes;
+    return w->host_text == NULL ? VRAM_ENOMEM : VRAM_OK;
+}
+
+static const char *show_host_memory(const vram_workload *w, vr_arena *a)
+{
+    (void)a;
+    return w->host_text != NULL ? w->host_text : "";
+}
+
+static vram_status set_alloc_conf(vram_workload *w, const vram_option *o, vr_str value)
+{
+    vr_alloc_conf conf;
+    (void)o;
+    VR_TRY(vr_alloc_conf_parse(&conf, w->ctx, value));
+    const char *text = vr_arena_copy(&w->arena, value);
+    if (text == NULL)
+        return VRAM_ENOMEM;
+    w->alloc = conf;
+    w->alloc_text = text;
+    return VRAM_OK;
+}
+
+static const char *show_alloc_conf(const vram_workload *w, vr_arena *a)
+{
+    (void)a;
+    return w->alloc_text != NULL ? w->alloc_text : "";
+}
+
+static const vr_option_row own[] = {
+    { { "prefill_batch", "--prefill-batch", VRAM_OPT_COUNT, "N", NULL, "all sequences",
+        "Sequences whose prompts are computed at once.", "fit", 1, VR_MOST_TOKENS },
+      VR_SET_PREFILL_BATCH,
+      set_prefill_batch,
+      show_prefill_batch },
+    { { "decode", "--decode", VRAM_OPT_COUNT, "TOKENS", NULL, "0",
+        "Tokens that every sequence generates after its prompt.", "fit", 0, VR_MOST_TOKENS },
+      VR_SET_DECODE,
+      set_decode,
+      show_decode },
+    { { "images", "--images", VRAM_OPT_COUNT, "N", NULL, "0",
+        "Pictures in the prompt of each sequence; their tokens are some of --context.", "fit", 0,
+        MOST_IMAGES },
+      VR_SET_IMAGES,
+      set_images,
+      show_images },
+    { { "image_size", "--image-size", VRAM_OPT_STRING, "WxH", NULL,
+        "the model's own where it is fixed, or 1024x1024",
+        "Pixels of each picture, before the model's processor scales it.", "fit", 0, 0 },
+      VR_SET_IMAGE_SIZE,
+      set_image_size,
+      show_image_size },
+    { { "attention", "--attention --attn-implementation", VRAM_OPT_CHOICE, "KIND",
+        "sdpa|eager|flash|flash_attention_2|flash_attention_3", "what the engine takes for the model",
+        "How attention is computed.", "fit", 0, 0 },
+      VR_SET_ATTENTION,
+      set_attention,
+      show_attention },
+    { { "logits", "--logits", VRAM_OPT_CHOICE, "WHICH", "all|last", "last",
+        "Positions whose logits are computed: generate() needs the last, a plain forward pass computes all.",
+        "fit", 0, 0 },
+      VR_SET_LOGITS,
+      set_logits,
+      show_logits },
+    { { "device_map", "--device-map", VRAM_OPT_CHOICE, "MAP",
+        "none|auto|balanced|balanced_low_0|sequential|cuda", "none",
+        "How the weights reach the cards: none is .to(\"cuda\"), auto spreads them, cuda is all onto the "
+        "first.",
+        "fit", 0, 0 },
+      VR_SET_DEVICE_MAP,
+      set_device_map,
+      show_device_map },
+    { { "host_memory", "--host-memory", VRAM_OPT_BYTES, "SIZE", NULL, "as much as it takes",
+        "Memory of the computer that programs may take: what --device-map puts there, the rest on disk.",
+        "fit", 0, 0 },
+      VR_SET_HOST_MEMORY,
+      set_host_memory,
+      show_host_memory },
+    { { "quantization", "--quantization", VRAM_OPT_CHOICE, "KIND",
+        "none|bnb-8bit|bnb-4bit|bnb-4bit-dq|dequantize", "none",
+        "Quantise the weights while loading (dq: the scales of 4 bits as well), or unpack what is stored "
+        "quantised.",
+        "fit", 0, 0 },
+      VR_SET_WEIGHT_QUANT,
+      set_quantization,
+      show_quantization },
+    { { "alloc_conf", "--alloc-conf", VRAM_OPT_STRING, "SETTINGS", NULL, NULL,
+        "PyTorch's allocator settings, as in PYTORCH_ALLOC_CONF.", "fit", 0, 0 },
+      VR_SET_ALLOC_CONF,
+      set_alloc_conf,
+      show_alloc_conf },
+};
+
+const vr_option_row *const vr_transformers_options[] = {
+    &own[0], &own[1], &own[2], &own[3], &vr_row_dtype, &vr_row_kv_dtype,
+    &own[4], &own[5], &own[6], &own[7], &own[8],       &own[9],
+};
+_Static_assert(sizeof(vr_transformers_options) / sizeof(vr_transformers_options[0]) ==
+                   VR_TRANSFORMERS_OPTIONS,
+               "all rows are listed");

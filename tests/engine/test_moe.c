@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: MIT
+ * Experts on the tape: what merging them takes while loading, what depends on which expert takes which token,
+ * and what the plan says of it. Event by event they are held against recorded runs in test_oracle.c. */
+#include "made.h"
+
+#define WIDTHS                                                                                               \
+    "\"torch_dtype\":\"bfloat16\",\"hidden_size\":1024,\"num_hidden_layers\":2,\"num_attention_heads\":16,"  \
+    "\"vocab_size\":2048,\"num_experts\":8,\"num_experts_per_tok\":2,\"moe_intermediate_size\":512"
+#define QWEN3_MOE "{\"model_type\":\"qwen3_moe\",\"num_key_value_heads\":4," WIDTHS "}"
+#define GPT_OSS "{\"model_type\":\"gpt_oss\",\"num_key_value_heads\":8,\"intermediate_size\":512," WIDTHS "}"
+
+#define PART (UINT64_C(1024) * 512 * 2) /* a gate, an up, a down of one expert */
+
+typedef struct planned {
+    world w;
+    vr_plan plan;
+    vr_arena arena;
+} planned;
+
+/* A repository of which only config.json is there. */
+static void open_config(planned *p, const char *config, const char *version)
+{
+    world *w = &p->w;
+    *w = (world){ .h = { 0 } };
+    assert_true(strlen(config) < sizeof w->config);
+    strcpy(w->config, config);
+    assert_int_equal(vram_open(&w->ctx, hook_alloc, &w->h), VRAM_OK);
+    assert_int_equal(vram_checkpoint_new(&w->ck, w->ctx, "made"), VRAM_OK);
+    assert_int_equal(vram_checkpoint_add_file(w->ck, "config.json", strlen(config)), VRAM_OK);
+    assert_int_equal(vram_checkpoint_listed(w->ck), VRAM_OK);
+    if (read_world(w) != VRAM_OK || vram_model_new(&w->m, w->ck) != VRAM_OK)
+        fail_msg("%s", vram_last_error(w->ctx)->text);
+    if (w->m->family == NULL)
+        fail_msg("%s", w->m->not_understood);
+    assert_int_equal(vram_workload_new(&w->w, w->ctx, NULL), VRAM_OK);
+    set(w, "engine_version", version);
+    set(w, "dtype", "bf16");
+    set_number(w, "context", 64);
+}
+
+static void plan_it(planned *p)
+{
+    if (make_plan(&p->w, &ampere, &p->plan, &p->arena) != VRAM_OK)
+        fail_msg("%s", vram_last_error(p->w.ctx)->text);
+}
+
+static void close_planned(planned *p)
+{
+    vr_arena_free(&p->arena);
+    close_world(&p->w);
+}
+
+typedef struct sums {
+    uint64_t peak, end; /* requested bytes up to the mark */
+} sums;
+
+/* Without the loader's warm-up block. */
+static sums up_to(const vr_tape *t, vr_moment_id at)
+{
+    uint64_t *bytes = calloc(t->n_blocks + 1, sizeof *bytes);
+    sums s = { 0, 0 };
+    assert_non_null(bytes);
+    for (size_t i = 0; i < t->n; i++) {
+        const vr_event *e = &t->events[i];
+        if (e->kind == VR_EV_MARK && e->bytes == at)
+            break;
+        if (e->kind == VR_EV_ALLOC && e->item != VR_ITEM_WARMUP)
+            s.end += bytes[e->block] = e->bytes;
+        if (e->kind == VR_EV_RELEASE)
+            s.end -= bytes[e->block];
+        s.peak = s.end > s.peak ? s.end : s.peak;
+    }
+    free(bytes);
+    return s;
+}
+
+/* While the gates and ups of the last layer are put together their two stacks are there beside the result:
+ * core_model_loading.py, Concatenate. What of the model comes after the last layer's experts is not there
+ * yet: its attention and norms, the norm, the head and the buffers. */
+static void merging(void **state)
+{
+    planned p;
+    (void)state;
+    open_config(&p, QWEN3_MOE, "5.17");
+    set(&p.w, "device_map", "auto");
+    plan_it(&p);
+    sums s = up_to(&p.plan.tape, VR_AT_LOADED);
+    uint64_t extra = s.peak - s.end;
+    assert_true(extra <= 2 * 8 * PART);
+    assert_true(extra + UINT64_C(4) * 1024 * 1024 * 4 > 2 * 8 * PART);
+    close_planned(&p);
+    /* each expert for itself needs nothing beside */
+    open_config(&p, QWEN3_MOE, "4.57");
+    set(&p.w, "device_map", "auto");
+    plan_it(&p);
+    s = up_to(&p.plan.tape, VR_AT_LOADED);
+    assert_int_equal(s.peak, s.end);
+    close_planned(&p);
+}
+
+static sums pass(const char *config, const char *version, unsigned load, vr_plan *plan)
+{
+    planned p;
+    open_config(&p, config, version);
+    set_number(&p.w, "context", 4096);
+    if (strcmp(config, GPT_OSS) == 0)
+        set(&p.w, "attention", "eager");
+    p.w.w->expert_load = (uint8_t)load;
+    plan_it(&p);
+    sums s = up_to(&p.plan.tape, VR_AT_PREFILL);
+    *plan = p.plan;
+    plan->formula[VR_ACTIVATIONS] =
+        strstr(p.plan.formula[VR_ACTIVATIONS], "spread evenly") != NULL ? "" : NULL;
+    close_planned(&p);
+    return s;
+}
+
+static void load(void **state)
+{
+    static const struct {
+        const char *config, *version;
+        bool matters;
+    } cases[] = {
+        { QWEN3_MOE, "4.57", true }, { QWEN3_MOE, "5.17", false }, { QWEN3_MOE, "5.24", false },
+        { GPT_OSS, "4.57", false },  { GPT_OSS, "5.24", false },
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        vr_plan even, same;
+        sums a = pass(cases[i].config, cases[i].version, VR_LOAD_EVEN, &even);
+        sums b = pass(cases[i].config, cases[i].version, VR_LOAD_SAME, &same);
+        assert_int_equal(a.peak != b.peak, cases[i].matters);
+        assert_int_equal(even.above_permille != 0, cases[i].matters);
+        assert_int_equal(even.verified, !cases[i].matters);
+        assert_int_equal(even.formula[VR_ACTIVATIONS] != NULL, cases[i].matters);
+        assert_int_equal(a.end, b.end);
+    }
+}
+
+/* gpt-oss: sdpa cannot compute sinks, so it is not taken, and refused when asked for. */
+static void sinks(void **state)
+{
+    planned p;
+    vram_workload *resolved;
+    (void)state;
+    open_config(&p, GPT_OSS, "5.17");
+    plan_it(&p);
+    assert_int_equal(vr_workload_resolve(&resolved, p.w.w, p.w.m, &p.arena), VRAM_OK);
+    assert_int_equal(resolved->attention, VR_IMPL_EAGER);
+    set(&p.w, "attention", "sdpa");
+    assert_int_equal(vr_workload_resolve(&resolved, p.w.w, p.w.m, &p.arena), VRAM_ESETTING);
+    assert_non_null(strstr(vram_last_error(p.w.ctx)->text, "whose attention has sinks"));
+    close_planned(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(merging),
+        cmocka_unit_test(load),
+        cmocka_unit_test(sinks),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: MIT
+ * Recurrent layers on the tape: states that do not grow, what is not computed, and sizes that nothing has.
+ * Event by event they are held against recorded runs in test_oracle.c. */
+#include "made.h"
+
+#define DELTA                                                                                                \
+    "{\"model_type\":\"qwen3_5_text\",\"torch_dtype\":\"bfloat16\",\"hidden_size\":512,"                     \
+    "\"num_attention_heads\":4,\"num_key_value_heads\":2,\"head_dim\":64,\"intermediate_size\":1024,"        \
+    "\"num_hidden_layers\":4,\"vocab_size\":2048,\"linear_num_key_heads\":2,"                                \
+    "\"linear_num_value_heads\":4,\"linear_key_head_dim\":32,\"linear_value_head_dim\":48"
+#define MAMBA                                                                                                \
+    "{\"model_type\":\"nemotron_h\",\"torch_dtype\":\"bfloat16\",\"hidden_size\":512,"                       \
+    "\"num_attention_heads\":4,\"num_key_value_heads\":2,\"head_dim\":64,\"intermediate_size\":1024,"        \
+    "\"vocab_size\":2048,\"mamba_num_heads\":8,\"mamba_head_dim\":32,\"n_groups\":2,"                        \
+    "\"ssm_state_size\":16,\"hybrid_override_pattern\":\"M*-M\""
+
+typedef struct planned {
+    world w;
+    vr_plan plan;
+    vr_arena arena;
+} planned;
+
+/* A repository of which only config.json is there. */
+static void open_config(world *w, const char *config)
+{
+    *w = (world){ .h = { 0 } };
+    assert_true(strlen(config) < sizeof w->config);
+    strcpy(w->config, config);
+    assert_int_equal(vram_open(&w->ctx, hook_alloc, &w->h), VRAM_OK);
+    assert_int_equal(vram_checkpoint_new(&w->ck, w->ctx, "made"), VRAM_OK);
+    assert_int_equal(vram_checkpoint_add_file(w->ck, "config.json", strlen(config)), VRAM_OK);
+    assert_int_equal(vram_checkpoint_listed(w->ck), VRAM_OK);
+    if (read_world(w) != VRAM_OK || vram_model_new(&w->m, w->ck) != VRAM_OK)
+        fail_msg("%s", vram_last_error(w->ctx)->text);
+    if (w->m->family == NULL)
+        fail_msg("%s", w->m->not_understood);
+    assert_int_equal(vram_workload_new(&w->w, w->ctx, NULL), VRAM_OK);
+    set(w, "dtype", "bf16");
+}
+
+static void plan_it(planned *p, const char *version, unsigned long long tokens, unsigned long long decode)
+{
+    set(&p->w, "engine_version", version);
+    set_number(&p->w, "context", tokens);
+    set_number(&p->w, "decode", decode);
+    if (make_plan(&p->w, &ampere, &p->plan, &p->arena) != VRAM_OK)
+        fail_msg("%s", vram_last_error(p->w.ctx)->text);
+}
+
+static void close_planned(planned *p)
+{
+    vr_arena_free(&p->arena);
+    close_world(&p->w);
+}
+
+static uint64_t kv_at_end(const vr_tape *t, vr_moment_id at)
+{
+    uint64_t live = 0;
+    uint64_t *bytes = calloc(t->n_blocks + 1, sizeof *bytes);
+    assert_non_null(bytes);
+    for (size_t i = 0; i < t->n; i++) {
+        const vr_event *e = &t->events[i];
+        if (e->kind == VR_EV_MARK && e->bytes == at)
+            break;
+        if (e->kind == VR_EV_ALLOC) {
+            bytes[e->block] = e->item == VR_ITEM_KV ? e->bytes : 0;
+            live += bytes[e->block];
+        }
+        if (e->kind == VR_EV_RELEASE)
+            live -= bytes[e->block];
+    }
+    free(bytes);
+    return live;
+}
+
+/* Keys and values of what attends, and the states: the convolution's in bf16, the recurrent one in fp32. */
+static void states_do_not_grow(void **state)
+{
+    const uint64_t delta = 3 * ((2 * 2 * 32 + 4 * 48) * 4 * 2 + 4 * 32 * 48 * 4);
+    const uint64_t mamba = 2 * ((8 * 32 + 2 * 2 * 16) * 4 * 2 + 8 * 32 * 16 * 4);
+    const struct {
+        const char *config, *version;
+        uint64_t states;
+    } cases[] = { { DELTA "}", "5.17", delta },
+                  { DELTA "}", "5.24", delta },
+                  { MAMBA "}", "5.17", mamba },
+                  { MAMBA "}", "5.24", mamba } };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        planned p;
+        open_config(&p.w, cases[i].config);
+        plan_it(&p, cases[i].version, 300, 5);
+        if (!p.plan.counted[VR_ACTIVATIONS])
+            fail_msg("%zu: %s", i, p.plan.why_not[VR_ACTIVATIONS]);
+        assert_int_equal(kv_at_end(&p.plan.tape, VR_AT_PREFILL), cases[i].states + 300 * 2 * 2 * 64 * 2);
+        assert_int_equal(kv_at_end(&p.plan.tape, VR_AT_DECODE), cases[i].states + 305 * 2 * 2 * 64 * 2);
+        assert_int_equal(kv_at_end(&p.plan.tape, VR_AT_RELEASED), 0);
+        assert_non_null(strstr(p.plan.formula[VR_ACTIVATIONS], "are not installed"));
+        close_planned(&p);
+    }
+}
+
+/* Prompts shorter than the convolution, of whole chunks, and of many. */
+static void all_is_given_back(void **state)
+{
+    static const unsigned long long tokens[] = { 1, 3, 4, 64, 65, 128, 5000 };
+    (void)state;
+    for (size_t i = 0; i < 2 * sizeof tokens / sizeof *tokens; i++) {
+        planned p;
+        open_config(&p.w, i % 2 == 0 ? DELTA "}" : MAMBA "}");
+        plan_it(&p, "5.24", tokens[i / 2], 2);
+        assert_int_equal(kv_at_end(&p.plan.tape, VR_AT_RELEASED), 0);
+        close_planned(&p);
+    }
+}
+
+/* Weights, keys and states are known all the same. */
+static void no_tape(void **state)
+{
+    planned p;
+    (void)state;
+    open_config(&p.w, DELTA "}");
+    plan_it(&p, "4.57", 300, 0);
+    assert_false(p.plan.counted[VR_ACTIVATIONS]);
+    assert_non_null(strstr(p.plan.why_not[VR_ACTIVATIONS], "recurrent layers"));
+    assert_true(p.plan.counted[VR_KV_CACHE]);
+    assert_true(kv_at_end(&p.plan.tape, VR_AT_RELEASED) > 300 * 2 * 2 * 64 * 2);
+    close_planned(&p);
+}
+
+static void sizes_that_nothing_has(void **state)
+{
+    static const char *const configs[] = {
+        "{\"model_type\":\"qwen3_5_text\",\"linear_num_key_heads\":1024,\"linear_num_value_heads\":1024,"
+        "\"linear_key_head_dim\":4096,\"linear_value_head_dim\":4096,\"num_hidden_layers\":4}",
+        "{\"model_type\":\"nemotron_h\",\"hybrid_override_pattern\":\"M*\",\"mamba_num_heads\":65536,"
+        "\"mamba_head_dim\":128,\"ssm_state_size\":65536,\"n_groups\":1,\"chunk_size\":65536}",
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof configs / sizeof *configs; i++) {
+        planned p;
+        open_config(&p.w, configs[i]);
+        set(&p.w, "engine_version", "5.17");
+        set_number(&p.w, "context", 1000000000);
+        assert_int_equal(make_plan(&p.w, &ampere, &p.plan, &p.arena), VRAM_ELIMIT);
+        close_planned(&p);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(states_do_not_grow),
+        cmocka_unit_test(all_is_given_back),
+        cmocka_unit_test(no_tape),
+        cmocka_unit_test(sizes_that_nothing_has),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: MIT
+"""The same classes at depths, lengths and widths that no recorded run has: cases drawn anew from a seed."""
+import copy
+
+
+def odd_multiple(random, unit, low, high):
+    return unit * random.randrange(low, high + 1)
+
+
+def layer_types(random, kinds, layers):
+    """Each kind that was there at least once, if there is room."""
+    known = list(dict.fromkeys(kinds))
+    drawn = known[:layers] + [random.choice(known) for _ in range(layers - len(known[:layers]))]
+    random.shuffle(drawn)
+    return drawn
+
+
+def draws(random, facts):
+    """New values of every key that is known and there; what has to fit together is drawn together."""
+    kv, groups = random.choice([1, 2, 3, 4]), random.choice([2, 3, 5])  # one head would be contiguous by chance
+    heads = kv * groups
+    if facts.get("num_key_value_heads") in (None, facts.get("num_attention_heads")):
+        kv = heads
+    head = random.choice([32, 64, 80, 128])
+    free = "head_dim" in facts or "qk_nope_head_dim" in facts or "d_kv" in facts
+    hidden = odd_multiple(random, 64 * heads, 1, 3) if free else heads * head  # some classes want a multiple
+    experts = random.choice([4, 6, 12])
+    layers = random.choice([1, 3, 4, 5])
+    states = random.choice([2, 4])
+    return {
+        "hidden_size": hidden, "d_model": hidden, "num_attention_heads": heads, "num_key_value_heads": kv,
+        "n_embd": heads * head, "n_head": heads, "n_layer": layers, "word_embed_proj_dim": hidden,
+        "ffn_dim": odd_multiple(random, 64, 5, 23),
+        "num_heads": heads, "encoder_attention_heads": heads, "decoder_attention_heads": heads,
+        "head_dim": head, "d_kv": head, "intermediate_size": odd_multiple(random, 64, 5, 23),
+        "d_ff": odd_multiple(random, 64, 5, 23), "encoder_ffn_dim": odd_multiple(random, 64, 5, 23),
+        "decoder_ffn_dim": odd_multiple(random, 64, 5, 23), "num_hidden_layers": layers, "num_layers": layers,
+        "num_decoder_layers": random.choice([1, 3]), "encoder_layers": layers,
+        "decoder_layers": random.choice([1, 3]), "vocab_size": random.randrange(300, 3000),
+        "moe_intermediate_size": odd_multiple(random, 64, 2, 9),
+        "shared_expert_intermediate_size": odd_multiple(random, 64, 2, 9),
+        "moe_shared_expert_intermediate_size": odd_multiple(random, 64, 2, 9),
+        "num_experts": experts, "num_local_experts": experts, "n_routed_experts": experts,
+        "num_experts_per_tok": random.choice([1, 2, 3]), "n_group": 1, "topk_group": 1,
+        "first_k_dense_replace": random.choice([0, 1]),
+        "q_lora_rank": odd_multiple(random, 32, 2, 9), "kv_lora_rank": odd_multiple(random, 32, 2, 9),
+        "qk_nope_head_dim": random.choice([32, 64, 128]), "qk_rope_head_dim": random.choice([16, 32, 64]),
+        "v_head_dim": random.choice([32, 64, 128]),
+        "linear_num_key_heads": states, "linear_num_value_heads": states * random.choice([1, 2, 4]),
+        "mamba_num_heads": 8 * states, "mamba_n_heads": 8 * states,
+        "sliding_window": random.randrange(200, 600),
+    }
+
+
+def fresh_facts(random, facts):
+    new, drawn = dict(facts), draws(random, facts)
+    for key in facts:
+        if key in drawn and facts[key] is not None:
+            new[key] = drawn[key]
+    if "layer_types" in facts:
+        new["layer_types"] = layer_types(random, facts["layer_types"], new["num_hidden_layers"])
+    if "hybrid_override_pattern" in facts:
+        new["hybrid_override_pattern"] = "".join(
+            layer_types(random, facts["hybrid_override_pattern"], new["num_hidden_layers"]))
+    if "text_config" in facts:
+        new["text_config"] = fresh_facts(random, facts["text_config"])
+        for key in ("vocab_size", "image_token_index", "image_token_id"):  # the inputs name these
+            if key in facts["text_config"]:
+                new["text_config"][key] = facts["text_config"][key]
+    return new
+
+
+def fresh_run(random, run):
+    run = copy.deepcopy(run)
+    if "inputs" not in run:  # these have a length of their own
+        run["tokens"] = run["tokens"] if "encoder" in run else random.randrange(17, 150)
+        run["batch"] = random.choice([1, 1, 2, 3])
+        run["decode"] = random.randrange(1, 4) if run.get("decode", 1) > 0 else 0
+        if "tokens" in run.get("encoder", {}):
+            run["encoder"]["tokens"] = random.randrange(17, 150)
+    if "sliding_window" in run.get("config", {}):
+        run["config"]["sliding_window"] = random.randrange(8, run["tokens"])
+    return run
+
+
+def fresh(random, case):
+    runs = [{"batch": 1, "tokens": 80, "decode": 1, **run} for run in case["runs"]]
+    return {**case, "config": fresh_facts(random, case["config"]), "runs": [fresh_run(random, r) for r in runs]}
