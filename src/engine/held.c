@@ -63,7 +63,7 @@ static const struct {
 };
 /* clang-format on */
 
-/* Models around such a decoder that were recorded whole, reading text alone, from transformers 5.17 on. */
+/* Models around such a decoder that were recorded whole, reading text alone. */
 static const struct {
     const char *model_type, *decoder;
 } held_around[] = {
@@ -91,7 +91,7 @@ bool vr_whole_held(const vram_model *m, const vram_workload *w)
         return false;
     for (size_t i = 0; i < sizeof(held_around) / sizeof(held_around[0]); i++) {
         if (vr_str_is(whole, held_around[i].model_type))
-            return w->version_major >= 5 && vr_str_is(decoder, held_around[i].decoder);
+            return vr_str_is(decoder, held_around[i].decoder);
     }
     return vr_str_is(whole, m->family->model_type);
 }
