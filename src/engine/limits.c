@@ -100,6 +100,8 @@ vram_status vr_check_limits(const vr_pass *p)
         { { batch, index_heads(m), tokens, tokens, 8 }, "the scores of the index" },
         { { batch, index_width(m), tokens, tokens, 8 }, "the keys of the index" },
         { { w->sequences, w->images, vr_patches(w), vr_patch_width(m), 16 }, "the pictures' patches" },
+        { { m->tower != NULL ? m->tower->heads : 0, vr_patches(w), vr_patches(w), 8, 1 },
+          "a picture's attention scores" },
     };
     if (m->n_layers > MOST_LAYERS)
         return vr_fail(m->ctx, VRAM_ELIMIT, GROUPED(m->n_layers), T(" layers are over the limit of "),

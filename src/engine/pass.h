@@ -381,6 +381,8 @@ typedef struct vr_sight {
 /* Pixels on the card before the first pass: of `sequences` sequences. */
 vr_block vr_pixels(vr_pass *p, uint64_t sequences);
 bool vr_tower_runs(const vram_model *m); /* its tape is known */
+/* Why not with these settings; or NULL. */
+const char *vr_no_look(const vram_model *m, const vram_workload *w);
 /* For limits: of a picture; the widest of what a patch becomes, in elements. */
 uint64_t vr_patches(const vram_workload *w);
 uint64_t vr_patch_width(const vram_model *m);

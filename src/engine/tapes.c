@@ -89,7 +89,7 @@ static const char *no_tape_of_images(const vram_model *m, const vram_workload *w
                "text alone takes";
     return w->device_map != VR_MAP_NONE || w->weight_quant != VR_QUANT_NONE
                ? "where a vision tower's results go with a device map or quantisation is not known"
-               : NULL;
+               : vr_no_look(m, w);
 }
 
 const char *vr_no_tape(const vram_model *m, const vram_workload *w)

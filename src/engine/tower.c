@@ -6,6 +6,8 @@
  * takes beside its result for the convolution that embeds patches, which depends on its choice. */
 #include "engine/pass.h"
 
+#define MOST_PIECES (UINT64_C(1) << 20) /* that are attended to by themselves, of one pass and layer */
+
 typedef enum part { PATCHES, TURNS, BLOCK, MERGER } part;
 
 typedef struct tower {
@@ -20,6 +22,29 @@ typedef struct tower {
 bool vr_tower_runs(const vram_model *m)
 {
     return m->tower != NULL && m->tower->form != VR_TOWER_OTHER;
+}
+
+/* Merged patches of a side of a window (get_vision_window_index); 0: the class would divide by it. */
+static uint64_t window_side(const vr_tower *t)
+{
+    return t->window / t->merge / t->patch;
+}
+
+static uint64_t windows(const vr_tower *t, const vr_picture *picture)
+{
+    uint64_t side = window_side(t), rows = picture->rows / t->merge, columns = picture->columns / t->merge;
+    return (rows + side - 1) / side * ((columns + side - 1) / side);
+}
+
+const char *vr_no_look(const vram_model *m, const vram_workload *w)
+{
+    const vr_tower *t = m->tower;
+    bool windowed = t->form == VR_TOWER_QWEN2_5;
+    if (windowed && window_side(t) == 0)
+        return "its windows are smaller than what becomes one token";
+    uint64_t pictures = vr_mul_sat(w->images, w->prefill_batch);
+    uint64_t pieces = vr_mul_sat(pictures, windowed ? windows(t, &w->picture) : 1);
+    return pieces > MOST_PIECES ? "so many pictures are more than can be rehearsed" : NULL;
 }
 
 uint64_t vr_patches(const vram_workload *w)
@@ -226,7 +251,7 @@ typedef struct pieces {
 static void attend_windows(tower *s, pieces *out)
 {
     const vr_tower *t = s->t;
-    uint64_t side = t->window / t->patch / t->merge, rows = s->picture->rows / t->merge;
+    uint64_t side = window_side(t), rows = s->picture->rows / t->merge;
     uint64_t columns = s->picture->columns / t->merge;
     for (uint64_t y = 0; y < rows; y += side) {
         for (uint64_t x = 0; x < columns; x += side) {
@@ -236,18 +261,11 @@ static void attend_windows(tower *s, pieces *out)
     }
 }
 
-static uint64_t windows(const tower *s)
-{
-    const vr_tower *t = s->t;
-    uint64_t side = t->window / t->patch * t->patch;
-    return (s->picture->height + side - 1) / side * ((s->picture->width + side - 1) / side);
-}
-
 /* Each piece by itself, all put together. */
 static vr_block attend_all(tower *s, uint64_t block, pieces *out)
 {
     bool whole = !s->windowed || s->t->whole[block];
-    uint64_t n = s->pictures * (whole ? 1 : windows(s));
+    uint64_t n = s->pictures * (whole ? 1 : windows(s->t, s->picture));
     out->n = 0;
     out->list = VR_ARRAY(s->p->arena, vr_block, (size_t)n + 1);
     if (out->list == NULL) {
