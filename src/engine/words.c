@@ -154,6 +154,16 @@ static const char *kv_of(const vr_pass *p, uint64_t n, uint64_t tokens)
     return text;
 }
 
+static const char *sliding(const vr_pass *p, const char *text, uint64_t n, uint64_t window)
+{
+    bool fixed = p->w->cache == VR_CACHE_STATIC;
+    return vr_text(p->arena, T(text), T("; "), GROUPED(n), T(n == 1 ? " sliding layer" : " sliding layers"),
+                   T(fixed    ? " with room for "
+                     : n == 1 ? " keeps the prompt until the next token and "
+                              : " keep the prompt until the next token and "),
+                   GROUPED(window), T(fixed ? " tokens" : " tokens from then on"));
+}
+
 static const char *kv(const vr_pass *p)
 {
     const vram_model *m = p->m;
@@ -172,10 +182,9 @@ static const char *kv(const vr_pass *p)
     }
     const char *text = kv_of(p, n, tokens);
     if (text != NULL && n_sliding != 0 && tokens > window)
-        text =
-            vr_text(p->arena, T(text), T("; "), GROUPED(n_sliding),
-                    T(n_sliding == 1 ? " sliding layer keeps" : " sliding layers keep"),
-                    T(" the prompt until the next token and "), GROUPED(window), T(" tokens from then on"));
+        text = sliding(p, text, n_sliding, window);
+    if (text != NULL && p->w->cache == VR_CACHE_STATIC)
+        text = vr_text(p->arena, T(text), T("; all of it taken when the first prompt comes"));
     return text != NULL && n_recurrent != 0 ? states(p, text, n_recurrent, recurrent) : text;
 }
 
