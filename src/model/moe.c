@@ -44,7 +44,7 @@ static vram_status norms_if_used(vr_reading *r)
 }
 
 /* MiniMaxM2Config: rotary_dim, from which partial_rotary_factor is made */
-static vram_status rotary_by_number(vr_reading *r)
+vram_status vr_read_rotary_dim(vr_reading *r)
 {
     vram_model *m = r->m;
     vr_json v;
@@ -96,8 +96,8 @@ static const struct {
     const char *model_type;
     vram_status (*read)(vr_reading *r);
 } additions[] = {
-    { "qwen3_moe", window_if_used },    { "qwen2_moe", every_other_slides }, { "glm4_moe", norms_if_used },
-    { "minimax_m2", rotary_by_number }, { "gpt_oss", with_sinks },           { "llama4_text", in_chunks },
+    { "qwen3_moe", window_if_used },      { "qwen2_moe", every_other_slides }, { "glm4_moe", norms_if_used },
+    { "minimax_m2", vr_read_rotary_dim }, { "gpt_oss", with_sinks },           { "llama4_text", in_chunks },
 };
 
 /* ---- the kind ---- */
