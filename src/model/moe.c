@@ -64,6 +64,18 @@ static vram_status with_sinks(vr_reading *r)
     return VRAM_OK;
 }
 
+/* PhimoeForCausalLM: the head has a bias when lm_head_bias says so. */
+static vram_status head_bias_if_said(vr_reading *r)
+{
+    vr_family *own = VR_NEW(&r->m->arena, vr_family);
+    if (own == NULL)
+        return VRAM_ENOMEM;
+    *own = *r->family;
+    VR_TRY(vr_config_flag(r, "lm_head_bias", &own->head_bias));
+    r->family = own;
+    return VRAM_OK;
+}
+
 /* Llama4TextConfig: no_rope_layers, one number a layer (1: rotated), or every no_rope_layer_interval-th is
  * not; those that are rotated attend to their own chunk alone. */
 static vram_status in_chunks(vr_reading *r)
@@ -96,8 +108,10 @@ static const struct {
     const char *model_type;
     vram_status (*read)(vr_reading *r);
 } additions[] = {
-    { "qwen3_moe", window_if_used },      { "qwen2_moe", every_other_slides }, { "glm4_moe", norms_if_used },
-    { "minimax_m2", vr_read_rotary_dim }, { "gpt_oss", with_sinks },           { "llama4_text", in_chunks },
+    { "qwen3_moe", window_if_used }, { "qwen2_moe", every_other_slides },
+    { "glm4_moe", norms_if_used },   { "minimax_m2", vr_read_rotary_dim },
+    { "gpt_oss", with_sinks },       { "phimoe", head_bias_if_said },
+    { "llama4_text", in_chunks },
 };
 
 /* ---- the kind ---- */

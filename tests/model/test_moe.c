@@ -38,6 +38,8 @@ static void published_counts(void **state)
         { "{\"model_type\":\"llama4_text\"}", 107769861120 },
         { "{\"model_type\":\"llama4_text\",\"num_local_experts\":128,\"interleave_moe_layer_step\":2}",
           400711848960 },
+        { "{\"model_type\":\"phimoe\"}", 41872793600 },
+        { "{\"model_type\":\"phimoe\",\"attention_bias\":true,\"lm_head_bias\":true}", 41873153344 },
         /* Qwen3-VL-MoE, MiMo-V2-Flash, MiniMax-M3's decoder and a small one with indices in some layers */
         { "{\"model_type\":\"qwen3_vl_moe\",\"text_config\":{},\"vision_config\":{}}", 14052070640 },
         { "{\"model_type\":\"mimo_v2_flash\"}", 308778768832 },
