@@ -26,6 +26,12 @@ static const vr_moe rows[] = {
       .block = "block_sparse_moe.", .block_5 = "mlp.", .router_name = "gate", .router_name_5 = "router",
       .gate = "w1", .up = "w3", .down = "w2", .down_second = true,
       .experts = 16, .used = 2, .normalised = true, .source = "phimoe" },
+    { .model_type = "ernie4_5_moe", .router = VR_ROUTER_OTHER, .where = VR_MOE_RANGE, .block = "mlp.",
+      .router_name = "gate", .gate = "gate_proj", .up = "up_proj", .down = "down_proj",
+      .correction = VR_CORRECTION_FIRST, .correction_name = "moe_statics.e_score_correction_bias",
+      .shared = "shared_experts", .shared_key = "moe_num_shared_experts", .shared_is_count = true,
+      .ffn_key = "moe_intermediate_size", .experts = 64, .used = 6, .ffn = 1536, .shared_default = 2,
+      .first_dense = 1, .normalised = true, .source = "ernie4_5_moe" },
     { .model_type = "qwen2_moe", .router = VR_ROUTER_SOFTMAX, .returns_logits = true,
       .where = VR_MOE_STEP, .block = "mlp.",
       .router_name = "gate", .gate = "gate_proj", .up = "up_proj", .down = "down_proj",
@@ -347,6 +353,23 @@ static vram_status where_interleaved(vr_reading *r, const vr_moe *moe, bool *wit
     return VRAM_OK;
 }
 
+/* Ernie4_5_MoeDecoderLayer; an end of -1 is the last layer */
+static vram_status where_range(vr_reading *r, const vr_moe *moe, bool *with)
+{
+    uint64_t first = moe->first_dense, last = r->m->n_layers - 1, every;
+    double end;
+    vr_json v;
+    VR_TRY(vr_config_count(r, "moe_layer_interval", VR_MAX_LAYERS, 1, &every));
+    if (vr_config_get(r, "moe_layer_start_index", &v) && !vr_json_u64(v, &first))
+        return vr_config_refuse(r, "moe_layer_start_index", v, "a whole number");
+    if (vr_config_get(r, "moe_layer_end_index", &v) && !vr_json_u64(v, &last) &&
+        !(vr_json_double(v, &end) && end >= -1 && end <= -1))
+        return vr_config_refuse(r, "moe_layer_end_index", v, "a whole number or -1");
+    for (uint64_t i = 0; i < r->m->n_layers; i++)
+        with[i] = i >= first && i <= last && (i + 1) % every == 0;
+    return VRAM_OK;
+}
+
 static vram_status where_all(vr_reading *r, const vr_moe *moe, bool *with)
 {
     (void)moe;
@@ -402,6 +425,7 @@ vram_status vr_read_experts(vr_reading *r, const vr_moe *moe)
         [VR_MOE_FIRST_DENSE] = where_first_dense,
         [VR_MOE_INTERLEAVED] = where_interleaved,
         [VR_MOE_TYPES] = where_types,
+        [VR_MOE_RANGE] = where_range,
     };
     settings s;
     bool *with = VR_ARRAY(&r->m->arena, bool, (size_t)r->m->n_layers);

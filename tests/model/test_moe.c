@@ -40,6 +40,10 @@ static void published_counts(void **state)
           400711848960 },
         { "{\"model_type\":\"phimoe\"}", 41872793600 },
         { "{\"model_type\":\"phimoe\",\"attention_bias\":true,\"lm_head_bias\":true}", 41873153344 },
+        { "{\"model_type\":\"ernie4_5_moe\"}", 21825437888 },
+        { "{\"model_type\":\"ernie4_5_moe\",\"moe_layer_start_index\":3,\"moe_layer_end_index\":20,"
+          "\"moe_layer_interval\":2,\"moe_num_shared_experts\":0,\"tie_word_embeddings\":false}",
+          9559391296 },
         /* Qwen3-VL-MoE, MiMo-V2-Flash, MiniMax-M3's decoder and a small one with indices in some layers */
         { "{\"model_type\":\"qwen3_vl_moe\",\"text_config\":{},\"vision_config\":{}}", 14052070640 },
         { "{\"model_type\":\"mimo_v2_flash\"}", 308778768832 },
@@ -73,6 +77,10 @@ static void which_layers(void **state)
         { "{\"model_type\":\"qwen3_moe\"," COMMON ",\"decoder_sparse_step\":2}", "dedede" },
         { "{\"model_type\":\"qwen3_moe\"," COMMON ",\"decoder_sparse_step\":2,\"mlp_only_layers\":[1,9]}",
           "dddede" },
+        { "{\"model_type\":\"ernie4_5_moe\"," COMMON ",\"moe_layer_end_index\":-1}", "deeeee" },
+        { "{\"model_type\":\"ernie4_5_moe\"," COMMON
+          ",\"moe_layer_start_index\":0,\"moe_layer_end_index\":3}",
+          "eeeedd" },
         { "{\"model_type\":\"glm4_moe\"," COMMON "}", "deeeee" },
         { "{\"model_type\":\"glm4_moe\"," COMMON ",\"first_k_dense_replace\":3}", "dddeee" },
         { "{\"model_type\":\"glm4_moe\"," COMMON ",\"first_k_dense_replace\":0,\"moe_layer_freq\":2}",
@@ -179,6 +187,7 @@ static void kept_of_a_token(void **state)
     close_world(&w);
 }
 
+#define ERNIE "{\"model_type\":\"ernie4_5_moe\","
 #define MIMO "{\"model_type\":\"mimo_v2_flash\","
 #define M3 "{\"model_type\":\"minimax_m3_vl_text\","
 
@@ -199,6 +208,10 @@ static void contradictions(void **state)
         { MIMO "\"v_head_dim\":0}", true, "v_head_dim is 0" },
         { MIMO "\"sliding_window_size\":99999999999}", true, "sliding_window_size is 99999999999" },
         { MIMO "\"layer_types\":[\"full_attention\"]}", false, "layer_types has 1 layer" },
+        { ERNIE "\"moe_layer_end_index\":-2}", true, "moe_layer_end_index is -2" },
+        { ERNIE "\"moe_layer_start_index\":0.5}", true, "moe_layer_start_index is 0.5" },
+        { ERNIE "\"moe_layer_interval\":0}", true, "moe_layer_interval is 0" },
+        { ERNIE "\"use_bias\":true}", false, "use_bias" },
         { M3 "\"sparse_attention_config\":{\"sparse_attention_freq\":[1]}}", false, "is of 1 layers" },
         { M3 "\"sparse_attention_config\":{\"sparse_attention_freq\":7}}", true,
           "sparse_attention_freq is 7" },
