@@ -122,7 +122,8 @@ class Ledgers(unittest.TestCase):
         self.assertEqual(cache["bytes"], (25 * 2 * 8 * 256 + 5 * 2 * 2 * 512) * 2 * 64)
         self.assertEqual(cache["formula"], "(25 layers x 2 (K,V) x 8 heads x 256 + 5 layers x 2 (K,V) x 2 heads x 512)"
                                            " x 2 B x 64 tokens")
-        self.assertIn("; MLP 2,112, 128 experts of 704, 8 for a token", vram("inspect", "gemma-4-26b-a4b").stdout)
+        inspected = vram("inspect", "gemma-4-26b-a4b").stdout.decode()
+        self.assertIn("; MLP 2,112, 128 experts of 704, 8 for a token", inspected)
         fit, _ = answer("fit", "kimi-linear-48b-a3b-instruct", "-c", "64", "--gpu", "200GiB")
         self.assertIn("7 layers x 576 elements x 2 B x 64 tokens;", fit["devices"][0]["ledger"]["kv_cache"]["formula"])
 
