@@ -190,6 +190,7 @@ typedef struct vr_plan {
     uint64_t claim, pool_most, pool_tokens;
     uint64_t
         kv_token; /* kept of one more token of a sequence while no window is full; 0: nothing, or not known */
+    uint64_t kv_full; /* kept of all sequences at the end, states with it; 0: not known */
     /* Band of the activations of a tape that is not verified: low = 1000 - x, high = 1000 + x. */
     uint64_t uncertain_permille;
     uint64_t above_permille; /* and what may come on top of the high end alone */

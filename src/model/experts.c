@@ -95,7 +95,8 @@ static const vr_moe rows[] = {
       .ffn_key = "moe_intermediate_size", .experts = 128, .used = 8, .ffn = 1408, .shared_default = 1,
       .first_dense = 1, .normalised = true, .source = "glm4_moe" },
     LIKE_DEEPSEEK_V3("deepseek_v3", VR_MOE_FIRST_DENSE,
-                     .experts = 256, .used = 8, .ffn = 2048, .first_dense = 3),
+                     .experts = 256, .used = 8, .ffn = 2048, .first_dense = 3, .groups = 8,
+                     .groups_used = 4),
     { .model_type = "deepseek_v2", .router = VR_ROUTER_SCALED, .where = VR_MOE_FIRST_DENSE, .block = "mlp.",
       .router_name = "gate", .gate = "gate_proj", .up = "up_proj", .down = "down_proj",
       .router_last = true, .router_last_5 = true,
@@ -103,9 +104,11 @@ static const vr_moe rows[] = {
       .ffn_key = "moe_intermediate_size", .experts = 64, .ffn = 1407, .shared_default = 2,
       .source = "deepseek_v2" },
     LIKE_DEEPSEEK_V3("kimi_k2", VR_MOE_FIRST_DENSE,
-                     .experts = 256, .used = 8, .ffn = 2048, .first_dense = 3),
+                     .experts = 256, .used = 8, .ffn = 2048, .first_dense = 3, .groups = 8,
+                     .groups_used = 4),
     LIKE_DEEPSEEK_V3("deepseek_v32", VR_MOE_TYPES,
-                     .experts = 256, .used = 8, .ffn = 2048, .first_dense = 3),
+                     .experts = 256, .used = 8, .ffn = 2048, .first_dense = 3, .groups = 8,
+                     .groups_used = 4),
     LIKE_DEEPSEEK_V3("glm_moe_dsa", VR_MOE_TYPES,
                      .experts = 256, .used = 8, .ffn = 2048, .first_dense = 3),
     LIKE_DEEPSEEK_V3("glm4_moe_lite", VR_MOE_TYPES,
@@ -201,10 +204,11 @@ static vram_status refuse_count(const vr_reading *r, const char *key, const char
     return VRAM_OK;
 }
 
-static vram_status read_groups(vr_reading *r, settings *s)
+static vram_status read_groups(vr_reading *r, const vr_moe *moe, settings *s)
 {
-    VR_TRY(vr_config_count(r, "n_group", MOST_EXPERTS, 1, &s->groups));
-    VR_TRY(vr_config_count(r, "topk_group", MOST_EXPERTS, 1, &s->groups_used));
+    uint32_t groups = moe->groups != 0 ? moe->groups : 1, used = moe->groups_used != 0 ? moe->groups_used : 1;
+    VR_TRY(vr_config_count(r, "n_group", MOST_EXPERTS, groups, &s->groups));
+    VR_TRY(vr_config_count(r, "topk_group", MOST_EXPERTS, used, &s->groups_used));
     if (s->experts % s->groups != 0)
         return refuse_count(r, "n_group", "a divisor of the number of experts");
     return s->groups_used > s->groups ? refuse_count(r, "topk_group", "n_group or less") : VRAM_OK;
@@ -251,7 +255,7 @@ static vram_status read_settings(vr_reading *r, const vr_moe *moe, settings *s)
                                moe->dense_ffn != 0 ? moe->dense_ffn : 2 * r->m->ffn, &s->dense_ffn));
     if (moe->router == VR_ROUTER_SIGMOID || moe->router == VR_ROUTER_SOFTMAX)
         VR_TRY(vr_config_flag(r, "norm_topk_prob", &s->normalised));
-    VR_TRY(read_groups(r, s));
+    VR_TRY(read_groups(r, moe, s));
     return read_shared(r, moe, s);
 }
 

@@ -70,6 +70,7 @@ typedef struct vr_moe {
     /* Defaults of the configuration class; 0: there is none. */
     uint32_t experts, used, ffn, shared_default, first_dense, step;
     uint32_t dense_ffn; /* of dense_ffn_key; 0: twice intermediate_size */
+    uint32_t groups, groups_used; /* n_group and topk_group; 0: one */
     /* What of a token's weights stays in fp32: its router does not narrow them again. */
     bool wide_weights;   /* up to transformers 4 */
     bool wide_weights_5; /* from 5 on */
