@@ -53,6 +53,7 @@ LACKS = {
     "microsoft/Phi-3-vision-128k-instruct": "vision tower",
     "meta-llama/Llama-4-Maverick-17B-128E-Instruct": "vision tower",
     "meta-llama/Llama-4-Scout-17B-16E-Instruct": "vision tower",
+    "MiniMaxAI/MiniMax-M3": "vision tower",
 }
 
 # The files have the settings of the decoder beside those of the whole; publishers have them in text_config.

@@ -14,6 +14,7 @@ typedef struct vr_str {
 
 #define VR_LIT(literal) ((vr_str){ (literal), sizeof(literal) - 1 })
 vr_str vr_str_of(const char *zero_terminated); /* NULL gives the empty slice */
+vr_str vr_str_made(const char *text);          /* NULL, of a text that could not be made, gives .s NULL */
 bool vr_str_eq(vr_str a, vr_str b);
 bool vr_str_is(vr_str a, const char *zero_terminated);
 int vr_str_cmp(vr_str a, vr_str b); /* bytewise */

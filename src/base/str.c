@@ -12,6 +12,11 @@ vr_str vr_str_of(const char *zero_terminated)
     return (vr_str){ zero_terminated, strlen(zero_terminated) };
 }
 
+vr_str vr_str_made(const char *text)
+{
+    return text == NULL ? (vr_str){ NULL, 0 } : vr_str_of(text);
+}
+
 bool vr_str_eq(vr_str a, vr_str b)
 {
     return a.n == b.n && (a.n == 0 || memcmp(a.s, b.s, a.n) == 0);

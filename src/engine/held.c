@@ -8,14 +8,15 @@
 static const struct {
     const char *model_type;
     bool sdpa, eager;
+    bool fixed; /* with a static cache too */
 } held[] = {
-    { "llama", true, true },
+    { "llama", true, true, .fixed = true },
     { "mistral", true, true },
     { "qwen2", true, true },
-    { "qwen3", true, true },
+    { "qwen3", true, true, .fixed = true },
     { "phi3", true, true },
     { "gemma2", true, true },
-    { "gemma3_text", true, true },
+    { "gemma3_text", true, true, .fixed = true },
     { "exaone4", true, true },
     { "olmo2", true, true },
     { "granite", true, true },
@@ -76,9 +77,10 @@ static const struct {
 bool vr_family_held(const vram_model *m, const vram_workload *w)
 {
     for (size_t i = 0; m->family != NULL && i < sizeof(held) / sizeof(held[0]); i++) {
-        if (vr_str_is(vr_str_of(m->family->model_type), held[i].model_type))
-            return w->attention == VR_IMPL_EAGER ? held[i].eager
-                                                 : w->attention == VR_IMPL_SDPA && held[i].sdpa;
+        if (!vr_str_is(vr_str_of(m->family->model_type), held[i].model_type))
+            continue;
+        return (w->cache == VR_CACHE_DYNAMIC || held[i].fixed) &&
+               (w->attention == VR_IMPL_EAGER ? held[i].eager : w->attention == VR_IMPL_SDPA && held[i].sdpa);
     }
     return false;
 }

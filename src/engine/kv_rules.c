@@ -16,10 +16,20 @@ vr_kept vr_layer_kept(const vr_layer *l)
     return (vr_kept){ .keys = vr_layer_latent_elements(l), .index = vr_layer_index_elements(l) };
 }
 
+static bool has_plain_index(const vram_model *m)
+{
+    uint64_t i = 0;
+    while (i < m->n_layers && (m->layers[i].index_dim == 0 || m->layers[i].latent != 0))
+        i++;
+    return i < m->n_layers;
+}
+
 const char *vr_why_no_layers(const vram_model *m)
 {
     if (m->cache_unknown != NULL)
         return m->cache_unknown;
+    if (m->kv_known && has_plain_index(m))
+        return "what this engine keeps of an index beside full attention is not known";
     if (m->structure == VR_ENCODER_DECODER)
         return "what a decoder keeps of its encoder's output is not worked out for this engine";
     if (m->kv_known && m->layers != NULL)

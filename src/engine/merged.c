@@ -48,7 +48,7 @@ static vr_str replaced(vr_str name, const char *old, const char *by, vr_arena *a
     if (at == name.n)
         return name;
     vr_str front = { name.s, at }, back = { name.s + at + strlen(old), name.n - at - strlen(old) };
-    return vr_str_of(vr_text(a, S(front), T(by), S(back)));
+    return vr_str_made(vr_text(a, S(front), T(by), S(back)));
 }
 
 /* A correction that is the block's own comes behind all of its modules. */
@@ -109,7 +109,7 @@ static vram_status add_merged(vr_params *out, const block *b, bool down, vr_aren
     if (name.s == NULL)
         return VRAM_ENOMEM;
     name.n = find(name, experts) + sizeof experts - 1;
-    name = vr_str_of(vr_text(a, S(name), T(down ? "down_proj" : "gate_up_proj")));
+    name = vr_str_made(vr_text(a, S(name), T(down ? "down_proj" : "gate_up_proj")));
     if (name.s == NULL)
         return VRAM_ENOMEM;
     uint64_t each = down ? 1 : 2;

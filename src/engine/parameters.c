@@ -141,7 +141,7 @@ static vram_status add_with_own(vr_params *out, const vr_declared *d, const vram
     if (!m->family->own_rotary || rules->plain_masks || !vr_str_ends(d->name, last))
         return VRAM_OK;
     vr_str layer = { d->name.s, d->name.n - (sizeof last - 1) };
-    vr_str name = vr_str_of(vr_text(a, S(layer), T("self_attn.rotary_emb.inv_freq")));
+    vr_str name = vr_str_made(vr_text(a, S(layer), T("self_attn.rotary_emb.inv_freq")));
     if (name.s == NULL)
         return VRAM_ENOMEM;
     add_buffer(out, name, m->rotary_dim / 2);
@@ -157,7 +157,7 @@ static vram_status rename_backbone(vr_params *out, const vram_model *m, vr_arena
         vr_str name = out->list[i].name;
         if (!vr_str_starts(name, old))
             continue;
-        out->list[i].name = vr_str_of(vr_text(a, T("model."), S(((vr_str){ name.s + k, name.n - k }))));
+        out->list[i].name = vr_str_made(vr_text(a, T("model."), S(((vr_str){ name.s + k, name.n - k }))));
         if (out->list[i].name.s == NULL)
             return VRAM_ENOMEM;
     }

@@ -64,7 +64,7 @@ vram_status vr_transformers_version(vram_workload *w, vr_str text);
 
 /* ---- transformers_options.c ---- */
 
-#define VR_TRANSFORMERS_OPTIONS 12
+#define VR_TRANSFORMERS_OPTIONS 13
 extern const struct vr_option_row *const vr_transformers_options[VR_TRANSFORMERS_OPTIONS];
 
 /* ---- a pass ---- */
@@ -142,6 +142,8 @@ typedef enum vr_step {
     X(ROTARY, "model.rotary_emb output")                                                                     \
     X(BIAS, "bias of relative positions")                                                                    \
     X(WINDOW, "sliding window of the cache")                                                                 \
+    X(LENGTH, "length and place in the cache")                                                               \
+    X(CACHE, "update of the cache")                                                                          \
     X(FINAL_NORM, "model.norm output")                                                                       \
     X(LOGITS, "lm_head output")                                                                              \
     X(WORKSPACE, "cuBLAS workspace")                                                                         \
@@ -168,7 +170,7 @@ typedef enum vr_place {
 typedef struct vr_kv {
     vr_block k, v;
     vr_block index;       /* keys of its index, or VR_NONE */
-    vr_block window;      /* the tensor that holds its length, or VR_NONE */
+    vr_block window;      /* the tensor that holds its window or its length, or VR_NONE */
     vr_block conv, state; /* of a recurrent layer, instead of keys and values */
 } vr_kv;
 
@@ -326,6 +328,14 @@ vr_block vr_experts_batched(vr_pass *p, const vr_routed *r);
 /* The projections, the cache and the kernel; *probabilities stay until the layer returns. Drops `normed`,
  * which may be VR_NONE. */
 vr_block vr_attention(vr_pass *p, vr_block normed, vr_block *probabilities);
+
+/* ---- static_cache.c ---- */
+
+/* Tokens that such a cache has room for, in a layer with this window (0: none). */
+uint64_t vr_static_room(const vram_workload *w, uint64_t window);
+uint64_t vr_static_length(const vr_pass *p, uint64_t window); /* keys that this pass attends to */
+/* Takes new keys and values, which stay; whether attention reads these and not the cache. */
+bool vr_static_update(vr_pass *p);
 
 /* ---- latent.c ---- */
 

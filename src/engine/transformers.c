@@ -290,11 +290,13 @@ static vram_status keep_kv(vr_pass *p)
     if (p->m->structure == VR_ENCODER_DECODER)
         return keep_both_kv(p);
     uint64_t sequences = p->w->sequences;
-    uint64_t columns = sequences * vr_add_sat(p->w->context, p->w->decode) * p->width;
+    uint64_t tokens = vr_add_sat(p->w->context, p->w->decode);
+    bool fixed = p->w->cache == VR_CACHE_STATIC;
     for (p->layer = 0; p->layer < p->m->n_layers; p->layer++) {
         const vr_layer *l = vr_layer_of(p);
         vr_pass_on(p, p->placement != NULL ? p->placement->layers[p->layer] : 0);
         vr_kept kept = vr_kept_of(l, p->rules);
+        uint64_t columns = (fixed ? vr_static_room(p->w, vr_window(p)) : tokens) * sequences * p->width;
         keep(p, columns * kept.keys, VR_STEP_KEYS);
         keep(p, columns * kept.values, VR_STEP_VALUES);
         keep(p, columns * kept.index, VR_STEP_INDEX_KEYS);
@@ -365,6 +367,13 @@ static void tell_evidence(vr_plan *plan, const vram_model *m)
     plan->why_not[VR_WEIGHTS] = m->weights_unknown;
 }
 
+/* A cache that grows: what the peak finds of it is a matter of the rehearsal. */
+static void tell_growth(vr_plan *plan, const vram_workload *w)
+{
+    if (w->decode != 0 && w->cache == VR_CACHE_DYNAMIC)
+        plan->basis[VR_KV_CACHE] = VR_BASIS_SIMULATED;
+}
+
 static vram_status describe(vr_plan *plan, const vr_pass *p, vr_facts *f)
 {
     bool by_formula = p->w->weight_quant != VR_QUANT_NONE;
@@ -376,8 +385,7 @@ static vram_status describe(vr_plan *plan, const vr_pass *p, vr_facts *f)
                               : f->n_anew != 0 ? VR_BASIS_ASSUMED
                                                : VR_BASIS_EXACT;
     tell_evidence(plan, p->m);
-    if (p->w->decode != 0) /* it grows: what the peak finds of it is a matter of the rehearsal */
-        plan->basis[VR_KV_CACHE] = VR_BASIS_SIMULATED;
+    tell_growth(plan, p->w);
     plan->basis[VR_ACTIVATIONS] = by_formula ? VR_BASIS_FORMULA : VR_BASIS_SIMULATED;
     plan->basis[VR_OVERHEAD] = VR_BASIS_SIMULATED;
     plan->counted[VR_KV_CACHE] = f->has_kv;

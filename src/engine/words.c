@@ -140,18 +140,94 @@ static const char *states(const vr_pass *p, const char *text, uint64_t n, const 
     return text;
 }
 
-/* "28 layers x 2 (K,V) x 4 heads x 128 x 2 B x 4,096 tokens x 2 sequences" */
-static const char *kv_of(const vr_pass *p, uint64_t n, uint64_t tokens)
+/* Of one sequence while no window is full. */
+static uint64_t token_bytes(const vr_pass *p)
 {
-    const vram_model *m = p->m;
-    const vram_workload *w = p->w;
-    const char *text =
-        vr_text(p->arena, GROUPED(n), T(n == 1 ? " layer x 2 (K,V) x " : " layers x 2 (K,V) x "),
-                GROUPED(m->kv_heads), T(m->kv_heads == 1 ? " head x " : " heads x "), GROUPED(m->head_dim),
-                T(" x "), U(p->width), T(" B x "), GROUPED(tokens), T(tokens == 1 ? " token" : " tokens"));
-    if (text != NULL && w->sequences > 1)
-        text = vr_text(p->arena, T(text), T(" x "), GROUPED(w->sequences), T(" sequences"));
+    uint64_t sum = 0;
+    for (uint64_t i = 0; i < p->m->n_layers; i++) {
+        vr_kept kept = vr_kept_of(&p->m->layers[i], p->rules);
+        sum = vr_add_sat(sum, vr_mul_sat(kept.keys + kept.values + kept.index, p->width));
+    }
+    return sum;
+}
+
+#define MOST_SHAPES 4 /* of caches; more are told as one sum */
+
+/* Layers that keep alike. */
+typedef struct kept_shape {
+    uint32_t heads, width;
+    vr_kept kept;
+    uint64_t n;
+} kept_shape;
+
+static bool is_shape(const kept_shape *x, const vr_layer *l, const vr_kept *k)
+{
+    return x->heads == l->kv_heads && x->width == l->key_dim && x->kept.keys == k->keys &&
+           x->kept.values == k->values && x->kept.index == k->index;
+}
+
+/* As many as there are, MOST_SHAPES + 1 when that is not enough. */
+static size_t find_shapes(kept_shape list[MOST_SHAPES], const vr_pass *p)
+{
+    size_t n = 0;
+    for (uint64_t i = 0; i < p->m->n_layers; i++) {
+        const vr_layer *l = &p->m->layers[i];
+        vr_kept k = vr_kept_of(l, p->rules);
+        size_t at = 0;
+        if (k.keys + k.values == 0)
+            continue;
+        while (at < n && !is_shape(&list[at], l, &k))
+            at++;
+        if (at == MOST_SHAPES)
+            return MOST_SHAPES + 1;
+        if (at == n)
+            list[n++] = (kept_shape){ .heads = l->kv_heads, .width = l->key_dim, .kept = k };
+        list[at].n++;
+    }
+    return n;
+}
+
+/* "28 layers x 2 (K,V) x 4 heads x 128", or in elements where it is no such product. */
+static const char *shape_words(const vr_pass *p, const kept_shape *x)
+{
+    const vr_kept *k = &x->kept;
+    const char *layers = x->n == 1 ? " layer x " : " layers x ";
+    if (k->index != 0 || k->keys != k->values || k->keys != (uint64_t)x->heads * x->width)
+        return vr_text(p->arena, GROUPED(x->n), T(layers), GROUPED(k->keys + k->values + k->index),
+                       T(" elements"));
+    return vr_text(p->arena, GROUPED(x->n), T(layers), T("2 (K,V) x "), GROUPED(x->heads),
+                   T(x->heads == 1 ? " head x " : " heads x "), GROUPED(x->width));
+}
+
+/* "(25 layers x 2 (K,V) x 8 heads x 256 + 5 layers x 2 (K,V) x 2 heads x 512) x 2 B x 4,096 tokens x 2
+ * sequences"; one shape alone has no brackets. */
+static const char *kv_of(const vr_pass *p, uint64_t tokens)
+{
+    kept_shape list[MOST_SHAPES];
+    size_t n = find_shapes(list, p);
+    const char *text = n > 1 && n <= MOST_SHAPES ? "(" : "";
+    if (n > MOST_SHAPES)
+        text = vr_text(p->arena, GROUPED(token_bytes(p) / p->width), T(" elements in all layers"));
+    for (size_t i = 0; i < n && n <= MOST_SHAPES && text != NULL; i++) {
+        const char *shape = shape_words(p, &list[i]);
+        text = shape == NULL ? NULL : vr_text(p->arena, T(text), T(i > 0 ? " + " : ""), T(shape));
+    }
+    if (text != NULL)
+        text = vr_text(p->arena, T(text), T(*text == '(' ? ")" : ""), T(" x "), U(p->width), T(" B x "),
+                       GROUPED(tokens), T(tokens == 1 ? " token" : " tokens"));
+    if (text != NULL && p->w->sequences > 1)
+        text = vr_text(p->arena, T(text), T(" x "), GROUPED(p->w->sequences), T(" sequences"));
     return text;
+}
+
+static const char *sliding(const vr_pass *p, const char *text, uint64_t n, uint64_t window)
+{
+    bool fixed = p->w->cache == VR_CACHE_STATIC;
+    return vr_text(p->arena, T(text), T("; "), GROUPED(n), T(n == 1 ? " sliding layer" : " sliding layers"),
+                   T(fixed    ? " with room for "
+                     : n == 1 ? " keeps the prompt until the next token and "
+                              : " keep the prompt until the next token and "),
+                   GROUPED(window), T(fixed ? " tokens" : " tokens from then on"));
 }
 
 static const char *kv(const vr_pass *p)
@@ -159,23 +235,21 @@ static const char *kv(const vr_pass *p)
     const vram_model *m = p->m;
     const vr_layer *recurrent = NULL;
     uint64_t tokens = vr_add_sat(p->w->context, p->w->decode), window = 0;
-    uint64_t n = 0, n_sliding = 0, n_recurrent = 0;
+    uint64_t n_sliding = 0, n_recurrent = 0;
     if (is_latent(m))
         return latent_kv(p);
     for (uint64_t i = 0; i < m->n_layers; i++) {
         const vr_layer *l = &m->layers[i];
-        n += l->key_elements != 0;
         n_sliding += l->attention == VR_ATTENTION_SLIDING;
         n_recurrent += l->attention == VR_ATTENTION_RECURRENT;
         window = l->attention == VR_ATTENTION_SLIDING ? l->window : window;
         recurrent = l->attention == VR_ATTENTION_RECURRENT ? l : recurrent;
     }
-    const char *text = kv_of(p, n, tokens);
+    const char *text = kv_of(p, tokens);
     if (text != NULL && n_sliding != 0 && tokens > window)
-        text =
-            vr_text(p->arena, T(text), T("; "), GROUPED(n_sliding),
-                    T(n_sliding == 1 ? " sliding layer keeps" : " sliding layers keep"),
-                    T(" the prompt until the next token and "), GROUPED(window), T(" tokens from then on"));
+        text = sliding(p, text, n_sliding, window);
+    if (text != NULL && p->w->cache == VR_CACHE_STATIC)
+        text = vr_text(p->arena, T(text), T("; all of it taken when the first prompt comes"));
     return text != NULL && n_recurrent != 0 ? states(p, text, n_recurrent, recurrent) : text;
 }
 
@@ -236,20 +310,25 @@ static const char *load_of_experts(const vr_pass *p, const char *text)
                    T(" each; the high end is all tokens to the same experts"));
 }
 
-/* Of one sequence while no window is full. */
-static uint64_t token_bytes(const vr_pass *p)
+/* Of all sequences at the end; 0 where windows have let go of tokens. */
+static uint64_t full_cache(const vr_pass *p)
 {
-    uint64_t sum = 0;
-    for (uint64_t i = 0; i < p->m->n_layers; i++) {
-        vr_kept kept = vr_kept_of(&p->m->layers[i], p->rules);
-        sum = vr_add_sat(sum, vr_mul_sat(kept.keys + kept.values + kept.index, p->width));
+    const vram_model *m = p->m;
+    uint64_t tokens = vr_add_sat(p->w->context, p->w->decode), states = 0;
+    for (uint64_t i = 0; i < m->n_layers; i++) {
+        const vr_layer *l = &m->layers[i];
+        if (l->window != 0 && tokens > l->window)
+            return 0;
+        states = vr_add_sat(states, vr_mul_sat(vr_layer_conv_elements(l), p->width));
+        states = vr_add_sat(states, vr_mul_sat(vr_layer_state_elements(l), 4));
     }
-    return sum;
+    return vr_mul_sat(vr_add_sat(vr_mul_sat(token_bytes(p), tokens), states), p->w->sequences);
 }
 
 vram_status vr_formulas(vr_plan *plan, const vr_pass *p, const vr_facts *f)
 {
     plan->kv_token = f->has_kv ? token_bytes(p) : 0;
+    plan->kv_full = f->has_kv ? full_cache(p) : 0;
     plan->formula[VR_WEIGHTS] = weights(p, f);
     plan->formula[VR_GRADIENTS] = plan->formula[VR_OPTIMIZER] = "none in inference";
     plan->formula[VR_KV_CACHE] = f->has_kv ? kv(p) : "";

@@ -138,13 +138,17 @@ static bool grows_later(const vr_tape *t, int category, size_t after)
 
 /* The plan's formula is for a cache that is full; where the peak comes before, the ledger holds what is there
  * then. */
-static vram_status tell_cache(vr_figure *f, const peaks *p, vr_arena *texts)
+static vram_status tell_cache(vr_figure *f, const peaks *p, uint64_t full, vr_arena *texts)
 {
+    const char *all;
     if (f->formula == NULL || !grows_later(p->tape, VR_KV_CACHE, p->nominal->event))
         return VRAM_OK;
     f->basis = VR_BASIS_SIMULATED;
-    f->formula = vr_text(texts, T(f->formula), T("; of that "), BYTES(f->bytes), T(" at the fullest point"));
-    return f->formula == NULL ? VRAM_ENOMEM : VRAM_OK;
+    all = full != 0 ? vr_text(texts, T("in all "), BYTES(full), T(", ")) : "";
+    if (all != NULL)
+        f->formula = vr_text(texts, T(f->formula), T("; "), T(all), T("of that "), BYTES(f->bytes),
+                             T(" at the fullest point"));
+    return all == NULL || f->formula == NULL ? VRAM_ENOMEM : VRAM_OK;
 }
 
 static vram_status fill_category(vr_ledger *out, const vr_plan *plan, const peaks *p, int c, vr_arena *texts)
@@ -163,7 +167,7 @@ static vram_status fill_category(vr_ledger *out, const vr_plan *plan, const peak
     f->formula = c == VR_OVERHEAD ? overhead_in_words(out, texts) : plan->formula[c];
     if (c == VR_OVERHEAD && f->formula == NULL)
         return VRAM_ENOMEM;
-    return c == VR_KV_CACHE ? tell_cache(f, p, texts) : VRAM_OK;
+    return c == VR_KV_CACHE ? tell_cache(f, p, plan->kv_full, texts) : VRAM_OK;
 }
 
 static void add_up(vr_ledger *out, const vr_plan *p, const vr_live *low, const vr_live *high)

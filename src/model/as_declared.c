@@ -89,10 +89,8 @@ void vr_store(vr_storing *s, const vr_declared *d, size_t cut, const char *suffi
     uint64_t *kept = VR_ARRAY(a, uint64_t, n_dims);
     if (kept != NULL && n_dims != 0)
         memcpy(kept, dims, n_dims * sizeof *dims);
-    store(s, (vr_tensor){ .name = name != NULL ? vr_str_of(name) : (vr_str){ NULL, 0 },
-                          .dims = kept,
-                          .n_dims = n_dims,
-                          .dtype = (uint8_t)dtype });
+    store(s,
+          (vr_tensor){ .name = vr_str_made(name), .dims = kept, .n_dims = n_dims, .dtype = (uint8_t)dtype });
 }
 
 void vr_store_plain(vr_storing *s, const vr_declared *d)

@@ -22,6 +22,16 @@ static const vr_moe rows[] = {
       .router_name = "gate", .gate = "w1", .up = "w3", .down = "w2", .down_second = true,
       .wide_weights_5 = true,
       .experts = 8, .used = 2, .normalised = true, .source = "mixtral" },
+    { .model_type = "phimoe", .router = VR_ROUTER_OTHER,
+      .block = "block_sparse_moe.", .block_5 = "mlp.", .router_name = "gate", .router_name_5 = "router",
+      .gate = "w1", .up = "w3", .down = "w2", .down_second = true,
+      .experts = 16, .used = 2, .normalised = true, .source = "phimoe" },
+    { .model_type = "ernie4_5_moe", .router = VR_ROUTER_OTHER, .where = VR_MOE_RANGE, .block = "mlp.",
+      .router_name = "gate", .gate = "gate_proj", .up = "up_proj", .down = "down_proj",
+      .correction = VR_CORRECTION_FIRST, .correction_name = "moe_statics.e_score_correction_bias",
+      .shared = "shared_experts", .shared_key = "moe_num_shared_experts", .shared_is_count = true,
+      .ffn_key = "moe_intermediate_size", .experts = 64, .used = 6, .ffn = 1536, .shared_default = 2,
+      .first_dense = 1, .normalised = true, .source = "ernie4_5_moe" },
     { .model_type = "qwen2_moe", .router = VR_ROUTER_SOFTMAX, .returns_logits = true,
       .where = VR_MOE_STEP, .block = "mlp.",
       .router_name = "gate", .gate = "gate_proj", .up = "up_proj", .down = "down_proj",
@@ -85,7 +95,8 @@ static const vr_moe rows[] = {
       .ffn_key = "moe_intermediate_size", .experts = 128, .used = 8, .ffn = 1408, .shared_default = 1,
       .first_dense = 1, .normalised = true, .source = "glm4_moe" },
     LIKE_DEEPSEEK_V3("deepseek_v3", VR_MOE_FIRST_DENSE,
-                     .experts = 256, .used = 8, .ffn = 2048, .first_dense = 3),
+                     .experts = 256, .used = 8, .ffn = 2048, .first_dense = 3, .groups = 8,
+                     .groups_used = 4),
     { .model_type = "deepseek_v2", .router = VR_ROUTER_SCALED, .where = VR_MOE_FIRST_DENSE, .block = "mlp.",
       .router_name = "gate", .gate = "gate_proj", .up = "up_proj", .down = "down_proj",
       .router_last = true, .router_last_5 = true,
@@ -93,9 +104,11 @@ static const vr_moe rows[] = {
       .ffn_key = "moe_intermediate_size", .experts = 64, .ffn = 1407, .shared_default = 2,
       .source = "deepseek_v2" },
     LIKE_DEEPSEEK_V3("kimi_k2", VR_MOE_FIRST_DENSE,
-                     .experts = 256, .used = 8, .ffn = 2048, .first_dense = 3),
+                     .experts = 256, .used = 8, .ffn = 2048, .first_dense = 3, .groups = 8,
+                     .groups_used = 4),
     LIKE_DEEPSEEK_V3("deepseek_v32", VR_MOE_TYPES,
-                     .experts = 256, .used = 8, .ffn = 2048, .first_dense = 3),
+                     .experts = 256, .used = 8, .ffn = 2048, .first_dense = 3, .groups = 8,
+                     .groups_used = 4),
     LIKE_DEEPSEEK_V3("glm_moe_dsa", VR_MOE_TYPES,
                      .experts = 256, .used = 8, .ffn = 2048, .first_dense = 3),
     LIKE_DEEPSEEK_V3("glm4_moe_lite", VR_MOE_TYPES,
@@ -121,6 +134,24 @@ static const vr_moe rows[] = {
       .block = "mlp.",
       .router_name = "router", .gate = "gate_up_proj", .down = "down_proj", .biased = true, .clamped = true,
       .experts = 128, .used = 4, .normalised = true, .source = "gpt_oss" },
+    { .model_type = "qwen3_vl_moe_text", .router = VR_ROUTER_SOFTMAX, .form = VR_EXPERTS_TRANSPOSED,
+      .where = VR_MOE_STEP, .block = "mlp.",
+      .router_name = "gate", .gate = "gate_up_proj", .down = "down_proj",
+      .router_last = true, .router_last_5 = true, .ffn_key = "moe_intermediate_size",
+      .experts = 60, .used = 4, .ffn = 1408, .step = 1, .normalised = true, .source = "qwen3_vl_moe" },
+    { .model_type = "mimo_v2_flash", .router = VR_ROUTER_SIGMOID, .where = VR_MOE_TYPES, .block = "mlp.",
+      .router_name = "gate", .gate = "gate_proj", .up = "up_proj", .down = "down_proj",
+      .router_last = true, .router_last_5 = true,
+      .correction = VR_CORRECTION_OF_ROUTER, .correction_name = "gate.e_score_correction_bias",
+      .ffn_key = "moe_intermediate_size", .experts = 256, .used = 8, .ffn = 2048, .first_dense = 1,
+      .normalised = true, .source = "mimo_v2_flash" },
+    { .model_type = "minimax_m3_vl_text", .router = VR_ROUTER_SIGMOID, .where = VR_MOE_TYPES,
+      .block = "block_sparse_moe.", .block_5 = "mlp.",
+      .router_name = "gate", .gate = "w1", .up = "w3", .down = "w2", .down_second = true,
+      .correction = VR_CORRECTION_LAST, .correction_name = "e_score_correction_bias",
+      .shared = "shared_experts", .shared_key = "shared_intermediate_size",
+      .dense_ffn_key = "dense_intermediate_size", .dense_ffn = 12288,
+      .experts = 128, .used = 4, .shared_default = 3072, .normalised = true, .source = "minimax_m3_vl" },
     { .model_type = "llama4_text", .router = VR_ROUTER_TOP_SIGMOID, .form = VR_EXPERTS_TRANSPOSED,
       .where = VR_MOE_INTERLEAVED, .block = "feed_forward.", .router_name = "router",
       .gate = "gate_up_proj", .down = "down_proj", .router_last = true, .router_last_5 = true,
@@ -173,10 +204,11 @@ static vram_status refuse_count(const vr_reading *r, const char *key, const char
     return VRAM_OK;
 }
 
-static vram_status read_groups(vr_reading *r, settings *s)
+static vram_status read_groups(vr_reading *r, const vr_moe *moe, settings *s)
 {
-    VR_TRY(vr_config_count(r, "n_group", MOST_EXPERTS, 1, &s->groups));
-    VR_TRY(vr_config_count(r, "topk_group", MOST_EXPERTS, 1, &s->groups_used));
+    uint32_t groups = moe->groups != 0 ? moe->groups : 1, used = moe->groups_used != 0 ? moe->groups_used : 1;
+    VR_TRY(vr_config_count(r, "n_group", MOST_EXPERTS, groups, &s->groups));
+    VR_TRY(vr_config_count(r, "topk_group", MOST_EXPERTS, used, &s->groups_used));
     if (s->experts % s->groups != 0)
         return refuse_count(r, "n_group", "a divisor of the number of experts");
     return s->groups_used > s->groups ? refuse_count(r, "topk_group", "n_group or less") : VRAM_OK;
@@ -219,10 +251,11 @@ static vram_status read_settings(vr_reading *r, const vr_moe *moe, settings *s)
     if (moe->ffn_key != NULL)
         VR_TRY(vr_config_count(r, moe->ffn_key, VR_MAX_WIDTH, moe->ffn, &s->ffn));
     if (moe->dense_ffn_key != NULL)
-        VR_TRY(vr_config_count(r, moe->dense_ffn_key, VR_MAX_WIDTH, 2 * r->m->ffn, &s->dense_ffn));
+        VR_TRY(vr_config_count(r, moe->dense_ffn_key, VR_MAX_WIDTH,
+                               moe->dense_ffn != 0 ? moe->dense_ffn : 2 * r->m->ffn, &s->dense_ffn));
     if (moe->router == VR_ROUTER_SIGMOID || moe->router == VR_ROUTER_SOFTMAX)
         VR_TRY(vr_config_flag(r, "norm_topk_prob", &s->normalised));
-    VR_TRY(read_groups(r, s));
+    VR_TRY(read_groups(r, moe, s));
     return read_shared(r, moe, s);
 }
 
@@ -257,12 +290,13 @@ static vram_status where_step(vr_reading *r, const vr_moe *moe, bool *with)
                                                       : VRAM_OK;
 }
 
-/* One number for each layer: 0 or 1. */
-static vram_status where_flags(vr_reading *r, const char *key, vr_json list, bool *with)
+vram_status vr_config_flags(vr_reading *r, const char *key, vr_json list, bool *with)
 {
     vr_json_iter it = vr_json_each(list);
     vr_json v;
     uint64_t n = 0, one;
+    if (list.type != VR_JSON_ARRAY)
+        return vr_config_refuse(r, key, list, "an array");
     for (; vr_json_next(&it, &v); n++) {
         if (!vr_json_u64(v, &one) || one > 1)
             return vr_config_refuse(r, key, v, "0 or 1");
@@ -281,7 +315,7 @@ static vram_status where_first_dense(vr_reading *r, const vr_moe *moe, bool *wit
     uint64_t first = moe->first_dense, every;
     vr_json v;
     if (vr_config_get(r, "moe_layer_freq", &v) && v.type == VR_JSON_ARRAY)
-        return where_flags(r, "moe_layer_freq", v, with);
+        return vr_config_flags(r, "moe_layer_freq", v, with);
     VR_TRY(vr_config_count(r, "moe_layer_freq", VR_MAX_LAYERS, 1, &every));
     if (vr_config_get(r, "first_k_dense_replace", &v) && !vr_json_u64(v, &first))
         return vr_config_refuse(r, "first_k_dense_replace", v, "a whole number");
@@ -320,6 +354,23 @@ static vram_status where_interleaved(vr_reading *r, const vr_moe *moe, bool *wit
     VR_TRY(vr_config_count(r, "interleave_moe_layer_step", VR_MAX_LAYERS, moe->step, &step));
     for (uint64_t i = 0; i < r->m->n_layers; i++)
         with[i] = (i + 1) % step == 0;
+    return VRAM_OK;
+}
+
+/* Ernie4_5_MoeDecoderLayer; an end of -1 is the last layer */
+static vram_status where_range(vr_reading *r, const vr_moe *moe, bool *with)
+{
+    uint64_t first = moe->first_dense, last = r->m->n_layers - 1, every;
+    double end;
+    vr_json v;
+    VR_TRY(vr_config_count(r, "moe_layer_interval", VR_MAX_LAYERS, 1, &every));
+    if (vr_config_get(r, "moe_layer_start_index", &v) && !vr_json_u64(v, &first))
+        return vr_config_refuse(r, "moe_layer_start_index", v, "a whole number");
+    if (vr_config_get(r, "moe_layer_end_index", &v) && !vr_json_u64(v, &last) &&
+        !(vr_json_double(v, &end) && end >= -1 && end <= -1))
+        return vr_config_refuse(r, "moe_layer_end_index", v, "a whole number or -1");
+    for (uint64_t i = 0; i < r->m->n_layers; i++)
+        with[i] = i >= first && i <= last && (i + 1) % every == 0;
     return VRAM_OK;
 }
 
@@ -378,6 +429,7 @@ vram_status vr_read_experts(vr_reading *r, const vr_moe *moe)
         [VR_MOE_FIRST_DENSE] = where_first_dense,
         [VR_MOE_INTERLEAVED] = where_interleaved,
         [VR_MOE_TYPES] = where_types,
+        [VR_MOE_RANGE] = where_range,
     };
     settings s;
     bool *with = VR_ARRAY(&r->m->arena, bool, (size_t)r->m->n_layers);

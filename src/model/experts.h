@@ -69,6 +69,8 @@ typedef struct vr_moe {
     const char *dense_ffn_key; /* of layers without experts; NULL: intermediate_size */
     /* Defaults of the configuration class; 0: there is none. */
     uint32_t experts, used, ffn, shared_default, first_dense, step;
+    uint32_t dense_ffn; /* of dense_ffn_key; 0: twice intermediate_size */
+    uint32_t groups, groups_used; /* n_group and topk_group; 0: one */
     /* What of a token's weights stays in fp32: its router does not narrow them again. */
     bool wide_weights;   /* up to transformers 4 */
     bool wide_weights_5; /* from 5 on */
@@ -84,6 +86,11 @@ const vr_moe *vr_moe_of(const char *model_type); /* NULL: none such */
 /* Settings of the experts into m->layers, which are there already: mlp, ffn, experts, ... of each, and the
  * sums of the model. Not understood when they contradict each other. */
 vram_status vr_read_experts(vr_reading *r, const vr_moe *moe);
+
+/* A list of one 0 or 1 for each layer; another number of them is not understood. */
+vram_status vr_config_flags(vr_reading *r, const char *key, vr_json list, bool *with);
+/* MiniMax: rotary_dim, a number of its own, into all layers. */
+vram_status vr_read_rotary_dim(vr_reading *r);
 
 void vr_declare_experts_block(vr_declaring *d, const vr_layer *l);
 /* The block of a layer whatever its kind: experts or a dense MLP. */

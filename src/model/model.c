@@ -62,7 +62,7 @@ uint64_t vr_layer_state_elements(const vr_layer *l)
 static uint64_t kept_elements(const vr_layer *l)
 {
     bool small = l->attention == VR_ATTENTION_LATENT;
-    return small ? vr_layer_latent_elements(l) + vr_layer_index_elements(l) : vr_layer_kv_elements(l);
+    return (small ? vr_layer_latent_elements(l) : vr_layer_kv_elements(l)) + vr_layer_index_elements(l);
 }
 
 /* Keys and values of all layers at full length, 2 bytes an element (cache_utils.py, DynamicLayer: [B, nkv, S,

@@ -194,8 +194,8 @@ typedef struct vr_layer {
     uint32_t kv_from;            /* uses the cache of layer kv_from - 1 and has none of its own; 0: it has */
     /* LATENT: kept of a token are latent + rotary_dim elements, where the engine does not expand them. */
     uint32_t latent, query_latent; /* query_latent 0: queries are projected at once */
-    /* LATENT, sparse: an index chooses index_topk tokens, and keeps index_dim elements of each. index_heads
-     * and index_dim 0: this layer takes what the last one before it chose. */
+    /* Sparse: an index chooses index_topk tokens, and keeps index_dim elements of each. LATENT with
+     * index_heads and index_dim 0: this layer takes what the last one before it chose. */
     uint32_t index_heads, index_dim, index_topk;
     /* Beside the window one entry of key_dim elements, and one of index_dim, for so many tokens; 0: none. */
     uint32_t compress_rate;

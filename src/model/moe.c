@@ -44,7 +44,7 @@ static vram_status norms_if_used(vr_reading *r)
 }
 
 /* MiniMaxM2Config: rotary_dim, from which partial_rotary_factor is made */
-static vram_status rotary_by_number(vr_reading *r)
+vram_status vr_read_rotary_dim(vr_reading *r)
 {
     vram_model *m = r->m;
     vr_json v;
@@ -61,6 +61,18 @@ static vram_status with_sinks(vr_reading *r)
 {
     for (uint64_t i = 0; i < r->m->n_layers; i++)
         r->m->layers[i].sinks = true;
+    return VRAM_OK;
+}
+
+/* PhimoeForCausalLM: the head has a bias when lm_head_bias says so. */
+static vram_status head_bias_if_said(vr_reading *r)
+{
+    vr_family *own = VR_NEW(&r->m->arena, vr_family);
+    if (own == NULL)
+        return VRAM_ENOMEM;
+    *own = *r->family;
+    VR_TRY(vr_config_flag(r, "lm_head_bias", &own->head_bias));
+    r->family = own;
     return VRAM_OK;
 }
 
@@ -96,8 +108,10 @@ static const struct {
     const char *model_type;
     vram_status (*read)(vr_reading *r);
 } additions[] = {
-    { "qwen3_moe", window_if_used },    { "qwen2_moe", every_other_slides }, { "glm4_moe", norms_if_used },
-    { "minimax_m2", rotary_by_number }, { "gpt_oss", with_sinks },           { "llama4_text", in_chunks },
+    { "qwen3_moe", window_if_used }, { "qwen2_moe", every_other_slides },
+    { "glm4_moe", norms_if_used },   { "minimax_m2", vr_read_rotary_dim },
+    { "gpt_oss", with_sinks },       { "phimoe", head_bias_if_said },
+    { "llama4_text", in_chunks },
 };
 
 /* ---- the kind ---- */

@@ -42,6 +42,8 @@ extern const vr_special vr_special_t5;
 extern const vr_special vr_special_gemma4;
 extern const vr_special vr_special_decilm;
 extern const vr_special vr_special_mimo;
+extern const vr_special vr_special_mimo_v2;
+extern const vr_special vr_special_minimax_m3;
 
 const vr_special *vr_special_of(const vr_family *f); /* NULL: a plain decoder */
 

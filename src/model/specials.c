@@ -16,6 +16,8 @@ static const vr_special *const specials[] = {
     &vr_special_gemma4,
     &vr_special_decilm,
     &vr_special_mimo,
+    &vr_special_mimo_v2,
+    &vr_special_minimax_m3,
     NULL,
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Vision towers of Gemma 4, Kimi K2.5, Llama 4 and MiniMax M3.
  * Names, shapes, order, defaults: modeling_ and configuration_gemma4.py, _kimi_k25.py, _llama4.py,
- * _minimax_m3_vl.py of transformers 5.24. */
+ * _minimax_m3_vl.py of transformers 5.24; names of checkpoints: conversion_mapping.py. */
 #include "model/tower.h"
 
 #define MOST_SIDE 65536
@@ -253,8 +253,10 @@ static vram_status read_minimax(const vr_reading *r, vr_tower *t)
         { "img_token_compression_config.spatial_merge_size", MOST_SIDE, 2, &t->merge },
     };
     VR_TRY(READ_ALL(r, rows));
+    vr_reading whole = *r;
+    whole.text = r->root;
     t->out = r->m->hidden;
-    return VRAM_OK;
+    return vr_config_count(&whole, "projector_hidden_size", VR_MAX_WIDTH, 6144, &t->adapter_out);
 }
 
 static void layer_minimax(vr_declaring *d, const vr_tower *t)
@@ -269,22 +271,23 @@ static void layer_minimax(vr_declaring *d, const vr_tower *t)
 static void declare_minimax(vr_declaring *d, const vr_tower *t)
 {
     const uint64_t dims[] = { t->hidden, t->channels, t->temporal_patch, t->patch, t->patch };
-    vr_declare(d, "embeddings.proj.weight", VR_PARAM_CONV, dims, 5);
+    vr_declare(d, "embeddings.patch_embedding.weight", VR_PARAM_CONV, dims, 5);
     VECTORS(d, t->hidden, "pre_layrnorm.weight", "pre_layrnorm.bias"); /* so it is spelt */
-    each_layer(d, t, "layers.", layer_minimax);
+    each_layer(d, t, "encoder.layers.", layer_minimax);
     rotary(d, "rotary_emb.inv_freq", t->hidden / t->heads / 6);
 }
 
 static void projector_minimax(vr_declaring *d, const vr_tower *t)
 {
-    vr_declare_linear(d, "multi_modal_projector.linear_1", t->hidden, t->out, true);
-    vr_declare_linear(d, "multi_modal_projector.linear_2", t->out, t->out, true);
-    vr_declare_linear(d, "multi_modal_projector.merge_linear_1", t->out * t->merge * t->merge, t->out, true);
-    vr_declare_linear(d, "multi_modal_projector.merge_linear_2", t->out, t->out, true);
+    uint64_t inner = t->adapter_out;
+    vr_declare_linear(d, "multi_modal_projector.linear_1", t->hidden, inner, true);
+    vr_declare_linear(d, "multi_modal_projector.linear_2", inner, t->out, true);
+    vr_declare_linear(d, "patch_merge_mlp.linear_1", t->out * t->merge * t->merge, inner, true);
+    vr_declare_linear(d, "patch_merge_mlp.linear_2", inner, t->out, true);
 }
 
 const vr_tower_kind vr_tower_minimax_m3 = { .name = "minimax_m3",
-                                            .inside = "vision_tower.",
+                                            .inside = "vision_tower.vision_model.",
                                             .read = read_minimax,
                                             .declare = declare_minimax,
                                             .declare_projector = projector_minimax };

@@ -188,10 +188,14 @@ static const char *mlp_words(vr_report *r, const vr_layer *l)
 {
     if (l->mlp == VR_MLP_NONE)
         return "";
-    if (l->mlp != VR_MLP_EXPERTS)
-        return vr_say(r, T(vr_dot(r)), T("MLP "), GROUPED(l->ffn));
-    const char *text = vr_say(r, T(vr_dot(r)), T(vr_count(r, l->experts, "expert", "experts")), T(" of "),
-                              GROUPED(l->expert_ffn), T(", "), U(l->experts_used), T(" for a token"));
+    const char *text = "";
+    if (l->mlp != VR_MLP_EXPERTS) /* experts may stand beside it (Gemma 4) */
+        text = vr_say(r, T(vr_dot(r)), T("MLP "), GROUPED(l->ffn));
+    if (l->experts == 0)
+        return text;
+    text = vr_say(r, T(text), T(*text != '\0' ? ", " : vr_dot(r)),
+                  T(vr_count(r, l->experts, "expert", "experts")), T(" of "), GROUPED(l->expert_ffn), T(", "),
+                  U(l->experts_used), T(" for a token"));
     if (l->shared_ffn != 0)
         text = vr_say(r, T(text), T(", shared "), GROUPED(l->shared_ffn));
     return text;

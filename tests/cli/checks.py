@@ -113,7 +113,19 @@ class Ledgers(unittest.TestCase):
         cache = fit["devices"][0]["ledger"]["kv_cache"]
         self.assertEqual(cache["bytes"], 112 * MIB)
         self.assertEqual(cache["basis"], "simulated")
-        self.assertIn("4,112 tokens; of that 112.00 MiB at the fullest point", cache["formula"])
+        self.assertIn("4,112 tokens; in all 112.44 MiB, of that 112.00 MiB at the fullest point", cache["formula"])
+
+    def test_layers_that_keep_otherwise_are_told_apart(self):
+        """Gemma 4: its global layers have other heads, of another width; Kimi-Linear keeps latent vectors."""
+        fit, _ = answer("fit", "gemma-4-26b-a4b", "-c", "64", "--gpu", "80GiB")
+        cache = fit["devices"][0]["ledger"]["kv_cache"]
+        self.assertEqual(cache["bytes"], (25 * 2 * 8 * 256 + 5 * 2 * 2 * 512) * 2 * 64)
+        self.assertEqual(cache["formula"], "(25 layers x 2 (K,V) x 8 heads x 256 + 5 layers x 2 (K,V) x 2 heads x 512)"
+                                           " x 2 B x 64 tokens")
+        inspected = vram("inspect", "gemma-4-26b-a4b").stdout.decode()
+        self.assertIn("; MLP 2,112, 128 experts of 704, 8 for a token", inspected)
+        fit, _ = answer("fit", "kimi-linear-48b-a3b-instruct", "-c", "64", "--gpu", "200GiB")
+        self.assertIn("7 layers x 576 elements x 2 B x 64 tokens;", fit["devices"][0]["ledger"]["kv_cache"]["formula"])
 
     def test_the_figures_that_were_published(self):
         d, status = answer(*SMALL, "--logits", "all")

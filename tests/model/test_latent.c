@@ -176,6 +176,31 @@ static void odd_sizes(void **state)
     close_world(&w);
 }
 
+/* DeepseekV3Config and DeepseekV32Config choose four of eight groups where n_group is not stated,
+ * GlmMoeDsaConfig has one (transformers 5.24, configuration_*.py). */
+static void groups_not_stated(void **state)
+{
+    static const struct {
+        const char *config;
+        uint32_t groups, used;
+    } cases[] = {
+        { "{\"model_type\":\"deepseek_v3\"}", 8, 4 },
+        { "{\"model_type\":\"deepseek_v32\"}", 8, 4 },
+        { "{\"model_type\":\"deepseek_v3\",\"n_group\":1,\"topk_group\":1}", 1, 1 },
+        { "{\"model_type\":\"glm_moe_dsa\"}", 1, 1 },
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        world w;
+        open_config(&w, cases[i].config);
+        assert_non_null(w.m->family);
+        const vr_layer *last = &w.m->layers[w.m->n_layers - 1];
+        assert_int_equal(last->expert_groups, cases[i].groups);
+        assert_int_equal(last->groups_used, cases[i].used);
+        close_world(&w);
+    }
+}
+
 /* Words of their own in layer_types, as published with GLM-5.2. */
 static void kinds_of_layers(void **state)
 {
@@ -264,6 +289,7 @@ int main(void)
         cmocka_unit_test(published_configurations),
         cmocka_unit_test(deepseek_v3),
         cmocka_unit_test(odd_sizes),
+        cmocka_unit_test(groups_not_stated),
         cmocka_unit_test(kinds_of_layers),
         cmocka_unit_test(shared_index),
         cmocka_unit_test(compressed_entries),

@@ -38,6 +38,20 @@ static void published_counts(void **state)
         { "{\"model_type\":\"llama4_text\"}", 107769861120 },
         { "{\"model_type\":\"llama4_text\",\"num_local_experts\":128,\"interleave_moe_layer_step\":2}",
           400711848960 },
+        { "{\"model_type\":\"phimoe\"}", 41872793600 },
+        { "{\"model_type\":\"phimoe\",\"attention_bias\":true,\"lm_head_bias\":true}", 41873153344 },
+        { "{\"model_type\":\"ernie4_5_moe\"}", 21825437888 },
+        { "{\"model_type\":\"ernie4_5_moe\",\"moe_layer_start_index\":3,\"moe_layer_end_index\":20,"
+          "\"moe_layer_interval\":2,\"moe_num_shared_experts\":0,\"tie_word_embeddings\":false}",
+          9559391296 },
+        /* Qwen3-VL-MoE, MiMo-V2-Flash, MiniMax-M3's decoder and a small one with indices in some layers */
+        { "{\"model_type\":\"qwen3_vl_moe\",\"text_config\":{},\"vision_config\":{}}", 14052070640 },
+        { "{\"model_type\":\"mimo_v2_flash\"}", 308778768832 },
+        { "{\"model_type\":\"minimax_m3_vl_text\"}", 447186441216 },
+        { "{\"model_type\":\"minimax_m3_vl_text\",\"num_hidden_layers\":6,"
+          "\"sparse_attention_config\":{\"sparse_attention_freq\":[0,1,1,0,1,1],\"sparse_num_index_heads\":2,"
+          "\"sparse_index_dim\":64},\"moe_layer_freq\":[0,1,1,1,1,0],\"shared_intermediate_size\":1024}",
+          32627572736 },
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -63,6 +77,10 @@ static void which_layers(void **state)
         { "{\"model_type\":\"qwen3_moe\"," COMMON ",\"decoder_sparse_step\":2}", "dedede" },
         { "{\"model_type\":\"qwen3_moe\"," COMMON ",\"decoder_sparse_step\":2,\"mlp_only_layers\":[1,9]}",
           "dddede" },
+        { "{\"model_type\":\"ernie4_5_moe\"," COMMON ",\"moe_layer_end_index\":-1}", "deeeee" },
+        { "{\"model_type\":\"ernie4_5_moe\"," COMMON
+          ",\"moe_layer_start_index\":0,\"moe_layer_end_index\":3}",
+          "eeeedd" },
         { "{\"model_type\":\"glm4_moe\"," COMMON "}", "deeeee" },
         { "{\"model_type\":\"glm4_moe\"," COMMON ",\"first_k_dense_replace\":3}", "dddeee" },
         { "{\"model_type\":\"glm4_moe\"," COMMON ",\"first_k_dense_replace\":0,\"moe_layer_freq\":2}",
@@ -144,13 +162,81 @@ static void hostile(void **state)
     }
 }
 
+/* Caches of the real classes (class_parameters.tsv): MiMo-V2-Flash 9 x 4 x (192 + 128) + 39 x 8 x (192 + 128)
+ * elements of a token, MiniMax-M3 60 x 2 x 4 x 128 and 57 x 128 of indices. */
+static void kept_of_a_token(void **state)
+{
+    world w;
+    (void)state;
+    open_config(&w, "{\"model_type\":\"mimo_v2_flash\"}");
+    assert_int_equal(w.m->kv_bytes_per_token_16bit, 2 * (9 * 4 * 320 + 39 * 8 * 320));
+    assert_int_equal(w.m->layers[0].window, 0);
+    assert_int_equal(w.m->layers[1].window, 129);
+    assert_true(w.m->layers[1].sinks && !w.m->layers[5].sinks);
+    assert_int_equal(w.m->rotary_dim, 64);
+    close_world(&w);
+    open_config(&w, "{\"model_type\":\"mimo_v2_flash\",\"sliding_window_size\":64,\"layer_types\":["
+                    "\"sliding_attention\",\"full_attention\"],\"num_hidden_layers\":2}");
+    assert_int_equal(w.m->layers[0].window, 65);
+    assert_int_equal(w.m->kv_bytes_per_token_16bit, 2 * (4 * 320 + 8 * 320));
+    close_world(&w);
+    open_config(&w, "{\"model_type\":\"minimax_m3_vl_text\",\"num_hidden_layers\":3,\"layer_types\":["
+                    "\"full_attention\",\"minimax_m3_sparse\",\"minimax_m3_sparse\"]}");
+    assert_int_equal(w.m->kv_bytes_per_token_16bit, 2 * (3 * 2 * 4 * 128 + 2 * 128));
+    assert_int_equal(w.m->layers[1].index_topk, 2048);
+    close_world(&w);
+}
+
+#define ERNIE "{\"model_type\":\"ernie4_5_moe\","
+#define MIMO "{\"model_type\":\"mimo_v2_flash\","
+#define M3 "{\"model_type\":\"minimax_m3_vl_text\","
+
+static void contradictions(void **state)
+{
+    static const struct {
+        const char *config;
+        bool refused;
+        const char *part;
+    } cases[] = {
+        { MIMO "\"hybrid_layer_pattern\":[0,1]}", false, "hybrid_layer_pattern is of 2 layers" },
+        { MIMO "\"hybrid_layer_pattern\":[1]}", false, "not that of the class, at layer 0" },
+        { MIMO "\"hybrid_layer_pattern\":[2]}", true, "hybrid_layer_pattern is 2" },
+        { MIMO "\"hybrid_layer_pattern\":3}", true, "hybrid_layer_pattern is 3" },
+        { MIMO "\"swa_num_key_value_heads\":4}", false, "the class makes it 8" },
+        { MIMO "\"add_full_attention_sink_bias\":true}", false, "add_full_attention_sink_bias" },
+        { MIMO "\"num_key_value_heads\":64}", true, "num_key_value_heads is 64" },
+        { MIMO "\"v_head_dim\":0}", true, "v_head_dim is 0" },
+        { MIMO "\"sliding_window_size\":99999999999}", true, "sliding_window_size is 99999999999" },
+        { MIMO "\"layer_types\":[\"full_attention\"]}", false, "layer_types has 1 layer" },
+        { ERNIE "\"moe_layer_end_index\":-2}", true, "moe_layer_end_index is -2" },
+        { ERNIE "\"moe_layer_start_index\":0.5}", true, "moe_layer_start_index is 0.5" },
+        { ERNIE "\"moe_layer_interval\":0}", true, "moe_layer_interval is 0" },
+        { ERNIE "\"use_bias\":true}", false, "use_bias" },
+        { M3 "\"sparse_attention_config\":{\"sparse_attention_freq\":[1]}}", false, "is of 1 layers" },
+        { M3 "\"sparse_attention_config\":{\"sparse_attention_freq\":7}}", true,
+          "sparse_attention_freq is 7" },
+        { M3 "\"sparse_attention_config\":{\"sparse_block_size\":1e9}}", true, "sparse_block_size is 1e9" },
+        { M3 "\"index_head_dim\":-1}", true, "index_head_dim is -1" },
+        { M3 "\"layer_types\":[\"odd\"]}", false, "a kind of layer that is not known" },
+        { M3 "\"attention_output_gate\":true}", false, "attention_output_gate" },
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        world w;
+        open_config(&w, cases[i].config);
+        const char *said = cases[i].refused ? vram_last_error(w.ctx)->text : w.m->not_understood;
+        if (said == NULL || strstr(said, cases[i].part) == NULL)
+            fail_msg("%s: %s", cases[i].config, said != NULL ? said : "understood");
+        close_world(&w);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(published_counts),
-        cmocka_unit_test(which_layers),
-        cmocka_unit_test(settings),
-        cmocka_unit_test(hostile),
+        cmocka_unit_test(kept_of_a_token),  cmocka_unit_test(contradictions),
+        cmocka_unit_test(published_counts), cmocka_unit_test(which_layers),
+        cmocka_unit_test(settings),         cmocka_unit_test(hostile),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -78,6 +78,8 @@ def fresh_run(random, run):
         run["decode"] = random.randrange(1, 4) if run.get("decode", 1) > 0 else 0
         if "tokens" in run.get("encoder", {}):
             run["encoder"]["tokens"] = random.randrange(17, 150)
+            if "context" in run.get("workload", {}):  # the encoder's prompt
+                run["workload"] = {**run["workload"], "context": run["encoder"]["tokens"]}
     if "sliding_window" in run.get("config", {}):
         run["config"]["sliding_window"] = random.randrange(8, run["tokens"])
     return run
