@@ -150,17 +150,28 @@ static void update(vr_pass *p, states *s, vr_block keys)
     vr_kv *kv = &p->group->layers[p->layer];
     uint64_t window = vr_window(p);
     bool first = kv->k == VR_NONE;
+    if (p->w->cache == VR_CACHE_STATIC) {
+        if (vr_static_update(p)) {
+            s->k = keys;
+            return;
+        }
+        vr_drop(p, keys);
+        vr_drop(p, s->v);
+        s->v = VR_NONE;
+        return;
+    }
     if (first && window != 0 && p->rules->window_tensor)
         kv->window = vr_take_at(p, 8, VR_ITEM_KV, VR_PLACE_WINDOW);
     if (keeps_states(p)) {
         kv->k = keys;
         kv->v = s->v != VR_NONE ? s->v : s->whole; /* a view holds the whole */
-        s->whole = VR_NONE;
+        s->v = s->whole = VR_NONE;
         return;
     }
     concatenate(p, kv, window);
     vr_drop(p, keys);
     vr_drop(p, s->v);
+    s->v = VR_NONE;
 }
 
 /* ---- the module ---- */
@@ -214,7 +225,8 @@ vr_block vr_attention(vr_pass *p, vr_block normed, vr_block *probabilities)
         mixed = gated(p, mixed);
     vr_block out = vr_linear(p, (uint64_t)l->heads * l->value_dim, p->m->hidden, p->m->o_bias, VR_ITEM_HIDDEN,
                              VR_STEP_O);
-    const vr_block held[] = { mixed, s.whole, s.gate, r.q, s.kept[0], s.kept[1], r.kept[0], r.kept[1] };
+    const vr_block held[] = { mixed, s.k,       s.v,       s.whole,   s.gate,
+                              r.q,   s.kept[0], s.kept[1], r.kept[0], r.kept[1] };
     for (size_t i = 0; i < sizeof held / sizeof *held; i++)
         vr_drop(p, held[i]);
     if (p->m->family->position_offset != 0 && !p->rules->plain_masks) { /* opt of version 4 returns none */

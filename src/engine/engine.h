@@ -28,6 +28,7 @@ typedef enum vr_weight_quant {
     VR_QUANT_BNB_4BIT_DQ,
     VR_QUANT_DEQUANTIZE /* what is stored packed is unpacked */
 } vr_weight_quant;
+typedef enum vr_cache_kind { VR_CACHE_DYNAMIC, VR_CACHE_STATIC } vr_cache_kind;
 typedef enum vr_kv_dtype { VR_KV_AS_MODEL, VR_KV_BF16, VR_KV_F16, VR_KV_FP8, VR_KV_FP8_E5M2 } vr_kv_dtype;
 /* vLLM: what stays of a sequence's recurrent states; AUTO is what the version takes for the model */
 typedef enum vr_mamba_mode { VR_MAMBA_AUTO, VR_MAMBA_NONE, VR_MAMBA_ALIGN } vr_mamba_mode;
@@ -45,7 +46,9 @@ typedef enum vr_expert_load { VR_LOAD_EVEN, VR_LOAD_SAME } vr_expert_load;
     X(DECODE, "decode")                                                                                      \
     X(IMAGES, "images")                                                                                      \
     X(IMAGE_SIZE, "image_size")                                                                              \
+    X(BEAMS, "beams")                                                                                        \
     X(DTYPE, "dtype")                                                                                        \
+    X(CACHE, "cache")                                                                                        \
     X(KV_DTYPE, "kv_cache_dtype")                                                                            \
     X(ATTENTION, "attention")                                                                                \
     X(LOGITS, "logits")                                                                                      \
@@ -98,6 +101,8 @@ struct vram_workload {
     vr_dtype dtype;                     /* VR_DTYPE_NONE before resolve: "auto" or the engine's default */
     bool dtype_auto;                    /* the user said "auto" */
     uint8_t kv_dtype, attention, logits, device_map, weight_quant;
+    uint64_t beams;               /* of each sequence, of transformers; 0: not said, one */
+    uint8_t cache;                /* vr_cache_kind, of transformers */
     uint8_t experts, expert_load; /* vr_experts_impl, vr_expert_load */
     vr_alloc_conf alloc;
     const char *alloc_text; /* as given, or NULL */

@@ -73,12 +73,25 @@ static const struct {
     { "llava", "llama" },
 };
 
+/* With a static cache too. */
+static bool is_fixed_held(const vram_model *m)
+{
+    static const char *const types[] = { "llama", "qwen3", "gemma3_text" };
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (vr_str_is(vr_str_of(m->family->model_type), types[i]))
+            return true;
+    return false;
+}
+
 bool vr_family_held(const vram_model *m, const vram_workload *w)
 {
+    if (vr_beams(w) > 1)
+        return false;
     for (size_t i = 0; m->family != NULL && i < sizeof(held) / sizeof(held[0]); i++) {
-        if (vr_str_is(vr_str_of(m->family->model_type), held[i].model_type))
-            return w->attention == VR_IMPL_EAGER ? held[i].eager
-                                                 : w->attention == VR_IMPL_SDPA && held[i].sdpa;
+        if (!vr_str_is(vr_str_of(m->family->model_type), held[i].model_type))
+            continue;
+        return (w->cache == VR_CACHE_DYNAMIC || is_fixed_held(m)) &&
+               (w->attention == VR_IMPL_EAGER ? held[i].eager : w->attention == VR_IMPL_SDPA && held[i].sdpa);
     }
     return false;
 }

@@ -41,6 +41,18 @@ static const char *image_size(vr_report *r, const vram_workload *w)
                           : NULL;
 }
 
+static const char *beams(vr_report *r, const vram_workload *w)
+{
+    return w->beams > 1 ? vr_count(r, w->beams, "beam", "beams") : NULL;
+}
+
+static const char *cache(vr_report *r, const vram_workload *w)
+{
+    if (w->cache == VR_CACHE_DYNAMIC)
+        return NULL;
+    return vr_say(r, T(vr_workload_value(w, VR_SET_CACHE, &r->arena)), T(" cache"));
+}
+
 static const char *logits(vr_report *r, const vram_workload *w)
 {
     (void)r;
@@ -107,6 +119,8 @@ static const struct {
     { VR_SET_SEQUENCES, sequences, false },
     { VR_SET_PREFILL_BATCH, prefill, false },
     { VR_SET_DECODE, decode, false },
+    { VR_SET_BEAMS, beams, false },
+    { VR_SET_CACHE, cache, false },
     { VR_SET_IMAGES, images, false },
     { VR_SET_IMAGE_SIZE, image_size, false },
     { VR_SET_DTYPE, NULL, false },

@@ -53,7 +53,8 @@ static const struct {
     [HOST_CAST] = { "scalar tensor in another dtype",
                     "CPU kernels convert the host's scalar; CUDA kernels take it as it is" },
     [HOST_MEAN] = { "divisor of a mean", "the CPU's mean is a sum and a division; CUDA's is one kernel" },
-    [HOST_WINDOW] = { "window of the cache", "made on the host and moved to the card at the first update" },
+    [HOST_WINDOW] = { "window or length of the cache",
+                      "made on the host and moved to the card at the first update" },
     [HOST_NORMALISER] = { "normaliser of gemma2", "torch.tensor() without a device: on the host" },
     [CPU_GEMM_SCRATCH] = { "scratch of the CPU's matrix product", "oneDNN's; cuBLAS works in its workspace" },
     [CPU_GEMM_PACKING] = { "packed operand",
@@ -80,7 +81,8 @@ static const struct {
     [CUDA_SOLVER] = { "addresses of a batched solver", "cuBLAS is given a list of matrices" },
     [CUDA_WORKSPACE] = { "cuBLAS and cublasLt workspaces", "there is no cuBLAS on the CPU" },
     [CUDA_RANDOM] = { "random state of the attention kernel", "CUDA kernels return it, dropout or not" },
-    [CUDA_WINDOW] = { "window of the cache", "its copy on the card; on the CPU there is nothing to move" },
+    [CUDA_WINDOW] = { "window or length of the cache",
+                      "its copy on the card; on the CPU there is nothing to move" },
     [CUDA_ALIGNED] = { "padded mask",
                        "memory-efficient kernel: rows of a mask begin at multiples of 16 bytes" },
     [CUDA_SCATTERED] = { "places of image features",
@@ -293,7 +295,9 @@ static difference name_of_event(const vr_tape *t, const vr_event *e)
         return e->bytes == 8519680 || e->bytes == 1048576 ? CUDA_WORKSPACE : SAME;
     if (vr_str_is(label, "random state of the attention kernel") && e->bytes <= 16)
         return CUDA_RANDOM;
-    if (vr_str_is(label, "sliding window of the cache") && e->bytes == 8)
+    if ((vr_str_is(label, "sliding window of the cache") ||
+         vr_str_is(label, "length and place in the cache")) &&
+        e->bytes == 8)
         return CUDA_WINDOW;
     if (vr_str_is(label, "addresses of a batched solver"))
         return CUDA_SOLVER;

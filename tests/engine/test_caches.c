@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: MIT
+ * Kinds of caches: what they keep, to the byte, and what is known of them. Event by event they are held
+ * against recorded runs in test_oracle.c. */
+#include "made.h"
+
+static const shape plain = { .model_type = "llama",
+                             .layers = 2,
+                             .hidden = 256,
+                             .heads = 4,
+                             .kv_heads = 2,
+                             .head_dim = 64,
+                             .ffn = 512,
+                             .vocab = 1000 };
+static const shape sliding = { .model_type = "qwen2",
+                               .layers = 2,
+                               .hidden = 256,
+                               .heads = 4,
+                               .kv_heads = 2,
+                               .head_dim = 64,
+                               .ffn = 512,
+                               .vocab = 1000,
+                               .window = 48,
+                               .kinds = "sf",
+                               .config = ", \"use_sliding_window\": true" };
+#define TOKEN (UINT64_C(2) * 2 * 64 * 2) /* of one layer: keys and values x heads x width x bytes */
+
+typedef struct planned {
+    world w;
+    vr_plan plan;
+    vr_arena arena;
+} planned;
+
+static void plan_it(planned *p, const shape *s, const char *cache, const char *const (*more)[2], size_t n)
+{
+    open_world(&p->w, s);
+    set(&p->w, "cache", cache);
+    set(&p->w, "attention", "eager");
+    set_number(&p->w, "context", 100);
+    set_number(&p->w, "decode", 28);
+    for (size_t i = 0; i < n; i++)
+        set(&p->w, more[i][0], more[i][1]);
+    if (make_plan(&p->w, &ampere, &p->plan, &p->arena) != VRAM_OK)
+        fail_msg("%s", vram_last_error(p->w.ctx)->text);
+}
+
+static void close_planned(planned *p)
+{
+    vr_arena_free(&p->arena);
+    close_world(&p->w);
+}
+
+static bool is_kept(const vr_tape *t, const vr_event *e)
+{
+    vr_str label = t->labels[e->label];
+    return vr_str_ends(label, "key cache") || vr_str_ends(label, "value cache");
+}
+
+/* Bytes of keys and values that are there at that moment; *anew: how often such were taken up to it. */
+static uint64_t kept_at(const vr_tape *t, vr_moment_id at, size_t *anew)
+{
+    uint64_t live = 0, *bytes = calloc(t->n_blocks + 1, sizeof *bytes);
+    assert_non_null(bytes);
+    *anew = 0;
+    for (size_t i = 0; i < t->n; i++) {
+        const vr_event *e = &t->events[i];
+        if (e->kind == VR_EV_MARK && e->bytes == at)
+            break;
+        if (e->kind == VR_EV_ALLOC) {
+            bytes[e->block] = is_kept(t, e) ? e->bytes : 0; /* numbers of blocks are given again */
+            live += bytes[e->block];
+            *anew += is_kept(t, e);
+        }
+        if (e->kind == VR_EV_RELEASE)
+            live -= bytes[e->block];
+    }
+    free(bytes);
+    return live;
+}
+
+static size_t n_live_at_end(const vr_tape *t)
+{
+    size_t live = 0;
+    bool loaded = false;
+    for (size_t i = 0; i < t->n; i++) {
+        const vr_event *e = &t->events[i];
+        loaded = loaded || (e->kind == VR_EV_MARK && e->bytes == VR_AT_LOADED);
+        live += loaded && e->kind == VR_EV_ALLOC && e->item != VR_ITEM_WORKSPACES;
+        live -= loaded && e->kind == VR_EV_RELEASE;
+    }
+    return live;
+}
+
+/* Room for prompt and generated tokens from the first on, never taken anew. */
+static void room_for_all(void **state)
+{
+    static const char *const three[][2] = { { "sequences", "3" }, { "prefill_batch", "2" } };
+    planned p;
+    size_t anew;
+    (void)state;
+    plan_it(&p, &plain, "static", NULL, 0);
+    assert_int_equal(kept_at(&p.plan.tape, VR_AT_PREFILL, &anew), 2 * TOKEN * 128);
+    assert_int_equal(kept_at(&p.plan.tape, VR_AT_DECODE, &anew), 2 * TOKEN * 128);
+    assert_int_equal(anew, 4);
+    assert_int_equal(n_live_at_end(&p.plan.tape), 0);
+    close_planned(&p);
+    plan_it(&p, &plain, "static", three, 2);
+    assert_int_equal(kept_at(&p.plan.tape, VR_AT_DECODE, &anew), 3 * 2 * TOKEN * 128);
+    assert_int_equal(anew, 8);
+    close_planned(&p);
+    plan_it(&p, &plain, "dynamic", NULL, 0);
+    assert_int_equal(kept_at(&p.plan.tape, VR_AT_PREFILL, &anew), 2 * TOKEN * 100);
+    assert_int_equal(kept_at(&p.plan.tape, VR_AT_DECODE, &anew), 2 * TOKEN * 128);
+    assert_int_equal(anew, 4 * 29);
+    close_planned(&p);
+}
+
+static void no_more_than_the_window(void **state)
+{
+    planned p;
+    size_t anew;
+    (void)state;
+    plan_it(&p, &sliding, "static", NULL, 0);
+    assert_int_equal(kept_at(&p.plan.tape, VR_AT_PREFILL, &anew), TOKEN * (48 + 128));
+    assert_int_equal(kept_at(&p.plan.tape, VR_AT_DECODE, &anew), TOKEN * (48 + 128));
+    assert_int_equal(anew, 4);
+    assert_int_equal(n_live_at_end(&p.plan.tape), 0);
+    assert_non_null(strstr(p.plan.formula[VR_KV_CACHE], "1 sliding layer with room for 48 tokens"));
+    close_planned(&p);
+}
+
+/* What is recorded is verified; what is not has a band, or is not counted. */
+static void what_is_known(void **state)
+{
+    static const struct {
+        const char *setting[1][2];
+        bool counted, verified;
+    } cases[] = {
+        { { { "attention", "eager" } }, true, true },
+        { { { "attention", "sdpa" } }, true, false }, /* each step has a mask: another kernel */
+        { { { "attention", "flash" } }, false, false },
+        { { { "engine_version", "5.16" } }, false, false },
+        { { { "engine_version", "5.24" } }, true, true },
+    };
+    planned p;
+    size_t anew;
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        plan_it(&p, &plain, "static", cases[i].setting, 1);
+        assert_int_equal(p.plan.counted[VR_ACTIVATIONS], cases[i].counted);
+        assert_int_equal(p.plan.verified, cases[i].verified);
+        assert_true(p.plan.counted[VR_KV_CACHE]);
+        close_planned(&p);
+    }
+    plan_it(&p, &sliding, "static", cases[2].setting, 1);
+    assert_int_equal(kept_at(&p.plan.tape, VR_MOMENT_COUNT, &anew), TOKEN * (48 + 128));
+    close_planned(&p);
+    plan_it(&p, &sliding, "static", NULL, 0); /* qwen2 is not among those recorded */
+    assert_false(p.plan.verified);
+    close_planned(&p);
+}
+
+static uint64_t most_of(const vr_tape *t, const char *words)
+{
+    uint64_t most = 0;
+    for (size_t i = 0; i < t->n; i++) {
+        const vr_event *e = &t->events[i];
+        if (e->kind == VR_EV_ALLOC && vr_str_is(t->labels[e->label], words) && e->bytes > most)
+            most = e->bytes;
+    }
+    return most;
+}
+
+/* Each sequence runs and is kept once for each beam, from the prompt on; the cache is taken anew after each
+ * call, of a window only what the next token sees. */
+static void beams(void **state)
+{
+    static const char *const four[][2] = { { "beams", "4" }, { "sequences", "3" } };
+    planned p;
+    size_t anew;
+    (void)state;
+    plan_it(&p, &plain, "dynamic", four, 2);
+    assert_int_equal(kept_at(&p.plan.tape, VR_AT_PREFILL, &anew), 12 * 2 * TOKEN * 100);
+    assert_int_equal(anew, 4 + 4);
+    assert_int_equal(kept_at(&p.plan.tape, VR_AT_DECODE, &anew), 12 * 2 * TOKEN * 128);
+    assert_int_equal(anew, (4 + 4) * 29);
+    assert_int_equal(most_of(&p.plan.tape, "scores of beams"), 12 * 1000 * 4);
+    assert_int_equal(most_of(&p.plan.tape, "tokens of beams"), 12 * 128 * 8);
+    assert_int_equal(most_of(&p.plan.tape, "lm_head output"), 12 * 1000 * 2);
+    assert_int_equal(n_live_at_end(&p.plan.tape), 0);
+    assert_false(p.plan.verified);
+    assert_true(p.plan.uncertain_permille > 0);
+    close_planned(&p);
+    plan_it(&p, &sliding, "dynamic", four, 2);
+    assert_int_equal(kept_at(&p.plan.tape, VR_AT_PREFILL, &anew), 12 * TOKEN * (47 + 100));
+    close_planned(&p);
+    plan_it(&p, &sliding, "static", four, 2);
+    assert_int_equal(kept_at(&p.plan.tape, VR_AT_PREFILL, &anew), 12 * TOKEN * (48 + 128));
+    assert_int_equal(n_live_at_end(&p.plan.tape), 0);
+    close_planned(&p);
+}
+
+static void beams_that_are_not_known(void **state)
+{
+    static const char *const early[][2] = { { "beams", "2" }, { "engine_version", "4.57" } };
+    static const char *const many[][2] = { { "beams", "65536" }, { "sequences", "1000000000000" } };
+    planned p;
+    size_t anew;
+    (void)state;
+    plan_it(&p, &plain, "dynamic", early, 2);
+    assert_false(p.plan.counted[VR_ACTIVATIONS]);
+    assert_int_equal(kept_at(&p.plan.tape, VR_MOMENT_COUNT, &anew), 2 * TOKEN * 128 * 2 * 2); /* in fp32 */
+    close_planned(&p);
+    open_world(&p.w, &plain);
+    for (size_t i = 0; i < 2; i++)
+        set(&p.w, many[i][0], many[i][1]);
+    assert_int_equal(make_plan(&p.w, &ampere, &p.plan, &p.arena), VRAM_ELIMIT);
+    close_planned(&p);
+    open_world(&p.w, &plain);
+    set(&p.w, "beams", "2");
+    set(&p.w, "logits", "all");
+    assert_int_equal(make_plan(&p.w, &ampere, &p.plan, &p.arena), VRAM_ESETTING);
+    close_planned(&p);
+}
+
+static void of_transformers_alone(void **state)
+{
+    world w;
+    (void)state;
+    open_world(&w, &plain);
+    assert_int_equal(vram_workload_set(w.w, "cache", "sliding"), VRAM_ESETTING);
+    set(&w, "engine", "vllm");
+    assert_int_equal(vram_workload_set(w.w, "cache", "static"), VRAM_ESETTING);
+    close_world(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(room_for_all),
+        cmocka_unit_test(no_more_than_the_window),
+        cmocka_unit_test(what_is_known),
+        cmocka_unit_test(beams),
+        cmocka_unit_test(beams_that_are_not_known),
+        cmocka_unit_test(of_transformers_alone),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
