@@ -46,6 +46,7 @@ typedef enum vr_expert_load { VR_LOAD_EVEN, VR_LOAD_SAME } vr_expert_load;
     X(DECODE, "decode")                                                                                      \
     X(IMAGES, "images")                                                                                      \
     X(IMAGE_SIZE, "image_size")                                                                              \
+    X(BEAMS, "beams")                                                                                        \
     X(DTYPE, "dtype")                                                                                        \
     X(CACHE, "cache")                                                                                        \
     X(KV_DTYPE, "kv_cache_dtype")                                                                            \
@@ -100,6 +101,7 @@ struct vram_workload {
     vr_dtype dtype;                     /* VR_DTYPE_NONE before resolve: "auto" or the engine's default */
     bool dtype_auto;                    /* the user said "auto" */
     uint8_t kv_dtype, attention, logits, device_map, weight_quant;
+    uint64_t beams;               /* of each sequence, of transformers; 0: not said, one */
     uint8_t cache;                /* vr_cache_kind, of transformers */
     uint8_t experts, expert_load; /* vr_experts_impl, vr_expert_load */
     vr_alloc_conf alloc;

@@ -57,8 +57,6 @@ static const struct {
     { "gpt_oss", false, true },
     { "deepseek_v2", false, true },
     { "deepseek_v3", false, true },
-    { "nemotron_h", true, true },
-    { "granitemoehybrid", true, true },
     { "qwen2_5_vl_text", true, true },
     { "qwen3_vl_text", true, true },
 };
@@ -76,6 +74,8 @@ static const struct {
 
 bool vr_family_held(const vram_model *m, const vram_workload *w)
 {
+    if (vr_beams(w) > 1)
+        return false;
     for (size_t i = 0; m->family != NULL && i < sizeof(held) / sizeof(held[0]); i++) {
         if (!vr_str_is(vr_str_of(m->family->model_type), held[i].model_type))
             continue;

@@ -76,7 +76,8 @@ vram_status vr_check_limits(const vr_pass *p)
 {
     const vram_model *m = p->m;
     const vram_workload *w = p->w;
-    uint64_t tokens = vr_add_sat(w->context, w->decode), batch = w->prefill_batch;
+    uint64_t tokens = vr_add_sat(w->context, w->decode), beams = vr_beams(w);
+    uint64_t batch = vr_mul_sat(w->prefill_batch, beams), sequences = vr_mul_sat(w->sequences, beams);
     const vr_layer r = recurrent_of(m);
     uint64_t longest = r.state_rows > r.state_columns ? r.state_rows : r.state_columns, chunk = r.chunk + 1;
     uint64_t state = vr_layer_state_elements(&r), conv = vr_layer_conv_elements(&r);
@@ -89,13 +90,13 @@ vram_status vr_check_limits(const vr_pass *p)
         { { batch, padded, state, 8, 1 }, "the states of all tokens" },
         { { batch, chunks, chunks, state, 8 }, "the states between chunks" },
         { { batch, padded, conv, 8, 1 }, "the convolution's input" },
-        { { w->sequences, m->n_layers + 1, vr_add_sat(state, conv), 8, 1 }, "the recurrent states" },
+        { { sequences, m->n_layers + 1, vr_add_sat(state, conv), 8, 1 }, "the recurrent states" },
         { { widest(m), widest(m), m->n_layers + 1, 8, 1 }, "a layer's weights" },
-        { { w->sequences, w->context, 8, 1, 1 }, "the token ids" },
+        { { sequences, w->context, 8, 1, 1 }, "the token ids" },
         { { batch, w->context, widest(m), 8, 1 }, "the widest storage" },
         { { batch, w->context, vr_mul_sat(m->experts_used, widest_expert(m)), 8, 1 }, "the experts' tokens" },
         { { batch, w->context, vr_mul_sat(m->experts_used, m->experts + 1), 8, 1 }, "the experts' masks" },
-        { { w->sequences, tokens, widest(m), m->n_layers + 1, 8 }, "the KV cache" },
+        { { sequences, tokens, widest(m), m->n_layers + 1, 8 }, "the KV cache" },
         { { batch, m->heads, tokens, tokens, 8 }, "the attention scores" },
         { { batch, index_heads(m), tokens, tokens, 8 }, "the scores of the index" },
         { { batch, index_width(m), tokens, tokens, 8 }, "the keys of the index" },

@@ -64,7 +64,7 @@ vram_status vr_transformers_version(vram_workload *w, vr_str text);
 
 /* ---- transformers_options.c ---- */
 
-#define VR_TRANSFORMERS_OPTIONS 13
+#define VR_TRANSFORMERS_OPTIONS 14
 extern const struct vr_option_row *const vr_transformers_options[VR_TRANSFORMERS_OPTIONS];
 
 /* ---- a pass ---- */
@@ -146,6 +146,8 @@ typedef enum vr_step {
     X(CACHE, "update of the cache")                                                                          \
     X(FINAL_NORM, "model.norm output")                                                                       \
     X(LOGITS, "lm_head output")                                                                              \
+    X(BEAMS, "scores of beams")                                                                              \
+    X(TOKENS, "tokens of beams")                                                                             \
     X(WORKSPACE, "cuBLAS workspace")                                                                         \
     X(LT_WORKSPACE, "cublasLt workspace")                                                                    \
     X(RANDOM, "random state of the attention kernel")                                                        \
@@ -180,6 +182,7 @@ typedef struct vr_kv {
 typedef struct vr_group {
     uint64_t sequences, past;
     vr_kv *layers;
+    vr_block beams[2]; /* what searching with beams made of the last logits, or VR_NONE */
     vr_block logits;
     vr_block seen[VR_MOST_SEEN]; /* of a vision tower, returned with the logits */
     size_t n_seen;
@@ -336,6 +339,14 @@ uint64_t vr_static_room(const vram_workload *w, uint64_t window);
 uint64_t vr_static_length(const vr_pass *p, uint64_t window); /* keys that this pass attends to */
 /* Takes new keys and values, which stay; whether attention reads these and not the cache. */
 bool vr_static_update(vr_pass *p);
+
+/* ---- beams.c ---- */
+
+uint64_t vr_beams(const vram_workload *w); /* of each sequence, at least 1 */
+/* The lists of tokens, which stay until the search is over. */
+void vr_beams_begin(vr_pass *p, vr_block lists[3]);
+/* After a call of the model: takes its logits, and puts the cache in the order of the beams that go on. */
+void vr_beams_step(vr_pass *p, vr_group *g);
 
 /* ---- latent.c ---- */
 

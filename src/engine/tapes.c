@@ -51,7 +51,8 @@ static const char *no_tape_of_recurrent(const vr_layer *l, const vram_workload *
 static const char *no_tape_of_encdec(const vram_model *m, const vram_workload *w)
 {
     bool t5 = vr_str_is(vr_str_of(m->family->model_type), "t5");
-    if (!t5 || w->version_major < 5 || w->weight_quant != VR_QUANT_NONE || w->cache != VR_CACHE_DYNAMIC)
+    bool usual = w->cache == VR_CACHE_DYNAMIC && vr_beams(w) == 1;
+    if (!t5 || !usual || w->version_major < 5 || w->weight_quant != VR_QUANT_NONE)
         return "what this encoder and decoder compute is not known storage by storage";
     return NULL;
 }
@@ -65,6 +66,15 @@ static const char *no_tape_of_index(const vr_layer *l, const vram_workload *w)
     return vr_rules_of(w)->latent_cache
                ? NULL
                : "sparse attention before transformers 5.15 is not known storage by storage";
+}
+
+/* Searching with beams was written anew for version 5; what else than keys and values is put in order differs
+ * by class. */
+static const char *no_tape_of_beams(const vr_layer *l, const vram_workload *w)
+{
+    bool known =
+        w->version_major >= 5 && (l->attention == VR_ATTENTION_FULL || l->attention == VR_ATTENTION_SLIDING);
+    return vr_beams(w) == 1 || known ? NULL : "what beams take here is not known storage by storage";
 }
 
 /* Its lengths were counted outside before; flash attention cuts the keys in ways of its own. */
@@ -82,6 +92,8 @@ static const char *no_tape_of_layer(const vr_layer *l, const vram_workload *w)
     const char *why = no_tape_of_recurrent(l, w);
     if (why == NULL)
         why = no_tape_of_cache(l, w);
+    if (why == NULL)
+        why = no_tape_of_beams(l, w);
     if (why != NULL)
         return why;
     if (!is_in(l->attention, attentions, sizeof attentions) || l->kv_from != 0 ||
@@ -95,6 +107,8 @@ static const char *no_tape_of_layer(const vr_layer *l, const vram_workload *w)
 
 static const char *no_tape_of_images(const vram_model *m, const vram_workload *w)
 {
+    if (w->cache != VR_CACHE_DYNAMIC || vr_beams(w) > 1)
+        return "pictures with beams or a static cache are not known storage by storage";
     if (!vr_tower_runs(m))
         return "what its vision tower computes is not known storage by storage; leave --images out to see "
                "what "

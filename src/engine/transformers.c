@@ -106,9 +106,12 @@ static vram_status defaults(vram_workload *w, const vram_model *m)
 {
     VR_TRY(vr_check_unpacking(w, m));
     VR_TRY(default_dtype(w, m));
-    if (m->structure == VR_ENCODER && w->decode != 0)
-        return vr_fail(w->ctx, VRAM_ESETTING, T("--decode: "), T(m->architecture),
-                       T(" is an encoder and generates nothing"));
+    if (m->structure == VR_ENCODER && (w->decode != 0 || vr_beams(w) > 1))
+        return vr_fail(w->ctx, VRAM_ESETTING, T(w->decode != 0 ? "--decode: " : "--beams: "),
+                       T(m->architecture), T(" is an encoder and generates nothing"));
+    if (w->logits == VR_LOGITS_ALL && vr_beams(w) > 1)
+        return vr_fail(w->ctx, VRAM_ESETTING,
+                       T("--beams: generate() computes the last logits only, not --logits all"));
     return default_attention(w, m);
 }
 
@@ -117,7 +120,7 @@ static vram_status defaults(vram_workload *w, const vram_model *m)
 typedef struct groups {
     vr_group *list;
     uint64_t n;
-    vr_block ids, pixels;
+    vr_block ids, pixels, beams[3];
 } groups;
 
 static uint64_t events_of_all_layers(const vram_model *m)
@@ -151,7 +154,10 @@ static vram_status make_groups(groups *g, const vr_pass *p)
         return VRAM_ENOMEM;
     for (uint64_t i = 0; i < g->n; i++) {
         uint64_t n = left < w->prefill_batch ? left : w->prefill_batch;
-        g->list[i] = (vr_group){ .sequences = n, .layers = kv + i * layers, .logits = VR_NONE };
+        g->list[i] = (vr_group){ .sequences = n * vr_beams(w),
+                                 .layers = kv + i * layers,
+                                 .beams = { VR_NONE, VR_NONE },
+                                 .logits = VR_NONE };
         left -= n;
     }
     return VRAM_OK;
@@ -171,6 +177,7 @@ static void pass_all(vr_pass *p, groups *g, uint64_t q)
     for (uint64_t i = 0; i < g->n && p->tape->status == VRAM_OK; i++) {
         vr_group *group = &g->list[i];
         vr_forward(p, group, q);
+        vr_beams_step(p, group);
         if (i == 0 && q > 1)
             expect(p, g, from, g->n - 1);
         if (i + 1 < g->n) {
@@ -204,6 +211,8 @@ static void release_all(vr_pass *p, groups *g)
         vr_group *group = &g->list[i];
         vr_drop(p, group->logits);
         vr_forget_seen(p, group);
+        vr_drop(p, group->beams[0]);
+        vr_drop(p, group->beams[1]);
         for (uint64_t l = 0; l < p->m->n_layers; l++) {
             vr_drop(p, group->layers[l].window);
             vr_drop(p, group->layers[l].k);
@@ -214,6 +223,8 @@ static void release_all(vr_pass *p, groups *g)
         }
     }
     vr_drop(p, g->pixels);
+    for (int i = 0; i < 3; i++)
+        vr_drop(p, g->beams[i]);
     vr_drop(p, g->ids);
     vr_tape_empty_cache(p->tape);
     vr_tape_mark(p->tape, VR_AT_RELEASED);
@@ -253,6 +264,7 @@ static vram_status run(vr_pass *p, vr_facts *facts)
     vr_pass_on(p, p->placement != NULL ? p->placement->embedding : 0);
     g.ids = vr_take_at(p, p->w->sequences * p->w->context * 8, VR_ITEM_INPUTS, VR_PLACE_IDS);
     g.pixels = p->w->images != 0 ? vr_pixels(p, p->w->sequences) : VR_NONE;
+    vr_beams_begin(p, g.beams);
     pass_all(p, &g, p->w->context);
     vr_tape_mark(p->tape, VR_AT_PREFILL);
     if (p->w->decode != 0) {
@@ -275,8 +287,9 @@ static vram_status keep_both_kv(vr_pass *p)
     const vram_workload *w = p->w;
     for (p->layer = 0; p->layer < p->m->n_layers; p->layer++) {
         const vr_layer *l = vr_layer_of(p);
-        uint64_t own = w->sequences * (1 + w->decode) * l->kv_heads;
-        uint64_t cross = w->sequences * w->context * l->cross_heads;
+        uint64_t sequences = w->sequences * vr_beams(w);
+        uint64_t own = sequences * (1 + w->decode) * l->kv_heads;
+        uint64_t cross = sequences * w->context * l->cross_heads;
         vr_take(p, (own + cross) * l->key_dim * p->width, VR_ITEM_KV, VR_STEP_KEYS);
         vr_take(p, (own + cross) * l->value_dim * p->width, VR_ITEM_KV, VR_STEP_VALUES);
     }
@@ -289,7 +302,7 @@ static vram_status keep_kv(vr_pass *p)
 {
     if (p->m->structure == VR_ENCODER_DECODER)
         return keep_both_kv(p);
-    uint64_t sequences = p->w->sequences;
+    uint64_t sequences = p->w->sequences * vr_beams(p->w);
     uint64_t tokens = vr_add_sat(p->w->context, p->w->decode);
     bool fixed = p->w->cache == VR_CACHE_STATIC;
     for (p->layer = 0; p->layer < p->m->n_layers; p->layer++) {

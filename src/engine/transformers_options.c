@@ -104,6 +104,16 @@ WORDS(device_map, map_words, device_map)
 WORDS(cache, cache_words, cache)
 WORDS(quantization, quant_words, weight_quant)
 
+static vram_status set_beams(vram_workload *w, const vram_option *o, vr_str value)
+{
+    return vr_option_count(w, o, value, &w->beams);
+}
+
+static const char *show_beams(const vram_workload *w, vr_arena *a)
+{
+    return vr_text(a, U(vr_beams(w)));
+}
+
 static vram_status set_host_memory(vram_workload *w, const vram_option *o, vr_str value)
 {
     uint64_t bytes;
@@ -207,11 +217,17 @@ static const vr_option_row own[] = {
       VR_SET_CACHE,
       set_cache,
       show_cache },
+    { { "beams", "--beams --num-beams", VRAM_OPT_COUNT, "N", NULL, "1",
+        "Beams that generate() searches with: each sequence is computed and kept so often.", "fit", 1,
+        65536 },
+      VR_SET_BEAMS,
+      set_beams,
+      show_beams },
 };
 
 const vr_option_row *const vr_transformers_options[] = {
-    &own[0], &own[1], &own[10], &own[2], &own[3], &vr_row_dtype, &vr_row_kv_dtype,
-    &own[4], &own[5], &own[6],  &own[7], &own[8], &own[9],
+    &own[0],          &own[1], &own[10], &own[11], &own[2], &own[3], &vr_row_dtype,
+    &vr_row_kv_dtype, &own[4], &own[5],  &own[6],  &own[7], &own[8], &own[9],
 };
 _Static_assert(sizeof(vr_transformers_options) / sizeof(vr_transformers_options[0]) ==
                    VR_TRANSFORMERS_OPTIONS,

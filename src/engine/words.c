@@ -253,6 +253,14 @@ static const char *kv(const vr_pass *p)
     return text != NULL && n_recurrent != 0 ? states(p, text, n_recurrent, recurrent) : text;
 }
 
+static const char *kv_of_beams(const vr_pass *p)
+{
+    const char *text = kv(p);
+    return text != NULL && vr_beams(p->w) > 1
+               ? vr_text(p->arena, T(text), T("; "), GROUPED(vr_beams(p->w)), T(" times, once for each beam"))
+               : text;
+}
+
 static const char *attention_words(const vram_workload *w)
 {
     return w->attention == VR_IMPL_EAGER ? "eager" : w->attention == VR_IMPL_FLASH ? "flash" : "sdpa";
@@ -285,15 +293,15 @@ static const char *fallback_words(const vram_model *m)
 static const char *activations(const vr_pass *p, const vr_facts *f)
 {
     const vram_workload *w = p->w;
-    uint64_t rows = w->prefill_batch * (w->logits == VR_LOGITS_ALL ? w->context : 1);
+    uint64_t rows = w->prefill_batch * vr_beams(w) * (w->logits == VR_LOGITS_ALL ? w->context : 1);
     const char *pictures = picture_words(p);
     if (pictures == NULL)
         return NULL;
     const char *text =
-        vr_text(p->arena, T("a pass over "), GROUPED(w->prefill_batch), T(" x "), GROUPED(w->context),
-                T(" tokens, every storage in its order ("), T(attention_words(w)), T(" attention"),
-                T(pictures), T("); logits "), GROUPED(rows), T(" x "), GROUPED(p->m->vocab), T(" x "),
-                U(p->width), T(" B"), T(fallback_words(p->m)));
+        vr_text(p->arena, T("a pass over "), GROUPED(w->prefill_batch * vr_beams(w)), T(" x "),
+                GROUPED(w->context), T(" tokens, every storage in its order ("), T(attention_words(w)),
+                T(" attention"), T(pictures), T("); logits "), GROUPED(rows), T(" x "), GROUPED(p->m->vocab),
+                T(" x "), U(p->width), T(" B"), T(fallback_words(p->m)));
     if (text != NULL && f->steps_skipped)
         text =
             vr_text(p->arena, T(text), T("; "), GROUPED(w->decode), T(" generated tokens in larger steps"));
@@ -331,7 +339,7 @@ vram_status vr_formulas(vr_plan *plan, const vr_pass *p, const vr_facts *f)
     plan->kv_full = f->has_kv ? full_cache(p) : 0;
     plan->formula[VR_WEIGHTS] = weights(p, f);
     plan->formula[VR_GRADIENTS] = plan->formula[VR_OPTIMIZER] = "none in inference";
-    plan->formula[VR_KV_CACHE] = f->has_kv ? kv(p) : "";
+    plan->formula[VR_KV_CACHE] = f->has_kv ? kv_of_beams(p) : "";
     plan->formula[VR_ACTIVATIONS] = f->has_activations ? load_of_experts(p, activations(p, f)) : "";
     plan->formula[VR_OVERHEAD] =
         "CUDA context and kernels, cuBLAS workspaces, rounding and idle blocks of the allocator";

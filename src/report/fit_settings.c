@@ -41,6 +41,11 @@ static const char *image_size(vr_report *r, const vram_workload *w)
                           : NULL;
 }
 
+static const char *beams(vr_report *r, const vram_workload *w)
+{
+    return w->beams > 1 ? vr_count(r, w->beams, "beam", "beams") : NULL;
+}
+
 static const char *cache(vr_report *r, const vram_workload *w)
 {
     if (w->cache == VR_CACHE_DYNAMIC)
@@ -110,21 +115,37 @@ static const struct {
     const char *(*words)(vr_report *r, const vram_workload *w);
     bool only_by_user;
 } shown[] = {
-    { VR_SET_CONTEXT, tokens, false },        { VR_SET_SEQUENCES, sequences, false },
-    { VR_SET_PREFILL_BATCH, prefill, false }, { VR_SET_DECODE, decode, false },
-    { VR_SET_CACHE, cache, false },           { VR_SET_IMAGES, images, false },
-    { VR_SET_IMAGE_SIZE, image_size, false }, { VR_SET_DTYPE, NULL, false },
-    { VR_SET_KV_DTYPE, NULL, true },          { VR_SET_WEIGHT_QUANT, quantization, false },
-    { VR_SET_ATTENTION, NULL, false },        { VR_SET_LOGITS, logits, false },
-    { VR_SET_DEVICE_MAP, device_map, false }, { VR_SET_ALLOC_CONF, NULL, true },
-    { VR_SET_UTILIZATION, NULL, true },       { VR_SET_BATCHED_TOKENS, NULL, true },
-    { VR_SET_BLOCK_SIZE, NULL, true },        { VR_SET_NO_HYBRID, NULL, true },
-    { VR_SET_MAMBA_MODE, NULL, true },        { VR_SET_STATIC_SHARE, NULL, true },
-    { VR_SET_SWA_RATIO, NULL, true },         { VR_SET_NO_RADIX, NULL, true },
-    { VR_SET_GPU_LAYERS, NULL, true },        { VR_SET_CACHE_TYPE_K, NULL, true },
-    { VR_SET_CACHE_TYPE_V, NULL, true },      { VR_SET_UBATCH, NULL, true },
-    { VR_SET_SWA_FULL, NULL, true },          { VR_SET_KV_UNIFIED, NULL, true },
-    { VR_SET_NO_KV_OFFLOAD, NULL, true },     { VR_SET_ENGINE_VERSION, version, false },
+    { VR_SET_CONTEXT, tokens, false },
+    { VR_SET_SEQUENCES, sequences, false },
+    { VR_SET_PREFILL_BATCH, prefill, false },
+    { VR_SET_DECODE, decode, false },
+    { VR_SET_BEAMS, beams, false },
+    { VR_SET_CACHE, cache, false },
+    { VR_SET_IMAGES, images, false },
+    { VR_SET_IMAGE_SIZE, image_size, false },
+    { VR_SET_DTYPE, NULL, false },
+    { VR_SET_KV_DTYPE, NULL, true },
+    { VR_SET_WEIGHT_QUANT, quantization, false },
+    { VR_SET_ATTENTION, NULL, false },
+    { VR_SET_LOGITS, logits, false },
+    { VR_SET_DEVICE_MAP, device_map, false },
+    { VR_SET_ALLOC_CONF, NULL, true },
+    { VR_SET_UTILIZATION, NULL, true },
+    { VR_SET_BATCHED_TOKENS, NULL, true },
+    { VR_SET_BLOCK_SIZE, NULL, true },
+    { VR_SET_NO_HYBRID, NULL, true },
+    { VR_SET_MAMBA_MODE, NULL, true },
+    { VR_SET_STATIC_SHARE, NULL, true },
+    { VR_SET_SWA_RATIO, NULL, true },
+    { VR_SET_NO_RADIX, NULL, true },
+    { VR_SET_GPU_LAYERS, NULL, true },
+    { VR_SET_CACHE_TYPE_K, NULL, true },
+    { VR_SET_CACHE_TYPE_V, NULL, true },
+    { VR_SET_UBATCH, NULL, true },
+    { VR_SET_SWA_FULL, NULL, true },
+    { VR_SET_KV_UNIFIED, NULL, true },
+    { VR_SET_NO_KV_OFFLOAD, NULL, true },
+    { VR_SET_ENGINE_VERSION, version, false },
 };
 
 bool vr_fit_setting_known(const vram_fit *f, vr_setting s)

@@ -159,6 +159,69 @@ static void what_is_known(void **state)
     close_planned(&p);
 }
 
+static uint64_t most_of(const vr_tape *t, const char *words)
+{
+    uint64_t most = 0;
+    for (size_t i = 0; i < t->n; i++) {
+        const vr_event *e = &t->events[i];
+        if (e->kind == VR_EV_ALLOC && vr_str_is(t->labels[e->label], words) && e->bytes > most)
+            most = e->bytes;
+    }
+    return most;
+}
+
+/* Each sequence runs and is kept once for each beam, from the prompt on; the cache is taken anew after each
+ * call, of a window only what the next token sees. */
+static void beams(void **state)
+{
+    static const char *const four[][2] = { { "beams", "4" }, { "sequences", "3" } };
+    planned p;
+    size_t anew;
+    (void)state;
+    plan_it(&p, &plain, "dynamic", four, 2);
+    assert_int_equal(kept_at(&p.plan.tape, VR_AT_PREFILL, &anew), 12 * 2 * TOKEN * 100);
+    assert_int_equal(anew, 4 + 4);
+    assert_int_equal(kept_at(&p.plan.tape, VR_AT_DECODE, &anew), 12 * 2 * TOKEN * 128);
+    assert_int_equal(anew, (4 + 4) * 29);
+    assert_int_equal(most_of(&p.plan.tape, "scores of beams"), 12 * 1000 * 4);
+    assert_int_equal(most_of(&p.plan.tape, "tokens of beams"), 12 * 128 * 8);
+    assert_int_equal(most_of(&p.plan.tape, "lm_head output"), 12 * 1000 * 2);
+    assert_int_equal(n_live_at_end(&p.plan.tape), 0);
+    assert_false(p.plan.verified);
+    assert_true(p.plan.uncertain_permille > 0);
+    close_planned(&p);
+    plan_it(&p, &sliding, "dynamic", four, 2);
+    assert_int_equal(kept_at(&p.plan.tape, VR_AT_PREFILL, &anew), 12 * TOKEN * (47 + 100));
+    close_planned(&p);
+    plan_it(&p, &sliding, "static", four, 2);
+    assert_int_equal(kept_at(&p.plan.tape, VR_AT_PREFILL, &anew), 12 * TOKEN * (48 + 128));
+    assert_int_equal(n_live_at_end(&p.plan.tape), 0);
+    close_planned(&p);
+}
+
+static void beams_that_are_not_known(void **state)
+{
+    static const char *const early[][2] = { { "beams", "2" }, { "engine_version", "4.57" } };
+    static const char *const many[][2] = { { "beams", "65536" }, { "sequences", "1000000000000" } };
+    planned p;
+    size_t anew;
+    (void)state;
+    plan_it(&p, &plain, "dynamic", early, 2);
+    assert_false(p.plan.counted[VR_ACTIVATIONS]);
+    assert_int_equal(kept_at(&p.plan.tape, VR_MOMENT_COUNT, &anew), 2 * TOKEN * 128 * 2 * 2); /* in fp32 */
+    close_planned(&p);
+    open_world(&p.w, &plain);
+    for (size_t i = 0; i < 2; i++)
+        set(&p.w, many[i][0], many[i][1]);
+    assert_int_equal(make_plan(&p.w, &ampere, &p.plan, &p.arena), VRAM_ELIMIT);
+    close_planned(&p);
+    open_world(&p.w, &plain);
+    set(&p.w, "beams", "2");
+    set(&p.w, "logits", "all");
+    assert_int_equal(make_plan(&p.w, &ampere, &p.plan, &p.arena), VRAM_ESETTING);
+    close_planned(&p);
+}
+
 static void of_transformers_alone(void **state)
 {
     world w;
@@ -176,6 +239,8 @@ int main(void)
         cmocka_unit_test(room_for_all),
         cmocka_unit_test(no_more_than_the_window),
         cmocka_unit_test(what_is_known),
+        cmocka_unit_test(beams),
+        cmocka_unit_test(beams_that_are_not_known),
         cmocka_unit_test(of_transformers_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
