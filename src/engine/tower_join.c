@@ -28,7 +28,7 @@ static void put_aside(vr_pass *p, vr_block x, vr_block *held)
 }
 
 /* masked_scatter on CUDA counts where each element goes, in 64 bits, from a copy of the mask as wide as the
- * embeddings (ATen/native/cuda/IndexKernel.cpp, masked_scatter__cuda). */
+ * embeddings. From memory: no run on a card has shown it. */
 static void scatter_positions(vr_pass *p)
 {
     uint64_t n = p->rows * p->m->hidden;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * How many patches and tokens a picture becomes: what the processors of transformers 5.24 do, with the limits
- * of the published preprocessor_config.json, which is not read. Their arithmetic is in doubles; so is this.
- */
+ * How many patches and tokens a picture becomes: what the processors of transformers 5.24 do. A model's
+ * preprocessor_config.json is not read: the limits below are those of qwen-vl-utils for Qwen2.5-VL, and from
+ * memory for the others. Their arithmetic is in doubles; so is this. */
 #include "model/tower.h"
 
 #define STEEPEST 200 /* times as long as wide; smart_resize refuses more */

@@ -4,7 +4,7 @@
 
     record_pictures.py > tests/engine/pictures.tsv       (run with an environment of tests/oracle/run.sh)
 
-Of each kind the sizes below and random ones; the limits are those of the published preprocessor_config.json.
+Of each kind the sizes below and random ones. The limits are those of src/model/pictures.c, and not tested by this.
 """
 import random
 
