@@ -56,8 +56,6 @@ static const struct {
     { "gpt_oss", false, true },
     { "deepseek_v2", false, true },
     { "deepseek_v3", false, true },
-    { "nemotron_h", true, true },
-    { "granitemoehybrid", true, true },
     { "qwen2_5_vl_text", true, true },
     { "qwen3_vl_text", true, true },
 };

@@ -177,7 +177,7 @@ static const vr_option_row own[] = {
       set_device_map,
       show_device_map },
     { { "host_memory", "--host-memory", VRAM_OPT_BYTES, "SIZE", NULL, "as much as it takes",
-        "Memory of the computer that programs may take: what --device-map puts there, the rest on disk.",
+        "Host memory that --device-map may fill; what is left over goes to disk.",
         "fit", 0, 0 },
       VR_SET_HOST_MEMORY,
       set_host_memory,

@@ -136,10 +136,25 @@ static void put_table(vr_report *r, const vram_fit *f, size_t from, size_t to)
     put_totals(r, f, from, to);
 }
 
+/* Cache and activations come later than the fullest point of every card. */
+static bool loading_takes_most(const vram_fit *f)
+{
+    for (size_t i = 0; i < ranks(f); i++) {
+        const vr_figure *g = rank(f, i)->ledger.category;
+        if (!g[VR_KV_CACHE].counted || !g[VR_ACTIVATIONS].counted || g[VR_KV_CACHE].bytes != 0 ||
+            g[VR_ACTIVATIONS].bytes != 0)
+            return false;
+    }
+    return true;
+}
+
 void vr_fit_side_by_side(vr_report *r, const vram_fit *f)
 {
     for (size_t from = 0; from < ranks(f); from += MOST_COLUMNS)
         put_table(r, f, from, from + MOST_COLUMNS < ranks(f) ? from + MOST_COLUMNS : ranks(f));
+    if (loading_takes_most(f))
+        vr_para(r, VR_INK_BOLD, "fullest", VR_FIT_INDENT,
+                "while the weights are loaded; cache and activations are less than what is free again then");
 }
 
 /* ---- where things lie ---- */
