@@ -142,7 +142,8 @@ const cli_command cli_help_command = {
     .name = "help",
     .operands = "[WORD]",
     .summary = "shows the options of a command, or a topic",
-    .description = "Shows the commands, the options of one, or a topic: model, formats, engines, environment.",
+    .description =
+        "Shows the commands, the options of one, or a topic: model, formats, engines, environment.",
     .examples = "vram help\n"
                 "vram help fit\n"
                 "vram help model",

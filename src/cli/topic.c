@@ -34,20 +34,24 @@ static const cli_term formats[] = {
     { "safetensors", "One file, or shards with or without their index." },
     { "GGUF", "One file, or one that is split: weights and caches of llama.cpp, to the byte." },
     { "PyTorch", ".bin, .pt, .pth and .ckpt, as a zip file or older. No code in them is run." },
-    { "several parts", "Pipelines of diffusers and sentence-transformers; adapters such as LoRA: weights alone." },
+    { "several parts",
+      "Pipelines of diffusers and sentence-transformers; adapters such as LoRA: weights alone." },
     { "quantised",
       "GPTQ, AWQ, bitsandbytes, FP8, NVFP4, MXFP4, compressed-tensors and others: by the tensors "
       "themselves." },
 };
 
 static const cli_term engines[] = {
-    { "transformers", "Played allocation by allocation where the class is known: the verdict has every byte. Of "
-                      "a class that is not, weights and cache are counted." },
-    { "vllm", "Weights, cache and what the server claims of the card. Activations and overhead are not counted, "
-              "so the verdict is unknown until weights and cache alone are too much." },
+    { "transformers",
+      "Played allocation by allocation where the class is known: the verdict has every byte. Of "
+      "a class that is not, weights and cache are counted." },
+    { "vllm",
+      "Weights, cache and what the server claims of the card. Activations and overhead are not counted, "
+      "so the verdict is unknown until weights and cache alone are too much." },
     { "sglang", "As vllm." },
-    { "llama.cpp", "As vllm, without a claim; of a GGUF file to the byte, of other models as a GGUF file in 16 "
-                   "bits." },
+    { "llama.cpp",
+      "As vllm, without a claim; of a GGUF file to the byte, of other models as a GGUF file in 16 "
+      "bits." },
     { "all", "The four side by side: what each needs, and what a token costs in each." },
 };
 

@@ -143,9 +143,10 @@ static vram_status tell_cache(vr_figure *f, const peaks *p, vr_arena *texts)
     if (f->formula == NULL || !grows_later(p->tape, VR_KV_CACHE, p->nominal->event))
         return VRAM_OK;
     f->basis = VR_BASIS_SIMULATED;
-    f->formula = f->bytes == 0 ? vr_text(texts, T(f->formula), T("; nothing of that yet at the fullest point"))
-                               : vr_text(texts, T(f->formula), T("; of that "), BYTES(f->bytes),
-                                         T(" at the fullest point"));
+    f->formula =
+        f->bytes == 0
+            ? vr_text(texts, T(f->formula), T("; nothing of that yet at the fullest point"))
+            : vr_text(texts, T(f->formula), T("; of that "), BYTES(f->bytes), T(" at the fullest point"));
     return f->formula == NULL ? VRAM_ENOMEM : VRAM_OK;
 }
 
