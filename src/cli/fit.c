@@ -122,17 +122,18 @@ const cli_command cli_fit_command = {
     .operands = "MODEL",
     .summary = "will it fit: where every byte goes, how it would die, what to change",
     .description =
-        "Plays the engine's own allocations on an exact model of its allocator, from the "
-        "checkpoint's headers alone. "
+        "Plays the allocations of transformers on an exact model of PyTorch's allocator, from headers or "
+        "a configuration alone. vLLM, SGLang and llama.cpp: weights and cache (vram help engines). "
         "MODEL is a directory or a file of weights, a model of the Hugging Face hub (ORG/NAME), of "
         "ModelScope or Ollama, an address, a config.json, or a built-in model: see vram help model. Without "
-        "--gpu it says on which cards the model fits. Of a model whose run is not known the weights "
-        "are counted, and the verdict is unknown.",
+        "--gpu it says on which cards the model fits. Where part of a run is not counted the verdict is "
+        "unknown, and the reason is named.",
     .examples = "vram fit Qwen/Qwen2.5-7B-Instruct --gpu rtx-3060-12gb\n"
                 "vram fit ./Qwen2.5-7B-Instruct --gpu 24GiB --context 16K --sequences 4\n"
                 "vram fit bartowski/Qwen2.5-14B-Instruct-GGUF:Q4_K_M --gpu 4090\n"
                 "vram fit ollama:qwen2.5:14b --gpu 24GiB\n"
                 "vram fit qwen3-32b --gpu 80GiB\n"
+                "vram fit deepseek-v3 --engine all\n"
                 "vram fit llama-3.3-70b-instruct --gpu 2x4090 --device-map auto\n"
                 "vram fit example:qwen2.5-7b --gpu \"4090\" --free 21.5GiB --json",
     .least = 1,

@@ -37,8 +37,8 @@ static void print_option(FILE *to, const vram_option *o)
     int n;
 
     cli_names_of(&names, o);
-    n = snprintf(left, sizeof left, "  %-3s%s%s %s", names.short_name, *names.short_name != '\0' ? "" : " ",
-                 names.long_name, o->argument != NULL ? o->argument : "");
+    n = snprintf(left, sizeof left, "  %-3s%s%s%s%s", names.short_name, *names.short_name != '\0' ? "" : " ",
+                 names.long_name, o->argument != NULL ? " " : "", o->argument != NULL ? o->argument : "");
     fprintf(to, "%-*s", COLUMN, left);
     if (n + 1 > COLUMN)
         fprintf(to, "\n%*s", COLUMN, "");
@@ -92,7 +92,8 @@ void cli_print_overview(FILE *to)
     }
     fprintf(to, "\nStart with  vram example\n"
                 "Options of a command:  vram help COMMAND\n"
-                "MODEL is a path, org/name of the hub, a name of vram models: vram help model\n"
+                "More:  vram help model, formats, engines, environment\n"
+                "MODEL is a path, ORG/NAME of the hub, or a name of vram models\n"
                 "Exit status: 0 it fits, or done; 1 it does not; 2 wrong usage; 3 damaged input,\n"
                 "             or unknown; 4 not reachable; 5 out of memory or a bug\n");
 }
@@ -139,9 +140,10 @@ static int run(cli *c)
 
 const cli_command cli_help_command = {
     .name = "help",
-    .operands = "[COMMAND]",
-    .summary = "shows the options of a command; of MODEL: vram help model",
-    .description = "Shows the commands, the options of one, or a topic: model, formats, environment.",
+    .operands = "[WORD]",
+    .summary = "shows the options of a command, or a topic",
+    .description =
+        "Shows the commands, the options of one, or a topic: model, formats, engines, environment.",
     .examples = "vram help\n"
                 "vram help fit\n"
                 "vram help model",

@@ -99,7 +99,7 @@ static int run(cli *c)
 const cli_command cli_ledger_command = {
     .name = "ledger",
     .operands = "",
-    .summary = "the same from bare numbers, several scenarios and card sizes side by side",
+    .summary = "as fit, from bare numbers; training too; scenarios and card sizes side by side",
     .description =
         "Six categories from the numbers that are given; what they do not tell is not counted and is called "
         "so. "

@@ -16,7 +16,7 @@ static const struct {
 } own[] = {
     { { "gpu", "--gpu", VRAM_OPT_STRING, "CARD", NULL, "every card of the table",
         "The card: the id of an NVIDIA card or a part of its name (see vram gpus), or a bare size such as "
-        "24GiB. For several cards in front a count (2x4090), or the option again; --device-map says how the "
+        "24GiB. Several cards: a count in front (2x4090), or the option again; --device-map says how the "
         "model is spread.",
         "fit", 0, 0 },
       "the card" },

@@ -15,8 +15,7 @@ static const cli_term models[] = {
       "A directory with weights, one file of weights, or an index of its shards. An existing path "
       "always wins." },
     { "config.json",
-      "A configuration alone, called anything: its figures are those of the checkpoint that its class "
-      "declares." },
+      "A configuration alone, whatever the file is called: the weights are those that its class declares." },
     { "qwen3-32b", "A published model that is built in, without files or network: vram models lists them." },
     { "ORG/NAME",
       "A model of the Hugging Face hub; ORG/NAME@REVISION a branch, tag or commit of it. Its copy "
@@ -33,13 +32,27 @@ static const cli_term models[] = {
 
 static const cli_term formats[] = {
     { "safetensors", "One file, or shards with or without their index." },
-    { "GGUF", "One file, or one that is split. Its weights are exact; what a run of llama.cpp adds is not "
-              "counted yet." },
+    { "GGUF", "One file, or one that is split: weights and caches of llama.cpp, to the byte." },
     { "PyTorch", ".bin, .pt, .pth and .ckpt, as a zip file or older. No code in them is run." },
-    { "several parts", "Pipelines of diffusers, sentence-transformers; adapters such as LoRA." },
+    { "several parts",
+      "Pipelines of diffusers and sentence-transformers; adapters such as LoRA: weights alone." },
     { "quantised",
       "GPTQ, AWQ, bitsandbytes, FP8, NVFP4, MXFP4, compressed-tensors and others: by the tensors "
       "themselves." },
+};
+
+static const cli_term engines[] = {
+    { "transformers",
+      "Played allocation by allocation where the class is known: the verdict has every byte. Of "
+      "a class that is not, weights and cache are counted." },
+    { "vllm",
+      "Weights, cache and what the server claims of the card. Activations and overhead are not counted, "
+      "so the verdict is unknown until weights and cache alone are too much." },
+    { "sglang", "As vllm." },
+    { "llama.cpp",
+      "As vllm, without a claim; of a GGUF file to the byte, of other models as a GGUF file in 16 "
+      "bits." },
+    { "all", "The four side by side: what each needs, and what a token costs in each." },
 };
 
 static const cli_term environment[] = {
@@ -64,7 +77,8 @@ static const cli_term environment[] = {
 static const cli_topic topics[] = {
     { "model", "MODELS", "What MODEL may be. Only headers are read: some KB to a few MB, whatever the size.",
       models, sizeof models / sizeof *models },
-    { "formats", "FORMATS", "What is read of it.", formats, sizeof formats / sizeof *formats },
+    { "formats", "FORMATS", "What is read of a checkpoint.", formats, sizeof formats / sizeof *formats },
+    { "engines", "ENGINES", "What is counted for --engine NAME.", engines, sizeof engines / sizeof *engines },
     { "environment", "ENVIRONMENT", "Variables that are read.", environment,
       sizeof environment / sizeof *environment },
 };

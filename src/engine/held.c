@@ -8,15 +8,14 @@
 static const struct {
     const char *model_type;
     bool sdpa, eager;
-    bool fixed; /* with a static cache too */
 } held[] = {
-    { "llama", true, true, .fixed = true },
+    { "llama", true, true },
     { "mistral", true, true },
     { "qwen2", true, true },
-    { "qwen3", true, true, .fixed = true },
+    { "qwen3", true, true },
     { "phi3", true, true },
     { "gemma2", true, true },
-    { "gemma3_text", true, true, .fixed = true },
+    { "gemma3_text", true, true },
     { "exaone4", true, true },
     { "olmo2", true, true },
     { "granite", true, true },
@@ -72,6 +71,16 @@ static const struct {
     { "llava", "llama" },
 };
 
+/* With a static cache too. */
+static bool is_fixed_held(const vram_model *m)
+{
+    static const char *const types[] = { "llama", "qwen3", "gemma3_text" };
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (vr_str_is(vr_str_of(m->family->model_type), types[i]))
+            return true;
+    return false;
+}
+
 bool vr_family_held(const vram_model *m, const vram_workload *w)
 {
     if (vr_beams(w) > 1)
@@ -79,7 +88,7 @@ bool vr_family_held(const vram_model *m, const vram_workload *w)
     for (size_t i = 0; m->family != NULL && i < sizeof(held) / sizeof(held[0]); i++) {
         if (!vr_str_is(vr_str_of(m->family->model_type), held[i].model_type))
             continue;
-        return (w->cache == VR_CACHE_DYNAMIC || held[i].fixed) &&
+        return (w->cache == VR_CACHE_DYNAMIC || is_fixed_held(m)) &&
                (w->attention == VR_IMPL_EAGER ? held[i].eager : w->attention == VR_IMPL_SDPA && held[i].sdpa);
     }
     return false;

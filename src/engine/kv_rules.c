@@ -139,7 +139,7 @@ static vram_status as_declared(vr_sum *out, uint64_t *elements, const vram_model
     *elements = n;
     *out = (vr_sum){ .counted = true, .basis = vr_basis_of(m), .bytes = vr_mul_sat(n, width_of(w)) };
     out->words = vr_text(a, GROUPED(n), T(" parameters x "), U(width_of(w)), T(" B"),
-                         T(m->tied ? ", the head shares the embeddings" : ""));
+                         T(m->tied && m->structure != VR_ENCODER ? ", the head shares the embeddings" : ""));
     return out->words == NULL ? VRAM_ENOMEM : VRAM_OK;
 }
 

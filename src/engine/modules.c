@@ -26,32 +26,32 @@ static bool beside_layers(const vr_declared *d, uint8_t n_dims)
            d->n_dims == n_dims;
 }
 
-vr_str vr_embedding_name(const vram_model *m)
+vr_str vr_embedding_name(const vram_model *m, vr_arena *a)
 {
     for (size_t i = 0; i < m->n_declared; i++) {
         if (beside_layers(&m->declared[i], 2))
-            return m->declared[i].name;
+            return vr_name_in_class(m, m->declared[i].name, a);
     }
     return (vr_str){ "", 0 };
 }
 
-vr_str vr_last_norm_name(const vram_model *m)
+vr_str vr_last_norm_name(const vram_model *m, vr_arena *a)
 {
     for (size_t i = m->n_declared; i-- > 0;) {
         if (beside_layers(&m->declared[i], 1) && vr_str_ends(m->declared[i].name, ".weight"))
-            return m->declared[i].name;
+            return vr_name_in_class(m, m->declared[i].name, a);
     }
     return (vr_str){ "", 0 };
 }
 
-vr_str vr_layers_prefix(const vram_model *m)
+vr_str vr_layers_prefix(const vram_model *m, vr_arena *a)
 {
     for (size_t i = 0; i < m->n_declared; i++) {
         size_t at;
         vr_str name = m->declared[i].name;
         if (m->declared[i].part == VR_PART_DECODER && m->declared[i].layer == 0 &&
             vr_str_find(name, ".0.", &at))
-            return (vr_str){ name.s, at + 1 };
+            return vr_name_in_class(m, (vr_str){ name.s, at + 1 }, a);
     }
     return (vr_str){ "", 0 };
 }
@@ -174,9 +174,9 @@ vram_status vr_modules_of(vr_modules *out, const vram_model *m, const vr_params 
                   .m = m,
                   .w = w,
                   .rules = vr_rules_of(w),
-                  .embedding = vr_embedding_name(m) };
+                  .embedding = vr_embedding_name(m, a) };
     *out = (vr_modules){ .list = VR_ARRAY(a, vr_module, most_nodes(params)) };
-    if (out->list == NULL)
+    if (out->list == NULL || g.embedding.s == NULL)
         return VRAM_ENOMEM;
     g.open[g.depth++] = add(&g, (vr_str){ "", 0 }, VR_NO_PARAM);
     for (size_t i = 0; i < params->n; i++)

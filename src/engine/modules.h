@@ -23,11 +23,11 @@ typedef struct vr_modules {
     uint32_t embedding, head; /* of a tied head: the embedding's tensor and the head's module; 0: not tied */
 } vr_modules;
 
-/* Names that say where something is: the embeddings, the norm behind the layers, and "model.layers.", which
- * the layers' names begin with. Empty: there is none. */
-vr_str vr_embedding_name(const vram_model *m);
-vr_str vr_last_norm_name(const vram_model *m);
-vr_str vr_layers_prefix(const vram_model *m);
+/* Names of parameters that say where something is: the embeddings, the norm behind the layers, and
+ * "model.layers.", which the layers' names begin with. Empty: there is none; .s NULL: no memory. */
+vr_str vr_embedding_name(const vram_model *m, vr_arena *a);
+vr_str vr_last_norm_name(const vram_model *m, vr_arena *a);
+vr_str vr_layers_prefix(const vram_model *m, vr_arena *a);
 
 /* From the parameters and buffers in their order. */
 vram_status vr_modules_of(vr_modules *out, const vram_model *m, const vr_params *params,

@@ -151,7 +151,7 @@ static const char *show_sequences(const vram_workload *w, vr_arena *a)
 static const vr_option_row common[] = {
     { { "engine", "--engine", VRAM_OPT_CHOICE, "NAME", VR_ENGINE_NAMES "|" VR_ALL_ENGINES,
         "transformers; llama.cpp for GGUF files",
-        "What will run the model; all compares the engines side by side.", "fit", 0, 0 },
+        "What will run the model; all puts the engines side by side.", "fit", 0, 0 },
       VR_SETTING_COUNT,
       set_engine,
       show_engine },

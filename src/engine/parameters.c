@@ -148,16 +148,19 @@ static vram_status add_with_own(vr_params *out, const vr_declared *d, const vram
     return VRAM_OK;
 }
 
-/* nemotron_h has another name for its decoder in checkpoints (conversion_mapping.py). */
-static vram_status rename_backbone(vr_params *out, const vram_model *m, vr_arena *a)
+vr_str vr_name_in_class(const vram_model *m, vr_str name, vr_arena *a)
 {
     static const char old[] = "backbone.";
     size_t k = sizeof(old) - 1;
-    for (size_t i = 0; i < out->n && vr_str_is(vr_str_of(old), m->naming->prefix); i++) {
-        vr_str name = out->list[i].name;
-        if (!vr_str_starts(name, old))
-            continue;
-        out->list[i].name = vr_str_made(vr_text(a, T("model."), S(((vr_str){ name.s + k, name.n - k }))));
+    if (!vr_str_is(vr_str_of(old), m->naming->prefix) || !vr_str_starts(name, old))
+        return name;
+    return vr_str_made(vr_text(a, T("model."), S(((vr_str){ name.s + k, name.n - k }))));
+}
+
+static vram_status name_as_class(vr_params *out, const vram_model *m, vr_arena *a)
+{
+    for (size_t i = 0; i < out->n; i++) {
+        out->list[i].name = vr_name_in_class(m, out->list[i].name, a);
         if (out->list[i].name.s == NULL)
             return VRAM_ENOMEM;
     }
@@ -188,6 +191,6 @@ vram_status vr_params_of(vr_params *out, const vram_model *m, const vr_rules *ru
             add(out, d, VR_PARAM_BUFFER);
     }
     rename_head(out, m, rules);
-    VR_TRY(rename_backbone(out, m, a));
+    VR_TRY(name_as_class(out, m, a));
     return vr_params_review(out, m, a);
 }

@@ -501,6 +501,9 @@ struct vr_prepared {
 /* Rotary tables: bit 0 for full attention (or all), bit 1 for sliding layers. */
 unsigned vr_rotary_tables(const vram_model *m, const vr_rules *rules);
 vram_status vr_params_of(vr_params *out, const vram_model *m, const vr_rules *rules, vr_arena *a);
+/* What the class calls a parameter, or the beginning of its name, that is declared as `name`: nemotron_h has
+ * another name for its decoder in checkpoints (conversion_mapping.py). .s NULL: no memory. */
+vr_str vr_name_in_class(const vram_model *m, vr_str name, vr_arena *a);
 
 /* ---- merged.c ---- */
 

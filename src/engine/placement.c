@@ -80,9 +80,9 @@ static bool all_in_one(const placing *p)
 static bool find_layers(placing *p)
 {
     const vram_model *m = p->m;
-    const vr_str prefix = vr_layers_prefix(m);
+    const vr_str prefix = vr_layers_prefix(m, p->a);
     bool *seen = VR_ARRAY(p->a, bool, (size_t)m->n_layers);
-    for (size_t i = 0; seen != NULL && i < p->params->n; i++) {
+    for (size_t i = 0; seen != NULL && prefix.s != NULL && i < p->params->n; i++) {
         vr_str name = p->params->list[i].name, word, rest;
         uint64_t layer;
         if (name.n <= prefix.n || memcmp(name.s, prefix.s, prefix.n) != 0 || is_buffer(&p->params->list[i]))
@@ -95,12 +95,14 @@ static bool find_layers(placing *p)
         seen[layer] = true;
         p->layers[layer] = p->of[i];
     }
-    return seen != NULL;
+    return seen != NULL && prefix.s != NULL;
 }
 
-static void find_ends(placing *p)
+static vram_status find_ends(placing *p)
 {
-    vr_str embedding = vr_embedding_name(p->m), norm = vr_last_norm_name(p->m);
+    vr_str embedding = vr_embedding_name(p->m, p->a), norm = vr_last_norm_name(p->m, p->a);
+    if (embedding.s == NULL || norm.s == NULL)
+        return VRAM_ENOMEM;
     for (size_t i = 0; i < p->params->n; i++) {
         vr_str name = p->params->list[i].name;
         if (vr_str_cmp(name, embedding) == 0)
@@ -112,13 +114,14 @@ static void find_ends(placing *p)
         else if (vr_str_cmp(name, norm) == 0)
             p->out->norm = p->of[i];
     }
+    return VRAM_OK;
 }
 
 static vram_status describe(placing *p)
 {
     vr_placement *out = p->out;
     count_offloaded(p);
-    find_ends(p);
+    VR_TRY(find_ends(p));
     out->spread = !all_in_one(p);
     if (!find_layers(p))
         out->unknown = "a layer that is split over devices is not computed";

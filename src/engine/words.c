@@ -71,7 +71,9 @@ static const char *weights(const vr_pass *p, const vr_facts *f)
         return as_they_are(p);
     const char *text = vr_text(p->arena, GROUPED(f->n_parameters), T(" parameters"),
                                T(quantised ? quant_words(w) : " x "), T(dtype_words(w->dtype)),
-                               T(!f->as_stored && p->m->tied ? ", the head shares the embeddings" : ""));
+                               T(!f->as_stored && p->m->tied && p->m->structure != VR_ENCODER
+                                     ? ", the head shares the embeddings"
+                                     : ""));
     if (text != NULL && !quantised && !f->as_stored &&
         f->weight_bytes != vr_mul_sat(f->n_parameters, p->width))
         text = vr_text(p->arena, T(text), T(", some of them kept in fp32"));
@@ -81,46 +83,92 @@ static const char *weights(const vr_pass *p, const vr_facts *f)
     return text;
 }
 
-/* "61 layers x (512 + 64)", of all heads "61 layers x 128 heads x (192 + 128)" */
-static const char *latent_elements(const vr_pass *p)
+/* Whether two layers keep the same of a token, in the same words. */
+static bool keep_alike(const vr_layer *a, const vr_layer *b)
 {
-    const vr_layer *l = &p->m->layers[0];
-    if (p->rules->latent_cache)
+    bool latent = a->attention == VR_ATTENTION_LATENT;
+    if (latent != (b->attention == VR_ATTENTION_LATENT) || a->key_dim != b->key_dim ||
+        a->value_dim != b->value_dim)
+        return false;
+    return latent ? a->heads == b->heads && a->latent == b->latent && a->rotary_dim == b->rotary_dim
+                  : a->kv_heads == b->kv_heads;
+}
+
+/* "2 (K,V) x 4 heads x 128", "128 heads x (192 + 128)", of short vectors "(512 + 64)" */
+static const char *kept_of_token(const vr_pass *p, const vr_layer *l)
+{
+    bool latent = l->attention == VR_ATTENTION_LATENT;
+    uint32_t heads = latent ? l->heads : l->kv_heads;
+    const char *unit = heads == 1 ? " head x " : " heads x ";
+    if (latent && vr_kept_of(l, p->rules).keys == l->latent)
         return vr_text(p->arena, T("("), U(l->latent), T(" + "), U(l->rotary_dim), T(")"));
-    return vr_text(p->arena, GROUPED(l->heads), T(l->heads == 1 ? " head x (" : " heads x ("), U(l->key_dim),
-                   T(" + "), U(l->value_dim), T(")"));
-}
-
-/* Behind it " + 21 index keys x 128"; all layers are alike but for these. */
-static const char *latent_kv(const vr_pass *p)
-{
-    const vram_model *m = p->m;
-    uint64_t n_index = 0, index = 0, tokens = vr_add_sat(p->w->context, p->w->decode);
-    for (uint64_t i = 0; i < m->n_layers; i++) {
-        n_index += m->layers[i].index_dim != 0;
-        index += m->layers[i].index_dim;
-    }
-    const char *text = latent_elements(p);
-    if (text != NULL)
-        text = vr_text(p->arena, T(n_index != 0 ? "(" : ""), GROUPED(m->n_layers),
-                       T(m->n_layers == 1 ? " layer x " : " layers x "), T(text));
-    if (text != NULL && n_index != 0)
-        text = vr_text(p->arena, T(text), T(" + "), GROUPED(n_index), T(" index keys x "), U(index / n_index),
+    if (l->key_dim != l->value_dim)
+        return vr_text(p->arena, GROUPED(heads), T(unit), T("("), U(l->key_dim), T(" + "), U(l->value_dim),
                        T(")"));
-    if (text != NULL)
-        text = vr_text(p->arena, T(text), T(" x "), U(p->width), T(" B x "), GROUPED(tokens),
-                       T(tokens == 1 ? " token" : " tokens"));
-    return text != NULL && p->w->sequences > 1
-               ? vr_text(p->arena, T(text), T(" x "), GROUPED(p->w->sequences), T(" sequences"))
-               : text;
+    return vr_text(p->arena, T("2 (K,V) x "), GROUPED(heads), T(unit), GROUPED(l->key_dim));
 }
 
-static bool is_latent(const vram_model *m)
+static bool keeps_tokens(const vr_pass *p, uint64_t i)
 {
-    uint64_t n = 0;
-    while (n < m->n_layers && m->layers[n].attention == VR_ATTENTION_LATENT)
-        n++;
-    return n == m->n_layers;
+    return vr_kept_of(&p->m->layers[i], p->rules).keys != 0;
+}
+
+/* Of the layers before it none keeps the same. */
+static bool is_first_of_kind(const vr_pass *p, uint64_t i)
+{
+    uint64_t k = 0;
+    while (k < i && !(keeps_tokens(p, k) && keep_alike(&p->m->layers[k], &p->m->layers[i])))
+        k++;
+    return k == i;
+}
+
+/* " + 21 index keys x 128": the layers whose index keeps something. */
+static const char *index_keys(const vr_pass *p, const char *text, bool *several)
+{
+    uint64_t n = 0, sum = 0;
+    for (uint64_t i = 0; i < p->m->n_layers; i++) {
+        n += p->m->layers[i].index_dim != 0;
+        sum += p->m->layers[i].index_dim;
+    }
+    if (n == 0)
+        return text;
+    *several = true;
+    return vr_text(p->arena, T(text), T(" + "), GROUPED(n), T(" index keys x "), U(sum / n));
+}
+
+/* "28 layers x 2 (K,V) x 4 heads x 128"; where layers differ "(50 layers x ... + 10 layers x ...)" */
+static const char *kept_of_layers(const vr_pass *p)
+{
+    const vr_layer *layers = p->m->layers;
+    const char *text = "";
+    bool several = false;
+    for (uint64_t i = 0; i < p->m->n_layers && text != NULL; i++) {
+        uint64_t n = 0;
+        if (!keeps_tokens(p, i) || !is_first_of_kind(p, i))
+            continue;
+        for (uint64_t k = i; k < p->m->n_layers; k++)
+            n += keeps_tokens(p, k) && keep_alike(&layers[i], &layers[k]);
+        const char *kept = kept_of_token(p, &layers[i]);
+        if (kept == NULL)
+            return NULL;
+        several = several || *text != '\0';
+        text = vr_text(p->arena, T(text), T(*text != '\0' ? " + " : ""), GROUPED(n),
+                       T(n == 1 ? " layer x " : " layers x "), T(kept));
+    }
+    if (text != NULL)
+        text = index_keys(p, text, &several);
+    return text != NULL && several ? vr_text(p->arena, T("("), T(text), T(")")) : text;
+}
+
+/* Behind an encoder the keys and values of its tokens, and those of the token to begin with and of each that
+ * is generated. */
+static const char *tokens_words(const vr_pass *p, uint64_t tokens)
+{
+    const vram_workload *w = p->w;
+    if (p->m->structure == VR_ENCODER_DECODER)
+        return vr_text(p->arena, T("("), GROUPED(w->context), T(" encoded + "),
+                       GROUPED(vr_add_sat(w->decode, 1)), T(" generated tokens)"));
+    return vr_text(p->arena, GROUPED(tokens), T(tokens == 1 ? " token" : " tokens"));
 }
 
 /* "; 36 recurrent layers x (32,768 elements x 2 B + 524,288 x 4 B) x 2 sequences": all alike where there are
@@ -151,73 +199,16 @@ static uint64_t token_bytes(const vr_pass *p)
     return sum;
 }
 
-#define MOST_SHAPES 4 /* of caches; more are told as one sum */
-
-/* Layers that keep alike. */
-typedef struct kept_shape {
-    uint32_t heads, width;
-    vr_kept kept;
-    uint64_t n;
-} kept_shape;
-
-static bool is_shape(const kept_shape *x, const vr_layer *l, const vr_kept *k)
-{
-    return x->heads == l->kv_heads && x->width == l->key_dim && x->kept.keys == k->keys &&
-           x->kept.values == k->values && x->kept.index == k->index;
-}
-
-/* As many as there are, MOST_SHAPES + 1 when that is not enough. */
-static size_t find_shapes(kept_shape list[MOST_SHAPES], const vr_pass *p)
-{
-    size_t n = 0;
-    for (uint64_t i = 0; i < p->m->n_layers; i++) {
-        const vr_layer *l = &p->m->layers[i];
-        vr_kept k = vr_kept_of(l, p->rules);
-        size_t at = 0;
-        if (k.keys + k.values == 0)
-            continue;
-        while (at < n && !is_shape(&list[at], l, &k))
-            at++;
-        if (at == MOST_SHAPES)
-            return MOST_SHAPES + 1;
-        if (at == n)
-            list[n++] = (kept_shape){ .heads = l->kv_heads, .width = l->key_dim, .kept = k };
-        list[at].n++;
-    }
-    return n;
-}
-
-/* "28 layers x 2 (K,V) x 4 heads x 128", or in elements where it is no such product. */
-static const char *shape_words(const vr_pass *p, const kept_shape *x)
-{
-    const vr_kept *k = &x->kept;
-    const char *layers = x->n == 1 ? " layer x " : " layers x ";
-    if (k->index != 0 || k->keys != k->values || k->keys != (uint64_t)x->heads * x->width)
-        return vr_text(p->arena, GROUPED(x->n), T(layers), GROUPED(k->keys + k->values + k->index),
-                       T(" elements"));
-    return vr_text(p->arena, GROUPED(x->n), T(layers), T("2 (K,V) x "), GROUPED(x->heads),
-                   T(x->heads == 1 ? " head x " : " heads x "), GROUPED(x->width));
-}
-
-/* "(25 layers x 2 (K,V) x 8 heads x 256 + 5 layers x 2 (K,V) x 2 heads x 512) x 2 B x 4,096 tokens x 2
- * sequences"; one shape alone has no brackets. */
+/* "28 layers x 2 (K,V) x 4 heads x 128 x 2 B x 4,096 tokens x 2 sequences" */
 static const char *kv_of(const vr_pass *p, uint64_t tokens)
 {
-    kept_shape list[MOST_SHAPES];
-    size_t n = find_shapes(list, p);
-    const char *text = n > 1 && n <= MOST_SHAPES ? "(" : "";
-    if (n > MOST_SHAPES)
-        text = vr_text(p->arena, GROUPED(token_bytes(p) / p->width), T(" elements in all layers"));
-    for (size_t i = 0; i < n && n <= MOST_SHAPES && text != NULL; i++) {
-        const char *shape = shape_words(p, &list[i]);
-        text = shape == NULL ? NULL : vr_text(p->arena, T(text), T(i > 0 ? " + " : ""), T(shape));
-    }
-    if (text != NULL)
-        text = vr_text(p->arena, T(text), T(*text == '(' ? ")" : ""), T(" x "), U(p->width), T(" B x "),
-                       GROUPED(tokens), T(tokens == 1 ? " token" : " tokens"));
-    if (text != NULL && p->w->sequences > 1)
-        text = vr_text(p->arena, T(text), T(" x "), GROUPED(p->w->sequences), T(" sequences"));
-    return text;
+    const vram_workload *w = p->w;
+    const char *text = kept_of_layers(p), *many = text != NULL ? tokens_words(p, tokens) : NULL;
+    if (many != NULL)
+        text = vr_text(p->arena, T(text), T(" x "), U(p->width), T(" B x "), T(many));
+    if (many != NULL && text != NULL && w->sequences > 1)
+        text = vr_text(p->arena, T(text), T(" x "), GROUPED(w->sequences), T(" sequences"));
+    return many != NULL ? text : NULL;
 }
 
 static const char *sliding(const vr_pass *p, const char *text, uint64_t n, uint64_t window)
@@ -236,8 +227,6 @@ static const char *kv(const vr_pass *p)
     const vr_layer *recurrent = NULL;
     uint64_t tokens = vr_add_sat(p->w->context, p->w->decode), window = 0;
     uint64_t n_sliding = 0, n_recurrent = 0;
-    if (is_latent(m))
-        return latent_kv(p);
     for (uint64_t i = 0; i < m->n_layers; i++) {
         const vr_layer *l = &m->layers[i];
         n_sliding += l->attention == VR_ATTENTION_SLIDING;
@@ -290,18 +279,27 @@ static const char *fallback_words(const vram_model *m)
     return "";
 }
 
-static const char *activations(const vr_pass *p, const vr_facts *f)
+/* An encoder's output is its hidden states. */
+static const char *logits_words(const vr_pass *p)
 {
     const vram_workload *w = p->w;
     uint64_t rows = w->prefill_batch * vr_beams(w) * (w->logits == VR_LOGITS_ALL ? w->context : 1);
-    const char *pictures = picture_words(p);
-    if (pictures == NULL)
+    if (p->m->structure == VR_ENCODER)
+        return "";
+    return vr_text(p->arena, T("; logits "), GROUPED(rows), T(" x "), GROUPED(p->m->vocab), T(" x "),
+                   U(p->width), T(" B"));
+}
+
+static const char *activations(const vr_pass *p, const vr_facts *f)
+{
+    const vram_workload *w = p->w;
+    const char *logits = logits_words(p), *pictures = picture_words(p);
+    if (logits == NULL || pictures == NULL)
         return NULL;
     const char *text =
         vr_text(p->arena, T("a pass over "), GROUPED(w->prefill_batch * vr_beams(w)), T(" x "),
                 GROUPED(w->context), T(" tokens, every storage in its order ("), T(attention_words(w)),
-                T(" attention"), T(pictures), T("); logits "), GROUPED(rows), T(" x "), GROUPED(p->m->vocab),
-                T(" x "), U(p->width), T(" B"), T(fallback_words(p->m)));
+                T(" attention"), T(pictures), T(")"), T(logits), T(fallback_words(p->m)));
     if (text != NULL && f->steps_skipped)
         text =
             vr_text(p->arena, T(text), T("; "), GROUPED(w->decode), T(" generated tokens in larger steps"));

@@ -145,7 +145,10 @@ static vram_status tell_cache(vr_figure *f, const peaks *p, uint64_t full, vr_ar
         return VRAM_OK;
     f->basis = VR_BASIS_SIMULATED;
     all = full != 0 ? vr_text(texts, T("in all "), BYTES(full), T(", ")) : "";
-    if (all != NULL)
+    if (all != NULL && f->bytes == 0)
+        f->formula =
+            vr_text(texts, T(f->formula), T("; "), T(all), T("nothing of that yet at the fullest point"));
+    else if (all != NULL)
         f->formula = vr_text(texts, T(f->formula), T("; "), T(all), T("of that "), BYTES(f->bytes),
                              T(" at the fullest point"));
     return all == NULL || f->formula == NULL ? VRAM_ENOMEM : VRAM_OK;

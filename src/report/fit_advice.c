@@ -105,7 +105,7 @@ static size_t widest(vr_report *r, const vram_fit *f, const choice *c)
 static const char *tail_words(const vr_report *r, const vram_fit *f, const vr_lever *v)
 {
     if (r->style->verbose && f->device != NULL)
-        return v->fits ? "fits" : "not enough alone";
+        return v->fits ? "fits" : v->required <= vr_fit_room(f) ? "may fit" : "not enough alone";
     return v->cost != NULL ? v->cost : "";
 }
 

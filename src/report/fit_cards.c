@@ -136,10 +136,35 @@ static void put_table(vr_report *r, const vram_fit *f, size_t from, size_t to)
     put_totals(r, f, from, to);
 }
 
+/* Cache and activations come later than this card's fullest point. */
+static bool loading_takes_most(const vram_fit *f)
+{
+    static const vr_category later[] = { VR_KV_CACHE, VR_ACTIVATIONS };
+    for (size_t i = 0; i < sizeof later / sizeof *later; i++) {
+        const vr_figure *g = &f->ledger.category[later[i]];
+        if (g->basis != VR_BASIS_SIMULATED || g->bytes != 0 || vr_figure_absent(g))
+            return false;
+    }
+    return true;
+}
+
+static void put_fullest(vr_report *r, const vram_fit *f)
+{
+    const char *list = "";
+    for (size_t i = 0; i < ranks(f); i++)
+        if (loading_takes_most(rank(f, i)))
+            list = vr_say(r, T(list), T(*list != '\0' ? ", " : ""), T("GPU "), U(i));
+    if (*list != '\0')
+        vr_para(r, VR_INK_BOLD, "fullest", VR_FIT_INDENT,
+                vr_say(r, T(list),
+                       T(": while weights are loaded, before cache and activations, which take less")));
+}
+
 void vr_fit_side_by_side(vr_report *r, const vram_fit *f)
 {
     for (size_t from = 0; from < ranks(f); from += MOST_COLUMNS)
         put_table(r, f, from, from + MOST_COLUMNS < ranks(f) ? from + MOST_COLUMNS : ranks(f));
+    put_fullest(r, f);
 }
 
 /* ---- where things lie ---- */
@@ -154,7 +179,8 @@ static const char *stays_words(vr_report *r, const vram_fit *f)
     return vr_say(r, T(vr_fit_pieces(r, f, VR_ON_HOST)), T(": "),
                   T(vr_gib(r, vr_add_sat(p->host_bytes, p->disk_bytes))), T(" GiB"), T(disk), T("; "),
                   U(p->layers_off), T(" of "), U(f->model->n_layers),
-                  T(" layers come to GPU 0 for every pass, which is slow"));
+                  T(p->layers_off == 1 ? " layers comes" : " layers come"),
+                  T(" to GPU 0 for every pass, which is slow"));
 }
 
 void vr_fit_places(vr_report *r, const vram_fit *f)

@@ -159,6 +159,8 @@ static const char *words_of(vr_report *r, const vram_fit *f, size_t i)
 
     if (!vr_fit_setting_known(f, shown[i].setting) || !vr_engine_has(w->engine, shown[i].setting))
         return NULL;
+    if (shown[i].setting == VR_SET_LOGITS && f->model->structure == VR_ENCODER)
+        return NULL;
     if (shown[i].only_by_user && w->set_by[shown[i].setting] != VR_BY_USER)
         return NULL;
     if (shown[i].words != NULL)

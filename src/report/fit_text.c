@@ -281,6 +281,8 @@ static void put_cards(vr_report *r, const vram_fit *f)
         { VRAM_DOES_NOT_FIT, "not on", 2 },
     };
 
+    if (!f->ledger.category[VR_WEIGHTS].counted) /* room beside what? */
+        return;
     for (size_t i = 0; i < sizeof groups / sizeof *groups; i++) {
         size_t most = r->style->verbose ? SIZE_MAX : groups[i].most;
         const char *list = card_list(r, f, groups[i].verdict, most);

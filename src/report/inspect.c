@@ -46,7 +46,7 @@ static void cost_token(vr_inspection *x)
         return;
     }
     x->kv_per_token = vr_mul_div(m->kv_bytes_per_token_16bit, bits, 16);
-    x->logits_per_token = vr_mul_div(m->vocab, bits, 8);
+    x->logits_per_token = m->structure != VR_ENCODER ? vr_mul_div(m->vocab, bits, 8) : 0;
 }
 
 static vram_status warn_fp32(const vram_model *m)

@@ -202,7 +202,7 @@ static void put_model(vr_json_out *o, const vram_model *m)
     put_shape(o, "expert_ffn", m->expert_ffn);
     vr_json_kv_text(o, "file_type", m->file_type);
     vr_json_kv_bool(o, "shape_known", m->family != NULL || m->shape_known);
-    vr_json_kv_bool(o, "tied", m->tied);
+    vr_json_kv_bool(o, "tied", m->tied && m->structure != VR_ENCODER);
     vr_json_close(o, '}');
 }
 

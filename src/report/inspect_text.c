@@ -308,8 +308,8 @@ static void put_shape(vr_report *r, const vram_model *m)
     if (m->max_context != 0)
         most = vr_say(r, T(vr_dot(r)), T("up to "), T(vr_count(r, m->max_context, "token", "tokens")));
     if (m->vocab != 0)
-        vocabulary =
-            vr_say(r, T(vr_dot(r)), T("vocabulary "), GROUPED(m->vocab), T(m->tied ? ", head tied" : ""));
+        vocabulary = vr_say(r, T(vr_dot(r)), T("vocabulary "), GROUPED(m->vocab),
+                            T(m->tied && m->structure != VR_ENCODER ? ", head tied" : ""));
     vr_para(r, VR_INK_BOLD, "shape", INDENT,
             vr_say(r, T(vr_count(r, m->n_layers, "layer", "layers")), T(" of width "), GROUPED(m->hidden),
                    T(kinds_words(r, m)), T(plain ? heads_words(r, m) : ""),
@@ -351,7 +351,7 @@ static void put_costs(vr_report *r, const vr_inspection *x)
     const vram_checkpoint *ck = x->model->checkpoint;
     bool two = x->logits_dtype != x->token_dtype; /* llama.cpp's */
 
-    if (x->token_known)
+    if (x->token_known && x->model->structure != VR_ENCODER)
         vr_para(r, VR_INK_BOLD, "one token", INDENT,
                 vr_say(r, T(size_words(r, x->kv_per_token)), T(" in the KV cache"), T(two ? " (" : ""),
                        T(two ? dtype : ""), T(two ? ")" : ""), T(expanded_words(r, x)), T(vr_dot(r)),

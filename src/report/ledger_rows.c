@@ -27,7 +27,8 @@ const char *vr_basis_screen(uint8_t basis)
 
 bool vr_figure_absent(const vr_figure *figure)
 {
-    return figure->counted && figure->bytes == 0 && figure->high == 0;
+    bool later = figure->basis == VR_BASIS_SIMULATED && figure->formula != NULL; /* than the fullest point */
+    return figure->counted && figure->bytes == 0 && figure->high == 0 && !later;
 }
 
 const char *vr_ledger_note(vr_report *r, const vr_ledger *l, size_t c, const char *extra)
