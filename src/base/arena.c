@@ -92,12 +92,14 @@ void *vr_arena_alloc(vr_arena *a, size_t n)
 {
     if (n > SIZE_MAX / 2) {
         vr_out_of_memory(a->ctx);
+        a->starved = true;
         return NULL;
     }
     size_t need = (n + (n == 0) + ALIGN - 1) / ALIGN * ALIGN + GAP;
     struct vr_chunk *c = a->current;
     if (c == NULL || capacity(c) - c->used < need)
         c = chunk_for(a, need);
+    a->starved = a->starved || c == NULL;
     if (c == NULL)
         return NULL;
     char *p = payload(c) + c->used;

@@ -32,6 +32,7 @@ typedef struct vr_arena {
     struct vram_ctx *ctx;
     struct vr_chunk *head, *last; /* all chunks in the order they were made */
     struct vr_chunk *current; /* the one being filled; those behind it are empty or have one large block */
+    bool starved;             /* something asked of it was not there: what was made may lack words */
 } vr_arena;
 
 void vr_arena_init(vr_arena *a, struct vram_ctx *ctx);

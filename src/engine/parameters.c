@@ -30,7 +30,7 @@ static vr_str renamed(const vr_declared *d, const char *last, vr_arena *a)
 {
     static const char entry[] = "rotary_emb.inv_freq";
     const char *text = vr_text(a, S(((vr_str){ d->name.s, d->name.n - (sizeof entry - 1) })), T(last));
-    return vr_str_of(text);
+    return vr_str_made(text);
 }
 
 /* Of a tower. */

@@ -322,7 +322,10 @@ vram_status vram_fit_new(vram_fit **out, const vram_model *m, const vram_workloa
     VR_TRY(warn_all_on_first(f));
     vr_rooms_open(&rooms, m->ctx);
     vram_status status = gpus->n != 0 ? fit_on_cards(f, w, gpus, &rooms) : fit_on_any(f, &rooms);
+    bool starved = f->arena.starved || rooms.kept.starved || rooms.trial.starved;
     vr_rooms_close(&rooms);
+    if (status == VRAM_OK && starved)
+        return VRAM_ENOMEM;
     if (status == VRAM_OK)
         *out = f;
     return status;

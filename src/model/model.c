@@ -193,6 +193,8 @@ vram_status vram_model_new(vram_model **out, const vram_checkpoint *ck)
         return VRAM_ENOMEM;
     m->arena = a;
     vram_status s = vr_checkpoint_placed(ck, build_on(m, ck));
+    if (s == VRAM_OK && m->arena.starved)
+        s = VRAM_ENOMEM;
     if (s != VRAM_OK) {
         a = m->arena;
         vr_arena_free(&a);

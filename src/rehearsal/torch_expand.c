@@ -7,8 +7,8 @@
  * release_expandable_segment in c10/cuda/CUDACachingAllocator.cpp. */
 #include "rehearsal/torch.h"
 
-/* Stands for 1 1/8 of a device of unknown size: above every storage that can be rehearsed (2^58 bytes, and what
- * is uncertain of it), and small enough that the address space holds one for each stream and pool. */
+/* Stands for 1 1/8 of a device of unknown size: above every storage that can be rehearsed (2^58 bytes, and
+ * what is uncertain of it), and small enough that the address space holds one for each stream and pool. */
 #define UNKNOWN_DEVICE (UINT64_C(1) << 60)
 
 static uint64_t page_size(const vr_allocator *a, const vr_group *g)

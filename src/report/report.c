@@ -35,6 +35,8 @@ vram_status vr_report_end(vr_report *r)
 {
     hand_over(r);
     vr_buf_free(&r->buf);
+    if (r->arena.starved && r->status == VRAM_OK)
+        r->status = VRAM_ENOMEM;
     vr_arena_free(&r->arena);
     return r->status;
 }
