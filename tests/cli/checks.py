@@ -125,7 +125,7 @@ class Ledgers(unittest.TestCase):
         inspected = vram("inspect", "gemma-4-26b-a4b").stdout.decode()
         self.assertIn("; MLP 2,112, 128 experts of 704, 8 for a token", inspected)
         fit, _ = answer("fit", "kimi-linear-48b-a3b-instruct", "-c", "64", "--gpu", "200GiB")
-        self.assertIn("7 layers x 576 elements x 2 B x 64 tokens;", fit["devices"][0]["ledger"]["kv_cache"]["formula"])
+        self.assertIn("7 layers x (512 + 64) x 2 B x 64 tokens;", fit["devices"][0]["ledger"]["kv_cache"]["formula"])
 
     def test_the_figures_that_were_published(self):
         d, status = answer(*SMALL, "--logits", "all")
