@@ -36,6 +36,9 @@ const char *vr_picture_pixtral(vr_picture *out, const vr_tower *t);
 /* m->tower, when vision_config describes one of a kind that is known; else m->uncounted_part says that there
  * is one. */
 vram_status vr_read_tower(vr_reading *r);
+/* Its layers, each under d->path, `stack` and its number. */
+void vr_declare_tower_layers(vr_declaring *d, const vr_tower *t, const char *stack,
+                             void (*layer)(vr_declaring *, const vr_tower *));
 /* What m->tower declares, before the decoder. */
 void vr_declare_tower(vr_declaring *d);
 

@@ -122,19 +122,6 @@ static void layer_clip(vr_declaring *d, const vr_tower *t)
     norm(d, "layer_norm2", t->hidden);
 }
 
-static void each_layer(vr_declaring *d, const vr_tower *t, const char *stack,
-                       void (*layer)(vr_declaring *, const vr_tower *))
-{
-    const char *path = d->path;
-    for (uint64_t i = 0; i < t->layers && d->status == VRAM_OK; i++) {
-        d->layer = (uint32_t)i;
-        vr_declare_under(d, T(path), T(stack), U(i), T("."));
-        layer(d, t);
-    }
-    d->layer = VR_NO_LAYER;
-    d->path = path;
-}
-
 static void patches(vr_declaring *d, const vr_tower *t, const char *name)
 {
     vr_declare(d, name, VR_PARAM_CONV, (const uint64_t[]){ t->hidden, t->channels, t->patch, t->patch }, 4);
@@ -170,7 +157,7 @@ static void declare_siglip(vr_declaring *d, const vr_tower *t)
     vr_declare_vector(d, "embeddings.patch_embedding.bias", t->hidden);
     positions(d, t);
     position_ids(d, t);
-    each_layer(d, t, "encoder.layers.", layer_siglip);
+    vr_declare_tower_layers(d, t, "encoder.layers.", layer_siglip);
     norm(d, "post_layernorm", t->hidden);
     if (t->has_head)
         head_siglip(d, t);
@@ -183,7 +170,7 @@ static void declare_clip(vr_declaring *d, const vr_tower *t)
     vr_declare_vector(d, "embeddings.class_embedding", t->hidden);
     position_ids(d, t);
     norm(d, "pre_layrnorm", t->hidden); /* so it is spelt */
-    each_layer(d, t, "encoder.layers.", layer_clip);
+    vr_declare_tower_layers(d, t, "encoder.layers.", layer_clip);
     norm(d, "post_layernorm", t->hidden);
 }
 
@@ -234,7 +221,7 @@ static void declare_pixtral(vr_declaring *d, const vr_tower *t)
     const uint64_t rotated = t->hidden / t->heads / 2;
     patches(d, t, "patch_conv.weight");
     vr_declare_vector(d, "ln_pre.weight", t->hidden);
-    each_layer(d, t, "transformer.layers.", layer_pixtral);
+    vr_declare_tower_layers(d, t, "transformer.layers.", layer_pixtral);
     vr_declare(d, "patch_positional_embedding.inv_freq", VR_PARAM_ROTARY, &rotated, 1);
 }
 

@@ -37,19 +37,6 @@ static void linears(vr_declaring *d, const char *const *names, size_t n, uint64_
     linears((d), (const char *const[]){ __VA_ARGS__ },                                                       \
             sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(char *), (in), (out), (bias))
 
-static void each_layer(vr_declaring *d, const vr_tower *t, const char *stack,
-                       void (*layer)(vr_declaring *, const vr_tower *))
-{
-    const char *path = d->path;
-    for (uint64_t i = 0; i < t->layers && d->status == VRAM_OK; i++) {
-        d->layer = (uint32_t)i;
-        vr_declare_under(d, T(path), T(stack), U(i), T("."));
-        layer(d, t);
-    }
-    d->layer = VR_NO_LAYER;
-    d->path = path;
-}
-
 static void mlp(vr_declaring *d, const vr_tower *t)
 {
     vr_declare_linear(d, "mlp.fc1", t->hidden, t->ffn, true);
@@ -108,7 +95,7 @@ static void declare_gemma4(vr_declaring *d, const vr_tower *t)
     vr_declare_linear(d, "patch_embedder.input_proj", t->channels * t->patch * t->patch, t->hidden, false);
     vr_declare_experts(d, "patch_embedder.position_embedding_table", 2, t->positions, t->hidden);
     rotary(d, "encoder.rotary_emb.inv_freq", t->head_dim / 4);
-    each_layer(d, t, "encoder.layers.", layer_gemma4);
+    vr_declare_tower_layers(d, t, "encoder.layers.", layer_gemma4);
     if (!t->standardised)
         return;
     vr_declare(d, "std_bias", VR_PARAM_BUFFER, &n, 1);
@@ -163,7 +150,7 @@ static void declare_kimi(vr_declaring *d, const vr_tower *t)
     vr_declare_vector(d, "patch_embed.proj.bias", t->hidden);
     vr_declare_matrix(d, "patch_embed.pos_emb.position_embeddings", t->positions, t->hidden);
     rotary(d, "rotary_emb.inv_freq", t->hidden / t->heads / 4);
-    each_layer(d, t, "layers.", layer_kimi);
+    vr_declare_tower_layers(d, t, "layers.", layer_kimi);
     VECTORS(d, t->hidden, "final_layernorm.weight", "final_layernorm.bias");
 }
 
@@ -220,7 +207,7 @@ static void declare_llama4(vr_declaring *d, const vr_tower *t)
     vr_declare_linear(d, "patch_embedding.linear", t->channels * t->patch * t->patch, t->hidden, false);
     VECTORS(d, t->hidden, "layernorm_pre.weight", "layernorm_pre.bias", "layernorm_post.weight",
             "layernorm_post.bias");
-    each_layer(d, t, "model.layers.", layer_llama4);
+    vr_declare_tower_layers(d, t, "model.layers.", layer_llama4);
     vr_declare_linear(d, "vision_adapter.mlp.fc1", t->ffn, t->adapter_in, false);
     vr_declare_linear(d, "vision_adapter.mlp.fc2", t->adapter_in, t->adapter_out, false);
     vr_declare_vector(d, "class_embedding", t->hidden);
@@ -273,7 +260,7 @@ static void declare_minimax(vr_declaring *d, const vr_tower *t)
     const uint64_t dims[] = { t->hidden, t->channels, t->temporal_patch, t->patch, t->patch };
     vr_declare(d, "embeddings.patch_embedding.weight", VR_PARAM_CONV, dims, 5);
     VECTORS(d, t->hidden, "pre_layrnorm.weight", "pre_layrnorm.bias"); /* so it is spelt */
-    each_layer(d, t, "encoder.layers.", layer_minimax);
+    vr_declare_tower_layers(d, t, "encoder.layers.", layer_minimax);
     rotary(d, "rotary_emb.inv_freq", t->hidden / t->heads / 6);
 }
 

@@ -53,18 +53,6 @@ static void declare_attention(vr_declaring *d, const vr_tower *t)
     vr_declare_linear(d, "attn.proj", t->hidden, t->hidden, true);
 }
 
-static void each_block(vr_declaring *d, const vr_tower *t, void (*block)(vr_declaring *, const vr_tower *))
-{
-    const char *path = d->path;
-    for (uint64_t i = 0; i < t->layers && d->status == VRAM_OK; i++) {
-        d->layer = (uint32_t)i;
-        vr_declare_under(d, T(path), T("blocks."), U(i), T("."));
-        block(d, t);
-    }
-    d->layer = VR_NO_LAYER;
-    d->path = path;
-}
-
 /* Marks the layers that a list of the configuration names; *n: how many, counted as it counts them. */
 static vram_status read_layers(const vr_reading *r, const vr_tower *t, const char *key, bool *marks,
                                uint64_t *n)
@@ -129,7 +117,7 @@ static void declare_qwen2_5(vr_declaring *d, const vr_tower *t)
     uint64_t merged = t->hidden * t->merge * t->merge;
     declare_patches(d, t);
     declare_rotary(d, t);
-    each_block(d, t, block_qwen2_5);
+    vr_declare_tower_layers(d, t, "blocks.", block_qwen2_5);
     vr_declare_vector(d, "merger.ln_q.weight", t->hidden);
     vr_declare_linear(d, "merger.mlp.0", merged, merged, true);
     vr_declare_linear(d, "merger.mlp.2", merged, t->out, true);
@@ -197,7 +185,7 @@ static void declare_qwen3(vr_declaring *d, const vr_tower *t)
     vr_declare_vector(d, "patch_embed.proj.bias", t->hidden);
     vr_declare_matrix(d, "pos_embed.weight", t->positions, t->hidden);
     declare_rotary(d, t);
-    each_block(d, t, block_qwen3);
+    vr_declare_tower_layers(d, t, "blocks.", block_qwen3);
     vr_declare_under(d, T(path), T("merger."));
     declare_merger(d, t, t->hidden);
     for (uint64_t i = 0; i < t->n_deepstack && d->status == VRAM_OK; i++) {

@@ -83,3 +83,16 @@ void vr_declare_tower(vr_declaring *d)
         t->kind->declare_projector(d, t);
     d->path = "";
 }
+
+void vr_declare_tower_layers(vr_declaring *d, const vr_tower *t, const char *stack,
+                             void (*layer)(vr_declaring *, const vr_tower *))
+{
+    const char *path = d->path;
+    for (uint64_t i = 0; i < t->layers && d->status == VRAM_OK; i++) {
+        d->layer = (uint32_t)i;
+        vr_declare_under(d, T(path), T(stack), U(i), T("."));
+        layer(d, t);
+    }
+    d->layer = VR_NO_LAYER;
+    d->path = path;
+}

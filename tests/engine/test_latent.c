@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Latent attention on the tape: what each version's cache keeps, to the byte; which kernel runs; that all is
  * given back. Event by event it is held against recorded runs in test_oracle.c. */
-#include "made.h"
+#include "planned.h"
 
 /* Widths of DeepSeek-V3 in two dense layers, and of GLM-5 in three, of which the last shares an index. */
 #define V3                                                                                                   \
@@ -12,65 +12,6 @@
     "{\"model_type\":\"glm_moe_dsa\",\"torch_dtype\":\"bfloat16\",\"num_hidden_layers\":3,"                  \
     "\"mlp_layer_types\":[\"dense\",\"dense\",\"dense\"],"                                                   \
     "\"indexer_types\":[\"full\",\"full\",\"shared\"],\"vocab_size\":2048}"
-
-typedef struct planned {
-    world w;
-    vr_plan plan;
-    vr_arena arena;
-} planned;
-
-/* A repository of which only config.json is there. */
-static void open_config(world *w, const char *config)
-{
-    *w = (world){ .h = { 0 } };
-    assert_true(strlen(config) < sizeof w->config);
-    strcpy(w->config, config);
-    assert_int_equal(vram_open(&w->ctx, hook_alloc, &w->h), VRAM_OK);
-    assert_int_equal(vram_checkpoint_new(&w->ck, w->ctx, "made"), VRAM_OK);
-    assert_int_equal(vram_checkpoint_add_file(w->ck, "config.json", strlen(config)), VRAM_OK);
-    assert_int_equal(vram_checkpoint_listed(w->ck), VRAM_OK);
-    if (read_world(w) != VRAM_OK || vram_model_new(&w->m, w->ck) != VRAM_OK)
-        fail_msg("%s", vram_last_error(w->ctx)->text);
-    if (w->m->family == NULL)
-        fail_msg("%s", w->m->not_understood);
-    assert_int_equal(vram_workload_new(&w->w, w->ctx, NULL), VRAM_OK);
-    set(w, "dtype", "bf16");
-}
-
-static void plan_it(planned *p, const char *version, unsigned long long tokens, unsigned long long decode)
-{
-    set(&p->w, "engine_version", version);
-    set_number(&p->w, "context", tokens);
-    set_number(&p->w, "decode", decode);
-    if (make_plan(&p->w, &ampere, &p->plan, &p->arena) != VRAM_OK)
-        fail_msg("%s", vram_last_error(p->w.ctx)->text);
-}
-
-static void close_planned(planned *p)
-{
-    vr_arena_free(&p->arena);
-    close_world(&p->w);
-}
-
-static uint64_t kv_at_end(const vr_tape *t, vr_moment_id at)
-{
-    uint64_t live = 0;
-    uint64_t *bytes = calloc(t->n_blocks + 1, sizeof *bytes);
-    assert_non_null(bytes);
-    for (size_t i = 0; i < t->n; i++) {
-        const vr_event *e = &t->events[i];
-        if (e->kind == VR_EV_MARK && e->bytes == at)
-            break;
-        if (e->kind == VR_EV_ALLOC) {
-            bytes[e->block] = e->item == VR_ITEM_KV ? e->bytes : 0;
-            live += bytes[e->block];
-        }
-        if (e->kind == VR_EV_RELEASE)
-            live -= bytes[e->block];
-    }
-    free(bytes);
-    return live;
-}
 
 /* Bytes of one token over all layers: all heads up to 5.14, short vectors from 5.15, with an index from 5.18.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Experts on the tape: what merging them takes while loading, what depends on which expert takes which token,
  * and what the plan says of it. Event by event they are held against recorded runs in test_oracle.c. */
-#include "made.h"
+#include "planned.h"
 
 #define WIDTHS                                                                                               \
     "\"torch_dtype\":\"bfloat16\",\"hidden_size\":1024,\"num_hidden_layers\":2,\"num_attention_heads\":16,"  \
@@ -11,43 +11,17 @@
 
 #define PART (UINT64_C(1024) * 512 * 2) /* a gate, an up, a down of one expert */
 
-typedef struct planned {
-    world w;
-    vr_plan plan;
-    vr_arena arena;
-} planned;
-
-/* A repository of which only config.json is there. */
-static void open_config(planned *p, const char *config, const char *version)
+static void open_experts(planned *p, const char *config, const char *version)
 {
-    world *w = &p->w;
-    *w = (world){ .h = { 0 } };
-    assert_true(strlen(config) < sizeof w->config);
-    strcpy(w->config, config);
-    assert_int_equal(vram_open(&w->ctx, hook_alloc, &w->h), VRAM_OK);
-    assert_int_equal(vram_checkpoint_new(&w->ck, w->ctx, "made"), VRAM_OK);
-    assert_int_equal(vram_checkpoint_add_file(w->ck, "config.json", strlen(config)), VRAM_OK);
-    assert_int_equal(vram_checkpoint_listed(w->ck), VRAM_OK);
-    if (read_world(w) != VRAM_OK || vram_model_new(&w->m, w->ck) != VRAM_OK)
-        fail_msg("%s", vram_last_error(w->ctx)->text);
-    if (w->m->family == NULL)
-        fail_msg("%s", w->m->not_understood);
-    assert_int_equal(vram_workload_new(&w->w, w->ctx, NULL), VRAM_OK);
-    set(w, "engine_version", version);
-    set(w, "dtype", "bf16");
-    set_number(w, "context", 64);
+    open_config(&p->w, config);
+    set(&p->w, "engine_version", version);
+    set_number(&p->w, "context", 64);
 }
 
-static void plan_it(planned *p)
+static void plan_experts(planned *p)
 {
     if (make_plan(&p->w, &ampere, &p->plan, &p->arena) != VRAM_OK)
         fail_msg("%s", vram_last_error(p->w.ctx)->text);
-}
-
-static void close_planned(planned *p)
-{
-    vr_arena_free(&p->arena);
-    close_world(&p->w);
 }
 
 typedef struct sums {
@@ -81,18 +55,18 @@ static void merging(void **state)
 {
     planned p;
     (void)state;
-    open_config(&p, QWEN3_MOE, "5.17");
+    open_experts(&p, QWEN3_MOE, "5.17");
     set(&p.w, "device_map", "auto");
-    plan_it(&p);
+    plan_experts(&p);
     sums s = up_to(&p.plan.tape, VR_AT_LOADED);
     uint64_t extra = s.peak - s.end;
     assert_true(extra <= 2 * 8 * PART);
     assert_true(extra + UINT64_C(4) * 1024 * 1024 * 4 > 2 * 8 * PART);
     close_planned(&p);
     /* each expert for itself needs nothing beside */
-    open_config(&p, QWEN3_MOE, "4.57");
+    open_experts(&p, QWEN3_MOE, "4.57");
     set(&p.w, "device_map", "auto");
-    plan_it(&p);
+    plan_experts(&p);
     s = up_to(&p.plan.tape, VR_AT_LOADED);
     assert_int_equal(s.peak, s.end);
     close_planned(&p);
@@ -101,12 +75,12 @@ static void merging(void **state)
 static sums pass(const char *config, const char *version, unsigned load, vr_plan *plan)
 {
     planned p;
-    open_config(&p, config, version);
+    open_experts(&p, config, version);
     set_number(&p.w, "context", 4096);
     if (strcmp(config, GPT_OSS) == 0)
         set(&p.w, "attention", "eager");
     p.w.w->expert_load = (uint8_t)load;
-    plan_it(&p);
+    plan_experts(&p);
     sums s = up_to(&p.plan.tape, VR_AT_PREFILL);
     *plan = p.plan;
     plan->formula[VR_ACTIVATIONS] =
@@ -143,8 +117,8 @@ static void sinks(void **state)
     planned p;
     vram_workload *resolved;
     (void)state;
-    open_config(&p, GPT_OSS, "5.17");
-    plan_it(&p);
+    open_experts(&p, GPT_OSS, "5.17");
+    plan_experts(&p);
     assert_int_equal(vr_workload_resolve(&resolved, p.w.w, p.w.m, &p.arena), VRAM_OK);
     assert_int_equal(resolved->attention, VR_IMPL_EAGER);
     set(&p.w, "attention", "sdpa");
