@@ -22,13 +22,21 @@ static bool says(const vram_model *m, const char *key)
     return vr_json_get(m->checkpoint->config, key, &v) && v.type == VR_JSON_OBJECT;
 }
 
+/* The class around a decoder has a tower also where config.json is silent: one of the class's own sizes,
+ * which no published model has. */
+static bool sees_by_name(const vram_model *m)
+{
+    return vr_family_wrapped(m->family, vr_str_of(m->model_type)) &&
+           vr_str_ends(vr_str_of(m->architecture), "ForConditionalGeneration");
+}
+
 /* What the whole model has beside what is declared. */
 static const char *beside(const vram_model *m)
 {
     const struct vr_catalogue_row *row = m->checkpoint->catalogue;
     if (row != NULL && row->lacks != NULL)
         return row->lacks;
-    if ((says(m, "vision_config") || says(m, "visual")) && !has_part(m, VR_PART_VISION))
+    if ((says(m, "vision_config") || says(m, "visual") || sees_by_name(m)) && !has_part(m, VR_PART_VISION))
         return "vision tower";
     return says(m, "audio_config") && !has_part(m, VR_PART_AUDIO) ? "audio tower" : NULL;
 }
