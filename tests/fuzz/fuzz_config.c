@@ -99,19 +99,37 @@ static vram_status load(vram_checkpoint **ck, vram_ctx *ctx, const weights *w, c
     return s;
 }
 
-static void check_understood(const vram_model *m)
+static void check_layer(const vr_layer *l)
 {
-    CHECK(m->n_layers >= 1 && m->n_layers <= 4096 && m->layers != NULL);
+    bool windowed = l->attention == VR_ATTENTION_SLIDING || l->attention == VR_ATTENTION_CHUNKED;
+    CHECK(windowed == (l->window != 0));
+    CHECK(l->heads <= 65536 && l->kv_heads <= 65536 && l->ffn <= 1 << 24 && l->expert_ffn <= 1 << 24);
+    CHECK(l->rotary_dim <= l->key_dim);
+    CHECK(l->experts_used <= l->experts && (l->mlp == VR_MLP_EXPERTS || l->moe == NULL));
+    CHECK(vr_layer_kv_elements(l) < UINT64_C(1) << 40 && vr_layer_state_elements(l) < UINT64_MAX);
+}
+
+/* What a table's row alone makes of it. */
+static void check_plain(const vram_model *m)
+{
     CHECK(m->heads >= 1 && m->heads <= 65536 && m->kv_heads >= 1 && m->heads % m->kv_heads == 0);
     CHECK(m->head_dim >= 1 && m->head_dim <= 65536 && m->rotary_dim <= m->head_dim);
-    CHECK(m->hidden >= 1 && m->hidden <= 1 << 24 && m->ffn >= 1 && m->ffn <= 1 << 24);
-    CHECK(m->vocab >= 1 && m->vocab <= 1 << 28);
-    CHECK(m->max_context >= 1 && m->max_context <= UINT64_C(1) << 40);
-    CHECK(m->family->special != NULL ||
-          m->kv_bytes_per_token_16bit == m->n_layers * m->kv_heads * m->head_dim * 4);
+    CHECK(m->kv_bytes_per_token_16bit == m->n_layers * m->kv_heads * m->head_dim * 4);
+}
+
+static void check_understood(const vram_model *m)
+{
+    CHECK(m->n_layers >= 1 && m->n_layers <= 4096 && m->layers != NULL && m->n_encoder <= 4096);
+    CHECK(m->hidden >= 1 && m->hidden <= 1 << 24 && m->vocab >= 1 && m->vocab <= 1 << 28);
+    CHECK(m->ffn <= 1 << 24 && m->max_context <= UINT64_C(1) << 40);
+    CHECK((m->max_context == 0) == (m->structure == VR_ENCODER_DECODER)); /* T5's positions are relative */
     CHECK(m->prefix != NULL && m->head_name != NULL && m->architecture != NULL && m->model_type != NULL);
+    if (m->family->special == NULL)
+        check_plain(m);
     for (uint64_t i = 0; i < m->n_layers; i++)
-        CHECK((m->layers[i].attention == VR_ATTENTION_SLIDING) == (m->layers[i].window != 0));
+        check_layer(&m->layers[i]);
+    for (uint64_t i = 0; i < m->n_encoder; i++)
+        check_layer(&m->encoder[i]);
 }
 
 static void check_components(vram_ctx *ctx, const vram_model *m)
