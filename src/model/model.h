@@ -358,6 +358,7 @@ struct vram_model {
     bool learned_positions;    /* rows of a table, by position, are added to the embeddings */
     uint64_t side_vocab;       /* rows of the layers' own embeddings */
     const vr_naming *naming;   /* NULL with family */
+    vr_str embedding, stack;   /* what it calls its embedding and its layers */
     vr_str modules[VR_MODULE_COUNT]; /* of a layer, by role; empty: it has none */
     const char *prefix; /* "model." or "" or "language_model.model." as in the names; NULL with family */
     uint64_t n_layers, hidden, heads, kv_heads, head_dim, ffn, vocab, max_context;
