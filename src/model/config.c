@@ -21,6 +21,20 @@ vram_status vr_config_count(const vr_reading *r, const char *key, uint64_t max, 
     return vr_config_get(r, key, &v) ? check_count(r, key, v, max, out) : VRAM_OK;
 }
 
+vram_status vr_config_count_each(const vr_reading *r, const vr_config_row *rows, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        VR_TRY(vr_config_count(r, rows[i].key, rows[i].most, rows[i].silent, rows[i].to));
+    return VRAM_OK;
+}
+
+vram_status vr_config_count_over(const vr_reading *r, const char *over, const char *key, uint64_t max,
+                                 uint64_t fallback, uint64_t *out)
+{
+    VR_TRY(vr_config_count(r, key, max, fallback, out));
+    return vr_config_count(r, over, max, *out, out);
+}
+
 static vram_status flag_in(const vr_reading *r, vr_json place, const char *key, bool *found, bool *out)
 {
     vr_json v;

@@ -36,21 +36,17 @@ static vram_status read_index(vr_reading *r, vr_latent *s)
 
 vram_status vr_read_latent(vr_reading *r, vr_latent *s)
 {
-    const struct {
-        const char *key;
-        uint64_t max, *size;
-    } sizes[] = {
-        { "kv_lora_rank", VR_MAX_WIDTH, &s->latent },
-        { "qk_nope_head_dim", VR_MAX_HEAD_DIM, &s->plain },
-        { "qk_rope_head_dim", VR_MAX_HEAD_DIM, &s->rotary },
-        { "v_head_dim", VR_MAX_HEAD_DIM, &s->value },
+    const vr_config_row sizes[] = {
+        { "kv_lora_rank", VR_MAX_WIDTH, s->latent, &s->latent },
+        { "qk_nope_head_dim", VR_MAX_HEAD_DIM, s->plain, &s->plain },
+        { "qk_rope_head_dim", VR_MAX_HEAD_DIM, s->rotary, &s->rotary },
+        { "v_head_dim", VR_MAX_HEAD_DIM, s->value, &s->value },
     };
     VR_TRY(read_query_latent(r, &s->query_latent));
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        VR_TRY(vr_config_count(r, sizes[i].key, sizes[i].max, *sizes[i].size, sizes[i].size));
-        if (*sizes[i].size == 0)
+    VR_TRY(vr_config_counts(r, sizes));
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        if (*sizes[i].to == 0)
             return vr_not_understood(r, T(sizes[i].key), T(" is absent, and the class has no default"));
-    }
     if (s->rotary % 2 != 0)
         return vr_not_understood(r, T("qk_rope_head_dim, "), U(s->rotary), T(", is odd"));
     return read_index(r, s);

@@ -60,6 +60,16 @@ bool vr_config_get(const vr_reading *r, const char *key, vr_json *out);
  * anything else. */
 vram_status vr_config_count(const vr_reading *r, const char *key, uint64_t max, uint64_t fallback,
                             uint64_t *out);
+typedef struct vr_config_row {
+    const char *key;
+    uint64_t most, silent, *to;
+} vr_config_row;
+/* Many of them, one after another. */
+vram_status vr_config_count_each(const vr_reading *r, const vr_config_row *rows, size_t n);
+#define vr_config_counts(r, rows) vr_config_count_each((r), (rows), sizeof(rows) / sizeof *(rows))
+/* Under `over` where it is there, else under `key`. */
+vram_status vr_config_count_over(const vr_reading *r, const char *over, const char *key, uint64_t max,
+                                 uint64_t fallback, uint64_t *out);
 /* *out keeps its value when the config is silent or says null. */
 vram_status vr_config_flag(const vr_reading *r, const char *key, bool *out);
 /* "config.json: KEY is VALUE, not EXPECTED", with the value's place. */

@@ -16,10 +16,7 @@ typedef struct defaults {
 
 static vram_status read_sizes(const vr_reading *r, vr_tower *t, const defaults *silent)
 {
-    const struct {
-        const char *key;
-        uint64_t most, silent, *to;
-    } rows[] = {
+    const vr_config_row rows[] = {
         { "num_hidden_layers", VR_MAX_LAYERS, silent->layers, &t->layers },
         { "hidden_size", VR_MAX_WIDTH, silent->hidden, &t->hidden },
         { "intermediate_size", VR_MAX_WIDTH, silent->ffn, &t->ffn },
@@ -28,8 +25,7 @@ static vram_status read_sizes(const vr_reading *r, vr_tower *t, const defaults *
         { "image_size", MOST_IMAGE, silent->image, &t->image },
         { "patch_size", MOST_IMAGE, silent->patch, &t->patch },
     };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        VR_TRY(vr_config_count(r, rows[i].key, rows[i].most, rows[i].silent, rows[i].to));
+    VR_TRY(vr_config_counts(r, rows));
     uint64_t side = t->image / t->patch;
     t->positions = side * side;
     t->temporal_patch = 1;

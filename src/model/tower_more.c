@@ -6,19 +6,6 @@
 
 #define MOST_SIDE 65536
 
-typedef struct setting {
-    const char *key;
-    uint64_t most, silent, *to;
-} setting;
-
-static vram_status read_all(const vr_reading *r, const setting *rows, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        VR_TRY(vr_config_count(r, rows[i].key, rows[i].most, rows[i].silent, rows[i].to));
-    return VRAM_OK;
-}
-#define READ_ALL(r, rows) read_all((r), (rows), sizeof(rows) / sizeof *(rows))
-
 static void vectors(vr_declaring *d, const char *const *names, size_t n, uint64_t length)
 {
     for (size_t i = 0; i < n; i++)
@@ -54,7 +41,7 @@ static vram_status read_gemma4(const vr_reading *r, vr_tower *t)
 {
     bool clipped = false;
     vr_json v;
-    const setting rows[] = {
+    const vr_config_row rows[] = {
         { "num_hidden_layers", VR_MAX_LAYERS, 16, &t->layers },
         { "hidden_size", VR_MAX_WIDTH, 768, &t->hidden },
         { "intermediate_size", VR_MAX_WIDTH, 3072, &t->ffn },
@@ -65,7 +52,7 @@ static vram_status read_gemma4(const vr_reading *r, vr_tower *t)
         { "pooling_kernel_size", MOST_SIDE, 3, &t->merge },
         { "position_embedding_size", VR_MAX_WIDTH, 10 * 1024, &t->positions },
     };
-    VR_TRY(READ_ALL(r, rows));
+    VR_TRY(vr_config_counts(r, rows));
     t->channels = 3;
     t->temporal_patch = 1;
     t->out = r->m->hidden;
@@ -118,7 +105,7 @@ const vr_tower_kind vr_tower_gemma4 = { .name = "gemma4",
 static vram_status read_kimi(const vr_reading *r, vr_tower *t)
 {
     uint64_t height, width;
-    const setting rows[] = {
+    const vr_config_row rows[] = {
         { "vt_num_hidden_layers", VR_MAX_LAYERS, 27, &t->layers },
         { "vt_hidden_size", VR_MAX_WIDTH, 1152, &t->hidden },
         { "vt_intermediate_size", VR_MAX_WIDTH, 4304, &t->ffn },
@@ -127,7 +114,7 @@ static vram_status read_kimi(const vr_reading *r, vr_tower *t)
         { "init_pos_emb_height", MOST_SIDE, 64, &height },
         { "init_pos_emb_width", MOST_SIDE, 64, &width },
     };
-    VR_TRY(READ_ALL(r, rows));
+    VR_TRY(vr_config_counts(r, rows));
     t->channels = 3;
     t->temporal_patch = 1;
     t->merge = 2;
@@ -172,7 +159,7 @@ const vr_tower_kind vr_tower_kimi_k25 = { .name = "kimi_k25",
 
 static vram_status read_llama4(const vr_reading *r, vr_tower *t)
 {
-    const setting rows[] = {
+    const vr_config_row rows[] = {
         { "num_hidden_layers", VR_MAX_LAYERS, 34, &t->layers },
         { "hidden_size", VR_MAX_WIDTH, 768, &t->hidden },
         { "intermediate_size", VR_MAX_WIDTH, 5632, &t->ffn },
@@ -184,7 +171,7 @@ static vram_status read_llama4(const vr_reading *r, vr_tower *t)
         { "projector_input_dim", VR_MAX_WIDTH, 4096, &t->adapter_in },
         { "projector_output_dim", VR_MAX_WIDTH, 4096, &t->adapter_out },
     };
-    VR_TRY(READ_ALL(r, rows));
+    VR_TRY(vr_config_counts(r, rows));
     uint64_t side = t->image / t->patch;
     t->positions = side * side + 1;
     t->temporal_patch = 1;
@@ -229,7 +216,7 @@ const vr_tower_kind vr_tower_llama4 = { .name = "llama4",
 
 static vram_status read_minimax(const vr_reading *r, vr_tower *t)
 {
-    const setting rows[] = {
+    const vr_config_row rows[] = {
         { "num_hidden_layers", VR_MAX_LAYERS, 32, &t->layers },
         { "hidden_size", VR_MAX_WIDTH, 1280, &t->hidden },
         { "intermediate_size", VR_MAX_WIDTH, 5120, &t->ffn },
@@ -239,7 +226,7 @@ static vram_status read_minimax(const vr_reading *r, vr_tower *t)
         { "img_token_compression_config.temporal_patch_size", MOST_SIDE, 2, &t->temporal_patch },
         { "img_token_compression_config.spatial_merge_size", MOST_SIDE, 2, &t->merge },
     };
-    VR_TRY(READ_ALL(r, rows));
+    VR_TRY(vr_config_counts(r, rows));
     vr_reading whole = *r;
     whole.text = r->root;
     t->out = r->m->hidden;

@@ -10,10 +10,7 @@
 /* Keys that both spell alike. */
 static vram_status read_common(const vr_reading *r, vr_tower *t, const vr_tower *silent)
 {
-    const struct {
-        const char *key;
-        uint64_t most, silent, *to;
-    } rows[] = {
+    const vr_config_row rows[] = {
         { "depth", VR_MAX_LAYERS, silent->layers, &t->layers },
         { "hidden_size", VR_MAX_WIDTH, silent->hidden, &t->hidden },
         { "intermediate_size", VR_MAX_WIDTH, silent->ffn, &t->ffn },
@@ -24,8 +21,7 @@ static vram_status read_common(const vr_reading *r, vr_tower *t, const vr_tower 
         { "spatial_merge_size", MOST_PATCH, 2, &t->merge },
         { "out_hidden_size", VR_MAX_WIDTH, 3584, &t->out },
     };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        VR_TRY(vr_config_count(r, rows[i].key, rows[i].most, rows[i].silent, rows[i].to));
+    VR_TRY(vr_config_counts(r, rows));
     vr_json v;
     if (t->hidden % t->heads == 0)
         return VRAM_OK;
