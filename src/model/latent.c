@@ -132,24 +132,23 @@ static vr_latent defaults_of(const vr_reading *r)
 /* GLM-5.2: layers called "shared" have no index of their own and take what the last layer with one chose. */
 static vram_status share_index_by_list(vr_reading *r, vr_json list)
 {
+    enum { OWN, SHARED };
+    static const vr_layer_word words[] = { { "full", OWN }, { "shared", SHARED }, { NULL, 0 } };
     vram_model *m = r->m;
-    vr_json_iter it = vr_json_each(list);
-    vr_json v;
-    uint64_t n = 0;
-    if (list.type != VR_JSON_ARRAY)
-        return vr_config_refuse(r, "indexer_types", list, "an array");
-    for (; vr_json_next(&it, &v); n++) {
-        bool shared = vr_json_str_is(v, "shared");
-        if (!shared && !vr_json_str_is(v, "full"))
-            return vr_not_understood(r, T("indexer_types has a word that is not known, at layer "), U(n));
-        if (shared && n == 0)
-            return vr_not_understood(r, T("indexer_types: there is no layer before the first to share with"));
-        if (shared && n < m->n_layers)
-            m->layers[n].index_heads = m->layers[n].index_dim = 0;
-    }
+    uint64_t n;
+    uint8_t *kinds = VR_ARRAY(&m->arena, uint8_t, (size_t)m->n_layers);
+    if (kinds == NULL)
+        return VRAM_ENOMEM;
+    VR_TRY(vr_config_words(r, "indexer_types", list, words, kinds, &n));
+    if (m->not_understood != NULL)
+        return VRAM_OK;
     if (n < m->n_layers)
-        return vr_not_understood(r, T("indexer_types has "), U(n), T(" layers, num_hidden_layers is "),
-                                 U(m->n_layers));
+        return vr_config_wrong_length(r, "indexer_types", n);
+    if (kinds[0] == SHARED)
+        return vr_not_understood(r, T("indexer_types: there is no layer before the first to share with"));
+    for (uint64_t i = 0; i < m->n_layers; i++)
+        if (kinds[i] == SHARED)
+            m->layers[i].index_heads = m->layers[i].index_dim = 0;
     return VRAM_OK;
 }
 

@@ -3,7 +3,7 @@
  * blocks of tokens (transformers 5.24, models/minimax_m3_vl: configuration_*.py, modeling_*.py; names of
  * checkpoints: conversion_mapping.py). */
 #include "model/experts.h"
-#include "model/recurrent.h"
+#include "model/special.h"
 
 enum { FULL, SPARSE };
 
