@@ -74,8 +74,7 @@ static void declare_index(vr_declaring *d, const vr_layer *l)
     uint64_t heads = l->index_heads, dim = l->index_dim;
     vr_declare_linear(d, "self_attn.indexer.wq_b", l->query_latent, heads * dim, false);
     vr_declare_linear(d, "self_attn.indexer.wk", d->m->hidden, dim, false);
-    vr_declare_vector(d, "self_attn.indexer.k_norm.weight", dim);
-    vr_declare_vector(d, "self_attn.indexer.k_norm.bias", dim);
+    vr_declare_layer_norm(d, "self_attn.indexer.k_norm", dim);
     vr_declare_linear(d, "self_attn.indexer.weights_proj", d->m->hidden, heads, false);
 }
 

@@ -39,6 +39,8 @@ vram_status vr_read_tower(vr_reading *r);
 /* Its layers, each under d->path, `stack` and its number. */
 void vr_declare_tower_layers(vr_declaring *d, const vr_tower *t, const char *stack,
                              void (*layer)(vr_declaring *, const vr_tower *));
+/* "mlp.fc1" and "mlp.fc2" of a layer */
+void vr_declare_tower_mlp(vr_declaring *d, const vr_tower *t);
 /* What m->tower declares, before the decoder. */
 void vr_declare_tower(vr_declaring *d);
 

@@ -79,15 +79,6 @@ static vram_status read_pixtral(const vr_reading *r, vr_tower *t)
 
 /* ---- SigLIP and CLIP ---- */
 
-static void norm(vr_declaring *d, const char *module, uint64_t n)
-{
-    const char *path = d->path;
-    vr_declare_under(d, T(path), T(module), T("."));
-    vr_declare_vector(d, "weight", n);
-    vr_declare_vector(d, "bias", n);
-    d->path = path;
-}
-
 static void attention(vr_declaring *d, const vr_tower *t)
 {
     static const char *const modules[] = { "self_attn.k_proj", "self_attn.v_proj", "self_attn.q_proj",
@@ -96,26 +87,20 @@ static void attention(vr_declaring *d, const vr_tower *t)
         vr_declare_linear(d, modules[i], t->hidden, t->hidden, true);
 }
 
-static void mlp(vr_declaring *d, const vr_tower *t)
-{
-    vr_declare_linear(d, "mlp.fc1", t->hidden, t->ffn, true);
-    vr_declare_linear(d, "mlp.fc2", t->ffn, t->hidden, true);
-}
-
 static void layer_siglip(vr_declaring *d, const vr_tower *t)
 {
-    norm(d, "layer_norm1", t->hidden);
+    vr_declare_layer_norm(d, "layer_norm1", t->hidden);
     attention(d, t);
-    norm(d, "layer_norm2", t->hidden);
-    mlp(d, t);
+    vr_declare_layer_norm(d, "layer_norm2", t->hidden);
+    vr_declare_tower_mlp(d, t);
 }
 
 static void layer_clip(vr_declaring *d, const vr_tower *t)
 {
     attention(d, t);
-    norm(d, "layer_norm1", t->hidden);
-    mlp(d, t);
-    norm(d, "layer_norm2", t->hidden);
+    vr_declare_layer_norm(d, "layer_norm1", t->hidden);
+    vr_declare_tower_mlp(d, t);
+    vr_declare_layer_norm(d, "layer_norm2", t->hidden);
 }
 
 static void patches(vr_declaring *d, const vr_tower *t, const char *name)
@@ -141,8 +126,8 @@ static void head_siglip(vr_declaring *d, const vr_tower *t)
     vr_declare_linear(d, "attention.out_proj", t->hidden, t->hidden, true);
     vr_declare_matrix(d, "attention.in_proj_weight", 3 * t->hidden, t->hidden);
     vr_declare_vector(d, "attention.in_proj_bias", 3 * t->hidden);
-    norm(d, "layernorm", t->hidden);
-    mlp(d, t);
+    vr_declare_layer_norm(d, "layernorm", t->hidden);
+    vr_declare_tower_mlp(d, t);
     vr_declare(d, "probe", VR_PARAM_WEIGHT, (const uint64_t[]){ 1, 1, t->hidden }, 3);
     d->path = path;
 }
@@ -154,7 +139,7 @@ static void declare_siglip(vr_declaring *d, const vr_tower *t)
     positions(d, t);
     position_ids(d, t);
     vr_declare_tower_layers(d, t, "encoder.layers.", layer_siglip);
-    norm(d, "post_layernorm", t->hidden);
+    vr_declare_layer_norm(d, "post_layernorm", t->hidden);
     if (t->has_head)
         head_siglip(d, t);
 }
@@ -165,9 +150,9 @@ static void declare_clip(vr_declaring *d, const vr_tower *t)
     positions(d, t);
     vr_declare_vector(d, "embeddings.class_embedding", t->hidden);
     position_ids(d, t);
-    norm(d, "pre_layrnorm", t->hidden); /* so it is spelt */
+    vr_declare_layer_norm(d, "pre_layrnorm", t->hidden); /* so it is spelt */
     vr_declare_tower_layers(d, t, "encoder.layers.", layer_clip);
-    norm(d, "post_layernorm", t->hidden);
+    vr_declare_layer_norm(d, "post_layernorm", t->hidden);
 }
 
 static void projector_gemma3(vr_declaring *d, const vr_tower *t)

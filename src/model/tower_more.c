@@ -24,12 +24,6 @@ static void linears(vr_declaring *d, const char *const *names, size_t n, uint64_
     linears((d), (const char *const[]){ __VA_ARGS__ },                                                       \
             sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(char *), (in), (out), (bias))
 
-static void mlp(vr_declaring *d, const vr_tower *t)
-{
-    vr_declare_linear(d, "mlp.fc1", t->hidden, t->ffn, true);
-    vr_declare_linear(d, "mlp.fc2", t->ffn, t->hidden, true);
-}
-
 static void rotary(vr_declaring *d, const char *name, uint64_t n)
 {
     vr_declare(d, name, VR_PARAM_ROTARY, &n, 1);
@@ -125,9 +119,10 @@ static vram_status read_kimi(const vr_reading *r, vr_tower *t)
 
 static void layer_kimi(vr_declaring *d, const vr_tower *t)
 {
-    VECTORS(d, t->hidden, "norm1.weight", "norm1.bias", "norm2.weight", "norm2.bias");
+    vr_declare_layer_norm(d, "norm1", t->hidden);
+    vr_declare_layer_norm(d, "norm2", t->hidden);
     LINEARS(d, t->hidden, t->hidden, true, "attn.proj", "attn.q_proj", "attn.k_proj", "attn.v_proj");
-    mlp(d, t);
+    vr_declare_tower_mlp(d, t);
 }
 
 static void declare_kimi(vr_declaring *d, const vr_tower *t)
@@ -138,13 +133,13 @@ static void declare_kimi(vr_declaring *d, const vr_tower *t)
     vr_declare_matrix(d, "patch_embed.pos_emb.position_embeddings", t->positions, t->hidden);
     rotary(d, "rotary_emb.inv_freq", t->hidden / t->heads / 4);
     vr_declare_tower_layers(d, t, "layers.", layer_kimi);
-    VECTORS(d, t->hidden, "final_layernorm.weight", "final_layernorm.bias");
+    vr_declare_layer_norm(d, "final_layernorm", t->hidden);
 }
 
 static void projector_kimi(vr_declaring *d, const vr_tower *t)
 {
     uint64_t merged = t->hidden * t->merge * t->merge;
-    VECTORS(d, t->hidden, "mm_projector.pre_norm.weight", "mm_projector.pre_norm.bias");
+    vr_declare_layer_norm(d, "mm_projector.pre_norm", t->hidden);
     vr_declare_linear(d, "mm_projector.in_proj", merged, merged, true);
     vr_declare_linear(d, "mm_projector.out_proj", merged, t->out, true);
 }
@@ -184,16 +179,16 @@ static void layer_llama4(vr_declaring *d, const vr_tower *t)
 {
     LINEARS(d, t->hidden, t->hidden, true, "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj",
             "self_attn.o_proj");
-    mlp(d, t);
-    VECTORS(d, t->hidden, "input_layernorm.weight", "input_layernorm.bias", "post_attention_layernorm.weight",
-            "post_attention_layernorm.bias");
+    vr_declare_tower_mlp(d, t);
+    vr_declare_layer_norm(d, "input_layernorm", t->hidden);
+    vr_declare_layer_norm(d, "post_attention_layernorm", t->hidden);
 }
 
 static void declare_llama4(vr_declaring *d, const vr_tower *t)
 {
     vr_declare_linear(d, "patch_embedding.linear", t->channels * t->patch * t->patch, t->hidden, false);
-    VECTORS(d, t->hidden, "layernorm_pre.weight", "layernorm_pre.bias", "layernorm_post.weight",
-            "layernorm_post.bias");
+    vr_declare_layer_norm(d, "layernorm_pre", t->hidden);
+    vr_declare_layer_norm(d, "layernorm_post", t->hidden);
     vr_declare_tower_layers(d, t, "model.layers.", layer_llama4);
     vr_declare_linear(d, "vision_adapter.mlp.fc1", t->ffn, t->adapter_in, false);
     vr_declare_linear(d, "vision_adapter.mlp.fc2", t->adapter_in, t->adapter_out, false);
@@ -237,16 +232,16 @@ static void layer_minimax(vr_declaring *d, const vr_tower *t)
 {
     LINEARS(d, t->hidden, t->hidden, true, "self_attn.k_proj", "self_attn.v_proj", "self_attn.q_proj",
             "self_attn.out_proj");
-    VECTORS(d, t->hidden, "layer_norm1.weight", "layer_norm1.bias");
-    mlp(d, t);
-    VECTORS(d, t->hidden, "layer_norm2.weight", "layer_norm2.bias");
+    vr_declare_layer_norm(d, "layer_norm1", t->hidden);
+    vr_declare_tower_mlp(d, t);
+    vr_declare_layer_norm(d, "layer_norm2", t->hidden);
 }
 
 static void declare_minimax(vr_declaring *d, const vr_tower *t)
 {
     const uint64_t dims[] = { t->hidden, t->channels, t->temporal_patch, t->patch, t->patch };
     vr_declare(d, "embeddings.patch_embedding.weight", VR_PARAM_CONV, dims, 5);
-    VECTORS(d, t->hidden, "pre_layrnorm.weight", "pre_layrnorm.bias"); /* so it is spelt */
+    vr_declare_layer_norm(d, "pre_layrnorm", t->hidden); /* so it is spelt */
     vr_declare_tower_layers(d, t, "encoder.layers.", layer_minimax);
     rotary(d, "rotary_emb.inv_freq", t->hidden / t->heads / 6);
 }

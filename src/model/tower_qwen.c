@@ -150,16 +150,10 @@ static vram_status read_qwen3(const vr_reading *r, vr_tower *t)
     return read_deepstack(r, t);
 }
 
-static void declare_norm(vr_declaring *d, const char *weight, const char *bias, uint64_t n)
-{
-    vr_declare_vector(d, weight, n);
-    vr_declare_vector(d, bias, n);
-}
-
 static void block_qwen3(vr_declaring *d, const vr_tower *t)
 {
-    declare_norm(d, "norm1.weight", "norm1.bias", t->hidden);
-    declare_norm(d, "norm2.weight", "norm2.bias", t->hidden);
+    vr_declare_layer_norm(d, "norm1", t->hidden);
+    vr_declare_layer_norm(d, "norm2", t->hidden);
     declare_attention(d, t);
     vr_declare_linear(d, "mlp.linear_fc1", t->hidden, t->ffn, true);
     vr_declare_linear(d, "mlp.linear_fc2", t->ffn, t->hidden, true);
@@ -169,7 +163,7 @@ static void block_qwen3(vr_declaring *d, const vr_tower *t)
 static void declare_merger(vr_declaring *d, const vr_tower *t, uint64_t norm_width)
 {
     uint64_t merged = t->hidden * t->merge * t->merge;
-    declare_norm(d, "norm.weight", "norm.bias", norm_width);
+    vr_declare_layer_norm(d, "norm", norm_width);
     vr_declare_linear(d, "linear_fc1", merged, merged, true);
     vr_declare_linear(d, "linear_fc2", merged, t->out, true);
 }

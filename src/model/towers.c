@@ -96,3 +96,9 @@ void vr_declare_tower_layers(vr_declaring *d, const vr_tower *t, const char *sta
     d->layer = VR_NO_LAYER;
     d->path = path;
 }
+
+void vr_declare_tower_mlp(vr_declaring *d, const vr_tower *t)
+{
+    vr_declare_linear(d, "mlp.fc1", t->hidden, t->ffn, true);
+    vr_declare_linear(d, "mlp.fc2", t->ffn, t->hidden, true);
+}
