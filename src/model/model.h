@@ -20,9 +20,7 @@ typedef enum vr_attention_kind {
 typedef enum vr_recurrent_kind {
     VR_RECURRENT_DELTA,       /* gated delta rule: one decay a head */
     VR_RECURRENT_KEYED_DELTA, /* KDA: one decay for each key dimension */
-    VR_RECURRENT_MAMBA2,      /* one decay a head, B and C shared by groups of heads */
-    VR_RECURRENT_MAMBA,       /* one decay for each channel and state */
-    VR_RECURRENT_CONV         /* a short convolution alone */
+    VR_RECURRENT_MAMBA2       /* one decay a head, B and C shared by groups of heads */
 } vr_recurrent_kind;
 
 typedef enum vr_norm_kind {
@@ -296,7 +294,6 @@ typedef enum vr_model_part {
     VR_PART_DECODER,
     VR_PART_ENCODER,
     VR_PART_VISION,
-    VR_PART_AUDIO,
     VR_PART_PROJECTOR,
     VR_PART_PREDICT /* layers that predict further tokens */
 } vr_model_part;

@@ -62,18 +62,19 @@ static vram_status read_clip(const vr_reading *r, vr_tower *t)
     return read_projector(r, t, true);
 }
 
-static bool is_llava(const vram_model *m)
-{
-    return vr_str_is(vr_str_of(m->model_type), "llava");
-}
+static const defaults pixtral_silent = { 24, 1024, 4096, 16, 1024, 16 };
 
 static vram_status read_pixtral(const vr_reading *r, vr_tower *t)
 {
-    static const defaults silent = { 24, 1024, 4096, 16, 1024, 16 };
-    VR_TRY(read_sizes(r, t, &silent));
-    VR_TRY(read_projector(r, t, is_llava(r->m)));
-    if (is_llava(r->m)) /* nothing merges patches */
-        t->merge = 1;
+    VR_TRY(read_sizes(r, t, &pixtral_silent));
+    return read_projector(r, t, false);
+}
+
+static vram_status read_pixtral_llava(const vr_reading *r, vr_tower *t)
+{
+    VR_TRY(read_sizes(r, t, &pixtral_silent));
+    VR_TRY(read_projector(r, t, true));
+    t->merge = 1; /* nothing merges patches */
     return VRAM_OK;
 }
 
@@ -167,15 +168,13 @@ static void two_linears(vr_declaring *d, const vr_tower *t)
     vr_declare_linear(d, "multi_modal_projector.linear_2", t->out, t->out, t->projector_bias);
 }
 
-const vr_tower_kind vr_tower_siglip = { .name = "siglip",
-                                        .inside = "vision_tower.vision_model.",
+const vr_tower_kind vr_tower_siglip = { .inside = "vision_tower.vision_model.",
                                         .read = read_siglip,
                                         .declare = declare_siglip,
                                         .declare_projector = projector_gemma3,
                                         .picture = vr_picture_square,
                                         .scales = true };
-const vr_tower_kind vr_tower_clip = { .name = "clip",
-                                      .inside = "vision_tower.vision_model.",
+const vr_tower_kind vr_tower_clip = { .inside = "vision_tower.vision_model.",
                                       .read = read_clip,
                                       .declare = declare_clip,
                                       .declare_projector = two_linears,
@@ -208,17 +207,19 @@ static void declare_pixtral(vr_declaring *d, const vr_tower *t)
 
 static void projector_pixtral(vr_declaring *d, const vr_tower *t)
 {
-    if (!is_llava(d->m)) {
-        vr_declare_vector(d, "multi_modal_projector.norm.weight", t->hidden);
-        vr_declare_linear(d, "multi_modal_projector.patch_merger.merging_layer",
-                          t->hidden * t->merge * t->merge, t->hidden, false);
-    }
+    vr_declare_vector(d, "multi_modal_projector.norm.weight", t->hidden);
+    vr_declare_linear(d, "multi_modal_projector.patch_merger.merging_layer", t->hidden * t->merge * t->merge,
+                      t->hidden, false);
     two_linears(d, t);
 }
 
-const vr_tower_kind vr_tower_pixtral = { .name = "pixtral",
-                                         .inside = "vision_tower.",
+const vr_tower_kind vr_tower_pixtral = { .inside = "vision_tower.",
                                          .read = read_pixtral,
                                          .declare = declare_pixtral,
                                          .declare_projector = projector_pixtral,
                                          .picture = vr_picture_pixtral };
+const vr_tower_kind vr_tower_pixtral_llava = { .inside = "vision_tower.",
+                                               .read = read_pixtral_llava,
+                                               .declare = declare_pixtral,
+                                               .declare_projector = two_linears,
+                                               .picture = vr_picture_pixtral };

@@ -88,8 +88,7 @@ static void projector_gemma4(vr_declaring *d, const vr_tower *t)
     vr_declare_linear(d, "embed_vision.embedding_projection", t->hidden, t->out, false);
 }
 
-const vr_tower_kind vr_tower_gemma4 = { .name = "gemma4",
-                                        .inside = "vision_tower.",
+const vr_tower_kind vr_tower_gemma4 = { .inside = "vision_tower.",
                                         .read = read_gemma4,
                                         .declare = declare_gemma4,
                                         .declare_projector = projector_gemma4 };
@@ -144,11 +143,9 @@ static void projector_kimi(vr_declaring *d, const vr_tower *t)
     vr_declare_linear(d, "mm_projector.out_proj", merged, t->out, true);
 }
 
-const vr_tower_kind vr_tower_kimi_k25 = { .name = "kimi_k25",
-                                          .inside = "vision_tower.",
-                                          .read = read_kimi,
-                                          .declare = declare_kimi,
-                                          .declare_projector = projector_kimi };
+const vr_tower_kind vr_tower_kimi_k25 = {
+    .inside = "vision_tower.", .read = read_kimi, .declare = declare_kimi, .declare_projector = projector_kimi
+};
 
 /* ---- Llama 4 ---- */
 
@@ -201,8 +198,7 @@ static void projector_llama4(vr_declaring *d, const vr_tower *t)
     vr_declare_linear(d, "multi_modal_projector.linear_1", t->vision_out, t->out, false);
 }
 
-const vr_tower_kind vr_tower_llama4 = { .name = "llama4",
-                                        .inside = "vision_model.",
+const vr_tower_kind vr_tower_llama4 = { .inside = "vision_model.",
                                         .read = read_llama4,
                                         .declare = declare_llama4,
                                         .declare_projector = projector_llama4 };
@@ -255,8 +251,7 @@ static void projector_minimax(vr_declaring *d, const vr_tower *t)
     vr_declare_linear(d, "patch_merge_mlp.linear_2", inner, t->out, true);
 }
 
-const vr_tower_kind vr_tower_minimax_m3 = { .name = "minimax_m3",
-                                            .inside = "vision_tower.vision_model.",
+const vr_tower_kind vr_tower_minimax_m3 = { .inside = "vision_tower.vision_model.",
                                             .read = read_minimax,
                                             .declare = declare_minimax,
                                             .declare_projector = projector_minimax };

@@ -120,7 +120,6 @@ static void declare_qwen2_5(vr_declaring *d, const vr_tower *t)
 }
 
 const vr_tower_kind vr_tower_qwen2_5_vl = {
-    .name = "qwen2_5_vl",
     .inside = "visual.",
     .read = read_qwen2_5,
     .declare = declare_qwen2_5,
@@ -129,25 +128,27 @@ const vr_tower_kind vr_tower_qwen2_5_vl = {
 
 /* ---- Qwen3-VL ---- */
 
-/* Qwen3.5 has none, whatever its configuration says. */
-static vram_status read_deepstack(const vr_reading *r, vr_tower *t)
-{
-    static const uint8_t deep[] = { 8, 16, 24 };
-    bool qwen3_5 = vr_str_starts(vr_str_of(r->m->model_type), "qwen3_5");
-    t->n_deepstack = qwen3_5 ? 0 : sizeof deep;
-    t->deep = default_layers(r, t, deep, (size_t)t->n_deepstack);
-    if (t->deep == NULL)
-        return VRAM_ENOMEM;
-    return qwen3_5 ? VRAM_OK : read_layers(r, t, "deepstack_visual_indexes", t->deep, &t->n_deepstack);
-}
-
-static vram_status read_qwen3(const vr_reading *r, vr_tower *t)
+/* Qwen3.5 has no further mergers, whatever its configuration says. */
+static vram_status read_qwen3_5(const vr_reading *r, vr_tower *t)
 {
     static const vr_tower silent = { .layers = 27, .hidden = 1152, .ffn = 4304, .heads = 16, .patch = 16 };
     t->form = VR_TOWER_QWEN3;
     VR_TRY(read_common(r, t, &silent));
-    VR_TRY(vr_config_count(r, "num_position_embeddings", VR_MAX_WIDTH, 2304, &t->positions));
-    return read_deepstack(r, t);
+    t->deep = default_layers(r, t, NULL, 0);
+    if (t->deep == NULL)
+        return VRAM_ENOMEM;
+    return vr_config_count(r, "num_position_embeddings", VR_MAX_WIDTH, 2304, &t->positions);
+}
+
+static vram_status read_qwen3(const vr_reading *r, vr_tower *t)
+{
+    static const uint8_t deep[] = { 8, 16, 24 };
+    VR_TRY(read_qwen3_5(r, t));
+    t->n_deepstack = sizeof deep;
+    t->deep = default_layers(r, t, deep, sizeof deep);
+    if (t->deep == NULL)
+        return VRAM_ENOMEM;
+    return read_layers(r, t, "deepstack_visual_indexes", t->deep, &t->n_deepstack);
 }
 
 static void block_qwen3(vr_declaring *d, const vr_tower *t)
@@ -186,9 +187,14 @@ static void declare_qwen3(vr_declaring *d, const vr_tower *t)
 }
 
 const vr_tower_kind vr_tower_qwen3_vl = {
-    .name = "qwen3_vl",
     .inside = "visual.",
     .read = read_qwen3,
+    .declare = declare_qwen3,
+    .picture = vr_picture_qwen3,
+};
+const vr_tower_kind vr_tower_qwen3_5 = {
+    .inside = "visual.",
+    .read = read_qwen3_5,
     .declare = declare_qwen3,
     .picture = vr_picture_qwen3,
 };
