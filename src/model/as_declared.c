@@ -38,7 +38,7 @@ static const char *beside(const vram_model *m)
         return row->lacks;
     if ((says(m, "vision_config") || says(m, "visual") || sees_by_name(m)) && !has_part(m, VR_PART_VISION))
         return "vision tower";
-    return says(m, "audio_config") && !has_part(m, VR_PART_AUDIO) ? "audio tower" : NULL;
+    return says(m, "audio_config") ? "audio tower" : NULL;
 }
 
 vram_status vr_weights_unknown(vram_model *m)

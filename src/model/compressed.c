@@ -25,41 +25,26 @@ static vram_status rates_by_list(vr_reading *r, vr_json list)
         if (n < m->n_layers)
             m->layers[n].compress_rate = (uint32_t)rate;
     }
-    return n >= m->n_layers ? VRAM_OK
-                            : vr_not_understood(r, T("compress_ratios has "), U(n),
-                                                T(" layers, num_hidden_layers is "), U(m->n_layers));
+    return n >= m->n_layers ? VRAM_OK : vr_config_wrong_length(r, "compress_ratios", n);
 }
 
-static const struct {
-    const char *word;
-    uint32_t rate;
-} kinds[] = {
-    { "sliding_attention", 0 },
-    { "compressed_sparse_attention", FEW },
-    { "heavily_compressed_attention", MANY },
-};
-
+/* Those behind the model's last layer predict further tokens (the class cuts them off). */
 static vram_status rates_by_kind(vr_reading *r, vr_json list)
 {
+    static const vr_layer_word words[] = { { "sliding_attention", 0 },
+                                           { "compressed_sparse_attention", FEW },
+                                           { "heavily_compressed_attention", MANY },
+                                           { NULL, 0 } };
     vram_model *m = r->m;
-    vr_json_iter it = vr_json_each(list);
-    vr_json v;
-    uint64_t n = 0;
-    if (list.type != VR_JSON_ARRAY)
-        return vr_config_refuse(r, "layer_types", list, "an array");
-    for (; vr_json_next(&it, &v); n++) {
-        size_t k = 0;
-        while (k < sizeof kinds / sizeof *kinds && !vr_json_str_is(v, kinds[k].word))
-            k++;
-        if (k == sizeof kinds / sizeof *kinds)
-            return vr_not_understood(r, T("layer_types has a kind of layer that is not known, at layer "),
-                                     U(n));
-        if (n < m->n_layers)
-            m->layers[n].compress_rate = kinds[k].rate;
-    }
-    return n >= m->n_layers ? VRAM_OK
-                            : vr_not_understood(r, T("layer_types has "), U(n),
-                                                T(" layers, num_hidden_layers is "), U(m->n_layers));
+    uint64_t n;
+    uint8_t *rates = VR_ARRAY(&m->arena, uint8_t, (size_t)m->n_layers);
+    if (rates == NULL)
+        return VRAM_ENOMEM;
+    VR_TRY(vr_config_words(r, "layer_types", list, words, rates, &n));
+    for (uint64_t i = 0; i < m->n_layers; i++)
+        m->layers[i].compress_rate = rates[i];
+    return m->not_understood != NULL || n >= m->n_layers ? VRAM_OK
+                                                         : vr_config_wrong_length(r, "layer_types", n);
 }
 
 static vram_status read_rates(vr_reading *r)

@@ -21,6 +21,20 @@ vram_status vr_config_count(const vr_reading *r, const char *key, uint64_t max, 
     return vr_config_get(r, key, &v) ? check_count(r, key, v, max, out) : VRAM_OK;
 }
 
+vram_status vr_config_count_each(const vr_reading *r, const vr_config_row *rows, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        VR_TRY(vr_config_count(r, rows[i].key, rows[i].most, rows[i].silent, rows[i].to));
+    return VRAM_OK;
+}
+
+vram_status vr_config_count_over(const vr_reading *r, const char *over, const char *key, uint64_t max,
+                                 uint64_t fallback, uint64_t *out)
+{
+    VR_TRY(vr_config_count(r, key, max, fallback, out));
+    return vr_config_count(r, over, max, *out, out);
+}
+
 static vram_status flag_in(const vr_reading *r, vr_json place, const char *key, bool *found, bool *out)
 {
     vr_json v;
@@ -289,32 +303,73 @@ static void set_layer(const vram_model *m, const vr_family *f, uint64_t i, bool 
     l->window = slides ? (uint32_t)window : 0;
 }
 
-static vram_status layers_by_list(vr_reading *r, vr_json list, uint64_t window)
+static const vr_layer_word *find_word(const vr_layer_word *words, vr_json v)
 {
-    vram_model *m = r->m;
+    for (; words->word != NULL; words++)
+        if (vr_json_str_is(v, words->word))
+            return words;
+    return NULL;
+}
+
+vram_status vr_config_words(vr_reading *r, const char *key, vr_json list, const vr_layer_word *words,
+                            uint8_t *kinds, uint64_t *n)
+{
     vr_json_iter it = vr_json_each(list);
     vr_json v;
-    uint64_t n = 0;
+    *n = 0;
     if (list.type != VR_JSON_ARRAY)
-        return vr_config_refuse(r, "layer_types", list, "an array");
-    for (; vr_json_next(&it, &v); n++) {
-        bool slides = vr_json_str_is(v, "sliding_attention");
-        bool full =
-            vr_json_str_is(v, "full_attention") || vr_json_str_is(v, "attention"); /* the older word */
-        full = full || (r->family->special != NULL && /* whose own file says what it is */
-                        vr_json_str_is(v, "deepseek_sparse_attention"));
-        if (!slides && !full)
-            return vr_not_understood(r, T("layer_types has a kind of layer that is not known, at layer "),
-                                     U(n));
+        return vr_config_refuse(r, key, list, "an array");
+    for (; vr_json_next(&it, &v); ++*n) {
+        const vr_layer_word *w = find_word(words, v);
+        if (w == NULL)
+            return vr_not_understood(r, T(key), T(" has a kind of layer that is not known, at layer "),
+                                     U(*n));
+        if (*n < r->m->n_layers)
+            kinds[*n] = w->kind;
+    }
+    return VRAM_OK;
+}
+
+vram_status vr_config_wrong_length(vr_reading *r, const char *key, uint64_t n)
+{
+    return vr_not_understood(r, T(key), T(" has "), U(n), T(n == 1 ? " layer" : " layers"),
+                             T(", num_hidden_layers is "), U(r->m->n_layers));
+}
+
+vram_status vr_config_layer_kinds(vr_reading *r, const char *const *keys, const vr_layer_word *words,
+                                  uint8_t *kinds, bool *given)
+{
+    vr_json list;
+    uint64_t n;
+    for (*given = false; *keys != NULL && !*given; keys++) {
+        *given = vr_config_get(r, *keys, &list);
+        if (!*given)
+            continue;
+        VR_TRY(vr_config_words(r, *keys, list, words, kinds, &n));
+        if (r->m->not_understood == NULL && n != r->m->n_layers)
+            return vr_config_wrong_length(r, *keys, n);
+    }
+    return VRAM_OK;
+}
+
+static vram_status layers_by_list(vr_reading *r, uint64_t window, bool *given)
+{
+    static const char *const keys[] = { "layer_types", NULL };
+    static const vr_layer_word words[] = { { "sliding_attention", VR_ATTENTION_SLIDING },
+                                           { "full_attention", VR_ATTENTION_FULL },
+                                           { "attention", VR_ATTENTION_FULL }, /* the older word */
+                                           { NULL, 0 } };
+    vram_model *m = r->m;
+    uint8_t *kinds = VR_ARRAY(&m->arena, uint8_t, (size_t)m->n_layers);
+    if (kinds == NULL)
+        return VRAM_ENOMEM;
+    VR_TRY(vr_config_layer_kinds(r, keys, words, kinds, given));
+    for (uint64_t i = 0; *given && m->not_understood == NULL && i < m->n_layers; i++) {
+        bool slides = kinds[i] == VR_ATTENTION_SLIDING;
         if (slides && window == 0)
             return vr_not_understood(r, T("layer_types has sliding layers but there is no sliding_window"));
-        if (n < m->n_layers)
-            set_layer(m, r->family, n, slides, window);
+        set_layer(m, r->family, i, slides, window);
     }
-    if (n != m->n_layers)
-        return vr_not_understood(
-            r, T("layer_types has "), U(n),
-            T(n == 1 ? " layer, num_hidden_layers is " : " layers, num_hidden_layers is "), U(m->n_layers));
     return VRAM_OK;
 }
 
@@ -378,10 +433,9 @@ static vram_status unrotate_some(vr_reading *r)
 
 static vram_status set_layers(vr_reading *r, uint64_t window)
 {
-    vr_json list;
-    if (vr_config_get(r, "layer_types", &list))
-        return layers_by_list(r, list, window);
-    return layers_by_rule(r, window);
+    bool given;
+    VR_TRY(layers_by_list(r, window, &given));
+    return given ? VRAM_OK : layers_by_rule(r, window);
 }
 
 vram_status vr_read_layers(vr_reading *r)

@@ -3,7 +3,7 @@
  * configuration_decilm.py, block_config.py and modeling_decilm.py beside
  * nvidia/Llama-3_3-Nemotron-Super-49B-v1): block_configs says of each layer how many heads share keys and
  * values, how wide its MLP is, and which of the two it lacks. */
-#include "model/special.h"
+#include "model/recurrent.h"
 
 #define MOST_MULTIPLE 64 /* of hidden_size */
 #define WIDTH_STEP 256   /* widths are multiples of it */
@@ -33,8 +33,7 @@ static vram_status read_attention(vr_reading *r, vr_json block, vr_layer *l)
     vr_json v;
     uint64_t group;
     if (is_no_op(block)) {
-        l->attention = VR_ATTENTION_NONE;
-        l->heads = l->kv_heads = l->rotary_dim = 0;
+        vr_layer_loses_attention(l);
         return VRAM_OK;
     }
     if (!vr_json_get(block, "n_heads_in_group", &v))
@@ -52,8 +51,7 @@ static vram_status read_ffn(vr_reading *r, vr_json block, vr_layer *l)
     vr_json v;
     double multiple;
     if (is_no_op(block)) {
-        l->mlp = VR_MLP_NONE;
-        l->ffn = 0;
+        vr_layer_loses_mlp(l);
         return VRAM_OK;
     }
     if (!vr_json_get(block, "ffn_mult", &v))

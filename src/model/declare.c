@@ -123,6 +123,12 @@ void vr_declare_linear(vr_declaring *d, const char *module, uint64_t in, uint64_
         part_of_module(d, module, ".bias", VR_PARAM_WEIGHT, &out, 1);
 }
 
+void vr_declare_layer_norm(vr_declaring *d, const char *module, uint64_t n)
+{
+    part_of_module(d, module, ".weight", VR_PARAM_WEIGHT, &n, 1);
+    part_of_module(d, module, ".bias", VR_PARAM_WEIGHT, &n, 1);
+}
+
 void vr_declare_under_pieces(vr_declaring *d, const vr_piece *p, size_t n)
 {
     const char *path = vr_text_pieces(&d->m->arena, p, n);

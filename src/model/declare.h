@@ -35,6 +35,8 @@ void vr_declare_matrix(vr_declaring *d, const char *name, uint64_t rows, uint64_
 void vr_declare_experts(vr_declaring *d, const char *name, uint64_t n, uint64_t rows, uint64_t columns);
 /* torch.nn.Linear: "module.weight" [out, in] and, when it has one, "module.bias" [out] */
 void vr_declare_linear(vr_declaring *d, const char *module, uint64_t in, uint64_t out, bool bias);
+/* torch.nn.LayerNorm, whatever the family's norms are: "module.weight" and "module.bias" */
+void vr_declare_layer_norm(vr_declaring *d, const char *module, uint64_t n);
 /* A norm of the family's kind over n: weight, bias, or neither */
 void vr_declare_norm(vr_declaring *d, const char *module, uint64_t n);
 

@@ -24,12 +24,6 @@ static vram_status read_encoder(vr_reading *r)
     return VRAM_OK;
 }
 
-static void declare_norm(vr_declaring *d, const char *weight, const char *bias)
-{
-    vr_declare_vector(d, weight, d->m->hidden);
-    vr_declare_vector(d, bias, d->m->hidden);
-}
-
 static bool is_bert(const vram_model *m)
 {
     return vr_str_is(vr_str_of(m->family->model_type), "bert");
@@ -50,7 +44,7 @@ static void declare_embeddings(vr_declaring *d)
     if (is_bert(m))
         declare_positions(d);
     vr_declare_matrix(d, "token_type_embeddings.weight", m->token_types, m->hidden);
-    declare_norm(d, "LayerNorm.weight", "LayerNorm.bias");
+    vr_declare_layer_norm(d, "LayerNorm", m->hidden);
     if (!is_bert(m))
         declare_positions(d);
     vr_declare(d, "position_ids", VR_PARAM_BUFFER_I64, ids, 2);
@@ -64,10 +58,10 @@ static void declare_layer(vr_declaring *d, const vr_layer *l)
     vr_declare_linear(d, "attention.self.key", h, q, true);
     vr_declare_linear(d, "attention.self.value", h, q, true);
     vr_declare_linear(d, "attention.output.dense", q, h, true);
-    declare_norm(d, "attention.output.LayerNorm.weight", "attention.output.LayerNorm.bias");
+    vr_declare_layer_norm(d, "attention.output.LayerNorm", h);
     vr_declare_linear(d, "intermediate.dense", h, l->ffn, true);
     vr_declare_linear(d, "output.dense", l->ffn, h, true);
-    declare_norm(d, "output.LayerNorm.weight", "output.LayerNorm.bias");
+    vr_declare_layer_norm(d, "output.LayerNorm", h);
 }
 
 /* A checkpoint of a class with a head has the encoder under its own name. */

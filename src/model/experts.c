@@ -303,9 +303,7 @@ vram_status vr_config_flags(vr_reading *r, const char *key, vr_json list, bool *
         if (n < r->m->n_layers)
             with[n] = one == 1;
     }
-    return n == r->m->n_layers ? VRAM_OK
-                               : vr_not_understood(r, T(key), T(" is of "), U(n),
-                                                   T(" layers, the model has "), U(r->m->n_layers));
+    return n == r->m->n_layers ? VRAM_OK : vr_config_wrong_length(r, key, n);
 }
 
 /* DeepseekV2DecoderLayer and what followed: `layer_idx >= first_k_dense_replace and layer_idx % freq == 0`;
@@ -327,21 +325,19 @@ static vram_status where_first_dense(vr_reading *r, const vr_moe *moe, bool *wit
 /* DeepseekV32Config, GlmMoeDsaConfig: mlp_layer_types, or else the first few are dense */
 static vram_status where_types(vr_reading *r, const vr_moe *moe, bool *with)
 {
-    vr_json list, v;
-    uint64_t n = 0;
+    static const vr_layer_word words[] = { { "dense", false }, { "sparse", true }, { NULL, 0 } };
+    vr_json list;
+    uint64_t n, n_layers = r->m->n_layers;
     if (!vr_config_get(r, "mlp_layer_types", &list))
         return where_first_dense(r, moe, with);
-    if (list.type != VR_JSON_ARRAY)
-        return vr_config_refuse(r, "mlp_layer_types", list, "an array");
-    for (vr_json_iter it = vr_json_each(list); vr_json_next(&it, &v); n++) {
-        if (!vr_json_str_is(v, "sparse") && !vr_json_str_is(v, "dense"))
-            return vr_not_understood(r, T("mlp_layer_types has a word that is not known, at layer "), U(n));
-        if (n < r->m->n_layers)
-            with[n] = vr_json_str_is(v, "sparse");
-    }
-    return n >= r->m->n_layers ? VRAM_OK
-                               : vr_not_understood(r, T("mlp_layer_types is of "), U(n),
-                                                   T(" layers, the model has "), U(r->m->n_layers));
+    uint8_t *kinds = VR_ARRAY(&r->m->arena, uint8_t, (size_t)n_layers);
+    if (kinds == NULL)
+        return VRAM_ENOMEM;
+    VR_TRY(vr_config_words(r, "mlp_layer_types", list, words, kinds, &n));
+    for (uint64_t i = 0; i < n_layers; i++)
+        with[i] = kinds[i] != 0;
+    return r->m->not_understood != NULL || n >= n_layers ? VRAM_OK
+                                                         : vr_config_wrong_length(r, "mlp_layer_types", n);
 }
 
 /* Llama4TextConfig: range(step - 1, layers, step) unless moe_layers says which */

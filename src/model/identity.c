@@ -166,8 +166,11 @@ static void take_naming(vr_reading *r)
     m->family = r->family;
     m->naming = vr_naming_of(r->family);
     rest = vr_str_of(m->naming->model);
-    while (vr_next_pair(&rest, &word, &name))
+    while (vr_next_pair(&rest, &word, &name)) {
         m->learned_positions = m->learned_positions || vr_str_is(word, "positions");
+        m->embedding = vr_str_is(word, "embedding") ? name : m->embedding;
+        m->stack = vr_str_is(word, "layers") ? name : m->stack;
+    }
     rest = vr_str_of(m->naming->layer);
     while (vr_next_pair(&rest, &word, &name)) {
         vr_module_role role = vr_module_role_of(word);

@@ -6,22 +6,16 @@
 #include "model/latent.h"
 #include "model/recurrent.h"
 
-/* Of linear_attn_config, or the class's own key. */
-static vram_status count_of(vr_reading *r, const char *inner, const char *outer, uint64_t max,
-                            uint64_t fallback, uint64_t *out)
-{
-    VR_TRY(vr_config_count(r, outer, max, fallback, out));
-    return vr_config_count(r, inner, max, *out, out);
-}
-
 static vram_status read_net(vr_reading *r, vr_layer *net)
 {
     uint64_t heads, dim, taps;
     vram_status status = VRAM_OK;
-    VR_TRY(count_of(r, "linear_attn_config.num_heads", "linear_num_heads", VR_MAX_HEADS, 32, &heads));
-    VR_TRY(count_of(r, "linear_attn_config.head_dim", "linear_head_dim", VR_MAX_HEAD_DIM, 128, &dim));
-    VR_TRY(count_of(r, "linear_attn_config.short_conv_kernel_size", "linear_conv_kernel_dim", VR_MAX_TAPS, 4,
-                    &taps));
+    VR_TRY(vr_config_count_over(r, "linear_attn_config.num_heads", "linear_num_heads", VR_MAX_HEADS, 32,
+                                &heads));
+    VR_TRY(vr_config_count_over(r, "linear_attn_config.head_dim", "linear_head_dim", VR_MAX_HEAD_DIM, 128,
+                                &dim));
+    VR_TRY(vr_config_count_over(r, "linear_attn_config.short_conv_kernel_size", "linear_conv_kernel_dim",
+                                VR_MAX_TAPS, 4, &taps));
     if (!vr_channels_fit(r, 3 * heads * dim, &status))
         return status;
     *net = (vr_layer){ .recurrent = VR_RECURRENT_KEYED_DELTA,

@@ -36,21 +36,17 @@ static vram_status read_index(vr_reading *r, vr_latent *s)
 
 vram_status vr_read_latent(vr_reading *r, vr_latent *s)
 {
-    const struct {
-        const char *key;
-        uint64_t max, *size;
-    } sizes[] = {
-        { "kv_lora_rank", VR_MAX_WIDTH, &s->latent },
-        { "qk_nope_head_dim", VR_MAX_HEAD_DIM, &s->plain },
-        { "qk_rope_head_dim", VR_MAX_HEAD_DIM, &s->rotary },
-        { "v_head_dim", VR_MAX_HEAD_DIM, &s->value },
+    const vr_config_row sizes[] = {
+        { "kv_lora_rank", VR_MAX_WIDTH, s->latent, &s->latent },
+        { "qk_nope_head_dim", VR_MAX_HEAD_DIM, s->plain, &s->plain },
+        { "qk_rope_head_dim", VR_MAX_HEAD_DIM, s->rotary, &s->rotary },
+        { "v_head_dim", VR_MAX_HEAD_DIM, s->value, &s->value },
     };
     VR_TRY(read_query_latent(r, &s->query_latent));
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        VR_TRY(vr_config_count(r, sizes[i].key, sizes[i].max, *sizes[i].size, sizes[i].size));
-        if (*sizes[i].size == 0)
+    VR_TRY(vr_config_counts(r, sizes));
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        if (*sizes[i].to == 0)
             return vr_not_understood(r, T(sizes[i].key), T(" is absent, and the class has no default"));
-    }
     if (s->rotary % 2 != 0)
         return vr_not_understood(r, T("qk_rope_head_dim, "), U(s->rotary), T(", is odd"));
     return read_index(r, s);
@@ -78,8 +74,7 @@ static void declare_index(vr_declaring *d, const vr_layer *l)
     uint64_t heads = l->index_heads, dim = l->index_dim;
     vr_declare_linear(d, "self_attn.indexer.wq_b", l->query_latent, heads * dim, false);
     vr_declare_linear(d, "self_attn.indexer.wk", d->m->hidden, dim, false);
-    vr_declare_vector(d, "self_attn.indexer.k_norm.weight", dim);
-    vr_declare_vector(d, "self_attn.indexer.k_norm.bias", dim);
+    vr_declare_layer_norm(d, "self_attn.indexer.k_norm", dim);
     vr_declare_linear(d, "self_attn.indexer.weights_proj", d->m->hidden, heads, false);
 }
 
@@ -136,24 +131,23 @@ static vr_latent defaults_of(const vr_reading *r)
 /* GLM-5.2: layers called "shared" have no index of their own and take what the last layer with one chose. */
 static vram_status share_index_by_list(vr_reading *r, vr_json list)
 {
+    enum { OWN, SHARED };
+    static const vr_layer_word words[] = { { "full", OWN }, { "shared", SHARED }, { NULL, 0 } };
     vram_model *m = r->m;
-    vr_json_iter it = vr_json_each(list);
-    vr_json v;
-    uint64_t n = 0;
-    if (list.type != VR_JSON_ARRAY)
-        return vr_config_refuse(r, "indexer_types", list, "an array");
-    for (; vr_json_next(&it, &v); n++) {
-        bool shared = vr_json_str_is(v, "shared");
-        if (!shared && !vr_json_str_is(v, "full"))
-            return vr_not_understood(r, T("indexer_types has a word that is not known, at layer "), U(n));
-        if (shared && n == 0)
-            return vr_not_understood(r, T("indexer_types: there is no layer before the first to share with"));
-        if (shared && n < m->n_layers)
-            m->layers[n].index_heads = m->layers[n].index_dim = 0;
-    }
+    uint64_t n;
+    uint8_t *kinds = VR_ARRAY(&m->arena, uint8_t, (size_t)m->n_layers);
+    if (kinds == NULL)
+        return VRAM_ENOMEM;
+    VR_TRY(vr_config_words(r, "indexer_types", list, words, kinds, &n));
+    if (m->not_understood != NULL)
+        return VRAM_OK;
     if (n < m->n_layers)
-        return vr_not_understood(r, T("indexer_types has "), U(n), T(" layers, num_hidden_layers is "),
-                                 U(m->n_layers));
+        return vr_config_wrong_length(r, "indexer_types", n);
+    if (kinds[0] == SHARED)
+        return vr_not_understood(r, T("indexer_types: there is no layer before the first to share with"));
+    for (uint64_t i = 0; i < m->n_layers; i++)
+        if (kinds[i] == SHARED)
+            m->layers[i].index_heads = m->layers[i].index_dim = 0;
     return VRAM_OK;
 }
 

@@ -2,7 +2,7 @@
  * MiMo-V2-Flash: values narrower than keys; layers that slide have twice the key-value heads and sinks
  * (transformers 5.24, models/mimo_v2_flash: configuration_*.py, modeling_*.py; conversion_mapping.py). */
 #include "model/experts.h"
-#include "model/recurrent.h"
+#include "model/special.h"
 
 #define FULL_EVERY 6
 #define DEFAULT_WINDOW 129
@@ -10,21 +10,18 @@
 /* The class knows one pattern; publishers write it down. */
 static vram_status check_pattern(vr_reading *r)
 {
-    vr_json list, v;
-    uint64_t n = 0, slides;
+    vram_model *m = r->m;
+    vr_json list;
+    bool *slides = VR_ARRAY(&m->arena, bool, (size_t)m->n_layers);
+    if (slides == NULL)
+        return VRAM_ENOMEM;
     if (!vr_config_get(r, "hybrid_layer_pattern", &list))
         return VRAM_OK;
-    if (list.type != VR_JSON_ARRAY)
-        return vr_config_refuse(r, "hybrid_layer_pattern", list, "an array");
-    for (vr_json_iter it = vr_json_each(list); vr_json_next(&it, &v); n++) {
-        if (!vr_json_u64(v, &slides) || slides > 1)
-            return vr_config_refuse(r, "hybrid_layer_pattern", v, "0 or 1");
-        if (n < r->m->n_layers && (r->m->layers[n].attention == VR_ATTENTION_SLIDING) != (slides == 1))
-            return vr_not_understood(r, T("hybrid_layer_pattern is not that of the class, at layer "), U(n));
-    }
-    return n == r->m->n_layers ? VRAM_OK
-                               : vr_not_understood(r, T("hybrid_layer_pattern is of "), U(n),
-                                                   T(" layers, the model has "), U(r->m->n_layers));
+    VR_TRY(vr_config_flags(r, "hybrid_layer_pattern", list, slides));
+    for (uint64_t i = 0; i < m->n_layers && m->not_understood == NULL; i++)
+        if ((m->layers[i].attention == VR_ATTENTION_SLIDING) != slides[i])
+            return vr_not_understood(r, T("hybrid_layer_pattern is not that of the class, at layer "), U(i));
+    return VRAM_OK;
 }
 
 /* What publishers state of layers that slide and the class does not read. */

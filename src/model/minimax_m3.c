@@ -3,29 +3,22 @@
  * blocks of tokens (transformers 5.24, models/minimax_m3_vl: configuration_*.py, modeling_*.py; names of
  * checkpoints: conversion_mapping.py). */
 #include "model/experts.h"
-#include "model/recurrent.h"
+#include "model/special.h"
 
 enum { FULL, SPARSE };
 
 /* The words of sparse_attention_config stand over the class's own. */
-static vram_status count_of(vr_reading *r, const char *own, const char *inner, uint64_t most, uint64_t silent,
-                            uint64_t *out)
-{
-    VR_TRY(vr_config_count(r, own, most, silent, out));
-    return vr_config_count(r, inner, most, *out, out);
-}
-
 static vram_status read_index(vr_reading *r, vr_layer *index)
 {
     uint64_t heads, dim, block, blocks;
-    VR_TRY(count_of(r, "index_n_heads", "sparse_attention_config.sparse_num_index_heads", VR_MAX_HEADS, 4,
-                    &heads));
-    VR_TRY(count_of(r, "index_head_dim", "sparse_attention_config.sparse_index_dim", VR_MAX_HEAD_DIM, 128,
-                    &dim));
-    VR_TRY(count_of(r, "index_block_size", "sparse_attention_config.sparse_block_size", UINT16_MAX, 128,
-                    &block));
-    VR_TRY(count_of(r, "index_topk_blocks", "sparse_attention_config.sparse_topk_blocks", UINT16_MAX, 16,
-                    &blocks));
+    VR_TRY(vr_config_count_over(r, "sparse_attention_config.sparse_num_index_heads", "index_n_heads",
+                                VR_MAX_HEADS, 4, &heads));
+    VR_TRY(vr_config_count_over(r, "sparse_attention_config.sparse_index_dim", "index_head_dim",
+                                VR_MAX_HEAD_DIM, 128, &dim));
+    VR_TRY(vr_config_count_over(r, "sparse_attention_config.sparse_block_size", "index_block_size",
+                                UINT16_MAX, 128, &block));
+    VR_TRY(vr_config_count_over(r, "sparse_attention_config.sparse_topk_blocks", "index_topk_blocks",
+                                UINT16_MAX, 16, &blocks));
     *index = (vr_layer){ .index_heads = (uint32_t)heads,
                          .index_dim = (uint32_t)dim,
                          .index_topk = (uint32_t)(block * blocks) };

@@ -20,9 +20,7 @@ typedef enum vr_attention_kind {
 typedef enum vr_recurrent_kind {
     VR_RECURRENT_DELTA,       /* gated delta rule: one decay a head */
     VR_RECURRENT_KEYED_DELTA, /* KDA: one decay for each key dimension */
-    VR_RECURRENT_MAMBA2,      /* one decay a head, B and C shared by groups of heads */
-    VR_RECURRENT_MAMBA,       /* one decay for each channel and state */
-    VR_RECURRENT_CONV         /* a short convolution alone */
+    VR_RECURRENT_MAMBA2       /* one decay a head, B and C shared by groups of heads */
 } vr_recurrent_kind;
 
 typedef enum vr_norm_kind {
@@ -296,7 +294,6 @@ typedef enum vr_model_part {
     VR_PART_DECODER,
     VR_PART_ENCODER,
     VR_PART_VISION,
-    VR_PART_AUDIO,
     VR_PART_PROJECTOR,
     VR_PART_PREDICT /* layers that predict further tokens */
 } vr_model_part;
@@ -358,6 +355,7 @@ struct vram_model {
     bool learned_positions;    /* rows of a table, by position, are added to the embeddings */
     uint64_t side_vocab;       /* rows of the layers' own embeddings */
     const vr_naming *naming;   /* NULL with family */
+    vr_str embedding, stack;   /* what it calls its embedding and its layers */
     vr_str modules[VR_MODULE_COUNT]; /* of a layer, by role; empty: it has none */
     const char *prefix; /* "model." or "" or "language_model.model." as in the names; NULL with family */
     uint64_t n_layers, hidden, heads, kv_heads, head_dim, ffn, vocab, max_context;

@@ -29,8 +29,12 @@ typedef struct packing {
     const vr_layout *layouts;
     size_t n_layouts;
     tally sums[MOST_LAYOUTS];
-    char *name;      /* room for a name and a suffix */
-    vr_map declared; /* what the class declares, by the checkpoint's names */
+    vr_map words;                   /* what stands behind the last dot of names */
+    uint8_t possible[MOST_LAYOUTS]; /* rows that something here can be of */
+    size_t n_possible;
+    uint32_t sides[MOST_LAYOUTS]; /* of each, a bit: some tensor may end so */
+    char *name;                   /* room for a name and a suffix */
+    vr_map declared;              /* what the class declares, by the checkpoint's names */
     size_t n_contradicted, n_unlike;
     vr_str contradicted, unlike;   /* the first of each */
     uint64_t stands_for, expected; /* of the first unlike one */
@@ -51,10 +55,10 @@ static const vr_tensor *beside(const packing *w, vr_str stem, const char *suffix
     return vr_checkpoint_find(w->ck, (vr_str){ w->name, stem.n + n });
 }
 
-static bool look_beside(const packing *w, vr_pack *p, vr_str stem)
+static bool look_beside(const packing *w, vr_pack *p, uint32_t sides, vr_str stem)
 {
     for (size_t i = 0; i < VR_MOST_SIDES && p->layout->sides[i] != NULL; i++) {
-        p->side[i] = beside(w, stem, p->layout->sides[i]);
+        p->side[i] = (sides >> i & 1) != 0 ? beside(w, stem, p->layout->sides[i]) : NULL;
         if (i == 0 && (p->side[0] == NULL || p->side[0] == p->packed))
             return false;
     }
@@ -62,17 +66,65 @@ static bool look_beside(const packing *w, vr_pack *p, vr_str stem)
 }
 
 /* *fits: the tensor is the packed one of a matrix in this layout, which is measured then. */
-static bool is_of(const packing *w, vr_pack *p, const vr_layout *l, const vr_tensor *t)
+static bool is_of(const packing *w, vr_pack *p, size_t layout, const vr_tensor *t)
 {
+    const vr_layout *l = &w->layouts[layout];
     if ((l->dtypes >> t->dtype & 1) == 0 || !vr_str_ends(t->name, l->packed))
         return false; /* most of 90,000 tensors times all layouts: nothing is made for them */
     *p = (vr_pack){ .layout = l, .packed = t };
     vr_str stem = stem_of(t->name, l->packed);
-    if (!look_beside(w, p, stem))
+    if (!look_beside(w, p, w->sides[layout], stem))
         return false;
     vr_quant_of(&w->config, stem, &p->config_bits, &p->config_group);
     return l->measure(p);
 }
+
+/* ---- which layouts there can be ---- */
+
+static vr_str last_word(vr_str name)
+{
+    size_t n = name.n;
+    while (n > 0 && name.s[n - 1] != '.')
+        n--;
+    return (vr_str){ name.s + n, name.n - n };
+}
+
+static vram_status list_words(packing *w)
+{
+    VR_TRY(vr_map_init(&w->words, &w->m->arena, 0, 0));
+    for (size_t i = 0; i < w->ck->n_tensors; i++) {
+        bool was_there;
+        uint32_t old;
+        VR_TRY(vr_map_put(&w->words, last_word(w->ck->tensors[i].name), 0, &was_there, &old));
+    }
+    return VRAM_OK;
+}
+
+/* False: no tensor's name ends so. */
+static bool may_end(const packing *w, const char *suffix)
+{
+    vr_str word = last_word(vr_str_of(suffix));
+    uint32_t found;
+    return word.s == suffix || vr_map_get(&w->words, word, &found); /* without a dot: the end of a word */
+}
+
+/* 90,000 tensors end in few words: all but two or three layouts, and most of what could lie beside a matrix,
+ * are out of the question before the first tensor is looked at. */
+static vram_status find_possible(packing *w)
+{
+    VR_TRY(list_words(w));
+    for (size_t k = 0; k < w->n_layouts && k < MOST_LAYOUTS; k++) {
+        const vr_layout *l = &w->layouts[k];
+        if (!may_end(w, l->packed) || (l->sides[0] != NULL && !may_end(w, l->sides[0])))
+            continue;
+        w->possible[w->n_possible++] = (uint8_t)k;
+        for (size_t i = 0; i < VR_MOST_SIDES && l->sides[i] != NULL; i++)
+            w->sides[k] |= (uint32_t)may_end(w, l->sides[i]) << i;
+    }
+    return VRAM_OK;
+}
+
+/* ---- what a tensor is ---- */
 
 static void add_to(tally *sum, const vr_pack *p)
 {
@@ -112,9 +164,9 @@ static void take(packing *w, const vr_pack *p, size_t layout)
 static void sort_out(packing *w, const vr_tensor *t)
 {
     vr_pack p;
-    for (size_t k = 0; k < w->n_layouts && k < MOST_LAYOUTS; k++) {
-        if (is_of(w, &p, &w->layouts[k], t)) {
-            take(w, &p, k);
+    for (size_t i = 0; i < w->n_possible; i++) {
+        if (is_of(w, &p, w->possible[i], t)) {
+            take(w, &p, w->possible[i]);
             return;
         }
     }
@@ -272,6 +324,7 @@ vram_status vr_read_quantised(vram_model *m)
     packing w = { .m = m, .q = &m->packing, .ck = m->checkpoint };
     w.layouts = vr_layouts(&w.n_layouts);
     VR_TRY(make_room(&w));
+    VR_TRY(find_possible(&w));
     VR_TRY(vr_read_quant_config(&w.config, m));
     for (size_t i = 0; i < w.ck->n_tensors; i++)
         sort_out(&w, &w.ck->tensors[i]);

@@ -60,8 +60,33 @@ bool vr_config_get(const vr_reading *r, const char *key, vr_json *out);
  * anything else. */
 vram_status vr_config_count(const vr_reading *r, const char *key, uint64_t max, uint64_t fallback,
                             uint64_t *out);
+typedef struct vr_config_row {
+    const char *key;
+    uint64_t most, silent, *to;
+} vr_config_row;
+/* Many of them, one after another. */
+vram_status vr_config_count_each(const vr_reading *r, const vr_config_row *rows, size_t n);
+#define vr_config_counts(r, rows) vr_config_count_each((r), (rows), sizeof(rows) / sizeof *(rows))
+/* Under `over` where it is there, else under `key`. */
+vram_status vr_config_count_over(const vr_reading *r, const char *over, const char *key, uint64_t max,
+                                 uint64_t fallback, uint64_t *out);
 /* *out keeps its value when the config is silent or says null. */
 vram_status vr_config_flag(const vr_reading *r, const char *key, bool *out);
+/* A word that config.json has for a kind of layer; the last of a list is NULL. */
+typedef struct vr_layer_word {
+    const char *word;
+    uint8_t kind; /* whatever the architecture makes of it */
+} vr_layer_word;
+/* The kinds of m->n_layers layers in this list; *n: how many it has. Words that are not known are not
+ * understood. */
+vram_status vr_config_words(vr_reading *r, const char *key, vr_json list, const vr_layer_word *words,
+                            uint8_t *kinds, uint64_t *n);
+/* The same of the first of the keys that is there, which must list all layers and no more; *given false: none
+ * is. */
+vram_status vr_config_layer_kinds(vr_reading *r, const char *const *keys, const vr_layer_word *words,
+                                  uint8_t *kinds, bool *given);
+/* Says that a list of n layers is not the model's. */
+vram_status vr_config_wrong_length(vr_reading *r, const char *key, uint64_t n);
 /* "config.json: KEY is VALUE, not EXPECTED", with the value's place. */
 vram_status vr_config_refuse(const vr_reading *r, const char *key, vr_json value, const char *expected);
 

@@ -1,49 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * What architectures with recurrent layers share: which layers they are, and how their sizes get there. */
+ * What architectures with recurrent layers share: how their sizes get into the layers. */
 #include "model/recurrent.h"
-
-#include <string.h>
-
-static const vr_layer_word *find_word(const vr_layer_word *words, vr_json v)
-{
-    for (; words->word != NULL; words++)
-        if (vr_json_str_is(v, words->word))
-            return words;
-    return NULL;
-}
-
-static vram_status kinds_of_list(vr_reading *r, const char *key, vr_json list, const vr_layer_word *words,
-                                 uint8_t *kinds)
-{
-    vr_json_iter it = vr_json_each(list);
-    uint64_t n = 0, n_layers = r->m->n_layers;
-    vr_json v;
-    for (; vr_json_next(&it, &v); n++) {
-        const vr_layer_word *w = find_word(words, v);
-        if (w == NULL)
-            return vr_not_understood(r, T(key), T(" has a kind of layer that is not known, at layer "), U(n));
-        if (n < n_layers)
-            kinds[n] = w->kind;
-    }
-    if (n == n_layers)
-        return VRAM_OK;
-    return vr_not_understood(r, T(key), T(" has "), U(n), T(n == 1 ? " layer" : " layers"),
-                             T(", num_hidden_layers is "), U(n_layers));
-}
-
-vram_status vr_config_layer_kinds(vr_reading *r, const char *const *keys, const vr_layer_word *words,
-                                  uint8_t *kinds, bool *given)
-{
-    vr_json list;
-    for (; *keys != NULL; keys++) {
-        *given = vr_config_get(r, *keys, &list);
-        if (*given && list.type != VR_JSON_ARRAY)
-            return vr_config_refuse(r, *keys, list, "an array");
-        if (*given)
-            return kinds_of_list(r, *keys, list, words, kinds);
-    }
-    return VRAM_OK;
-}
 
 void vr_layer_loses_attention(vr_layer *l)
 {

@@ -8,17 +8,6 @@
 #define VR_MAX_TAPS 1024   /* of a convolution; 4 is common */
 #define VR_MAX_CHUNK 65536 /* tokens; 64 to 256 are common */
 
-/* A word that config.json has for a kind of layer. */
-typedef struct vr_layer_word {
-    const char *word;
-    uint8_t kind; /* whatever the architecture makes of it */
-} vr_layer_word;
-
-/* The kind of each of m->n_layers layers by the first of the keys that is a list there; *given false: none
- * is. Words that are not known and another number of layers are not understood. */
-vram_status vr_config_layer_kinds(vr_reading *r, const char *const *keys, const vr_layer_word *words,
-                                  uint8_t *kinds, bool *given);
-
 /* A recurrent mixer's sizes, read and bounded, in layer i. The MLP stays what it was. */
 void vr_layer_becomes_recurrent(vram_model *m, uint64_t i, const vr_layer *mixer);
 /* The layer's mixer is none, or its MLP. */

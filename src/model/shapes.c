@@ -48,17 +48,6 @@ static bool strip(vr_str *name, const char *prefix)
     return true;
 }
 
-/* What the class calls its layers or its embedding. */
-static vr_str beside_layers(const vram_model *m, const char *wanted)
-{
-    vr_str word, value, rest = vr_str_of(m->naming->model);
-    while (vr_next_pair(&rest, &word, &value)) {
-        if (vr_str_is(word, wanted))
-            return value;
-    }
-    return (vr_str){ NULL, 0 };
-}
-
 static bool strip_word(vr_str *name, vr_str word)
 {
     if (name->n <= word.n || name->s[word.n] != '.' || memcmp(name->s, word.s, word.n) != 0)
@@ -69,15 +58,15 @@ static bool strip_word(vr_str *name, vr_str word)
 
 static bool is_embedding(const vram_model *m, vr_str name)
 {
-    return strip_word(&name, beside_layers(m, "embedding")) && vr_str_is(name, "weight");
+    return strip_word(&name, m->embedding) && vr_str_is(name, "weight");
 }
 
 /* "layers.17.rest" to 17 and "rest". */
 static bool split_layer(const vram_model *m, vr_str *name, uint64_t *layer)
 {
     vr_str digits;
-    return strip_word(name, beside_layers(m, "layers")) && vr_str_split(name, '.', &digits) &&
-           digits.n <= 9 && name->s != NULL && vr_parse_u64(digits, layer);
+    return strip_word(name, m->stack) && vr_str_split(name, '.', &digits) && digits.n <= 9 &&
+           name->s != NULL && vr_parse_u64(digits, layer);
 }
 
 /* The class's own prefix up to its first dot is what a bare decoder lacks and a multimodal model replaces. */
@@ -321,8 +310,7 @@ static vram_status check_layers(vr_reading *r, const seen *s)
     vram_model *m = r->m;
     bool whole = !r->ck->incomplete;
     if (!s->any)
-        return whole ? vr_not_understood(r, T("no tensor is called "), T(m->prefix),
-                                         S(beside_layers(m, "layers")), T(".0..."))
+        return whole ? vr_not_understood(r, T("no tensor is called "), T(m->prefix), S(m->stack), T(".0..."))
                      : VRAM_OK;
     if (s->n_layers > m->n_layers)
         VR_TRY(vr_warn(r->ctx, VR_CONFIG_FILE, T("num_hidden_layers is "), U(m->n_layers),

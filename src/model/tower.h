@@ -9,7 +9,6 @@
 typedef struct vr_tower_kind vr_tower_kind;
 
 struct vr_tower_kind {
-    const char *name;
     const char *inside; /* "visual.", in front of the tower's own names and behind the model's */
     /* Sizes from vision_config, which r->text is here; r->root is the whole. */
     vram_status (*read)(const vr_reading *r, vr_tower *t);
@@ -23,8 +22,9 @@ struct vr_tower_kind {
     bool scales; /* to one size, whatever the picture's */
 };
 
-extern const vr_tower_kind vr_tower_qwen2_5_vl, vr_tower_qwen3_vl, vr_tower_siglip, vr_tower_clip,
-    vr_tower_pixtral, vr_tower_gemma4, vr_tower_kimi_k25, vr_tower_llama4, vr_tower_minimax_m3;
+extern const vr_tower_kind vr_tower_qwen2_5_vl, vr_tower_qwen3_vl, vr_tower_qwen3_5, vr_tower_siglip,
+    vr_tower_clip, vr_tower_pixtral, vr_tower_pixtral_llava, vr_tower_gemma4, vr_tower_kimi_k25,
+    vr_tower_llama4, vr_tower_minimax_m3;
 
 /* ---- pictures.c ---- */
 
@@ -39,6 +39,8 @@ vram_status vr_read_tower(vr_reading *r);
 /* Its layers, each under d->path, `stack` and its number. */
 void vr_declare_tower_layers(vr_declaring *d, const vr_tower *t, const char *stack,
                              void (*layer)(vr_declaring *, const vr_tower *));
+/* "mlp.fc1" and "mlp.fc2" of a layer */
+void vr_declare_tower_mlp(vr_declaring *d, const vr_tower *t);
 /* What m->tower declares, before the decoder. */
 void vr_declare_tower(vr_declaring *d);
 

@@ -16,10 +16,7 @@ typedef struct defaults {
 
 static vram_status read_sizes(const vr_reading *r, vr_tower *t, const defaults *silent)
 {
-    const struct {
-        const char *key;
-        uint64_t most, silent, *to;
-    } rows[] = {
+    const vr_config_row rows[] = {
         { "num_hidden_layers", VR_MAX_LAYERS, silent->layers, &t->layers },
         { "hidden_size", VR_MAX_WIDTH, silent->hidden, &t->hidden },
         { "intermediate_size", VR_MAX_WIDTH, silent->ffn, &t->ffn },
@@ -28,8 +25,7 @@ static vram_status read_sizes(const vr_reading *r, vr_tower *t, const defaults *
         { "image_size", MOST_IMAGE, silent->image, &t->image },
         { "patch_size", MOST_IMAGE, silent->patch, &t->patch },
     };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        VR_TRY(vr_config_count(r, rows[i].key, rows[i].most, rows[i].silent, rows[i].to));
+    VR_TRY(vr_config_counts(r, rows));
     uint64_t side = t->image / t->patch;
     t->positions = side * side;
     t->temporal_patch = 1;
@@ -66,31 +62,23 @@ static vram_status read_clip(const vr_reading *r, vr_tower *t)
     return read_projector(r, t, true);
 }
 
-static bool is_llava(const vram_model *m)
-{
-    return vr_str_is(vr_str_of(m->model_type), "llava");
-}
+static const defaults pixtral_silent = { 24, 1024, 4096, 16, 1024, 16 };
 
 static vram_status read_pixtral(const vr_reading *r, vr_tower *t)
 {
-    static const defaults silent = { 24, 1024, 4096, 16, 1024, 16 };
-    VR_TRY(read_sizes(r, t, &silent));
-    VR_TRY(read_projector(r, t, is_llava(r->m)));
-    if (is_llava(r->m)) /* nothing merges patches */
-        t->merge = 1;
+    VR_TRY(read_sizes(r, t, &pixtral_silent));
+    return read_projector(r, t, false);
+}
+
+static vram_status read_pixtral_llava(const vr_reading *r, vr_tower *t)
+{
+    VR_TRY(read_sizes(r, t, &pixtral_silent));
+    VR_TRY(read_projector(r, t, true));
+    t->merge = 1; /* nothing merges patches */
     return VRAM_OK;
 }
 
 /* ---- SigLIP and CLIP ---- */
-
-static void norm(vr_declaring *d, const char *module, uint64_t n)
-{
-    const char *path = d->path;
-    vr_declare_under(d, T(path), T(module), T("."));
-    vr_declare_vector(d, "weight", n);
-    vr_declare_vector(d, "bias", n);
-    d->path = path;
-}
 
 static void attention(vr_declaring *d, const vr_tower *t)
 {
@@ -100,26 +88,20 @@ static void attention(vr_declaring *d, const vr_tower *t)
         vr_declare_linear(d, modules[i], t->hidden, t->hidden, true);
 }
 
-static void mlp(vr_declaring *d, const vr_tower *t)
-{
-    vr_declare_linear(d, "mlp.fc1", t->hidden, t->ffn, true);
-    vr_declare_linear(d, "mlp.fc2", t->ffn, t->hidden, true);
-}
-
 static void layer_siglip(vr_declaring *d, const vr_tower *t)
 {
-    norm(d, "layer_norm1", t->hidden);
+    vr_declare_layer_norm(d, "layer_norm1", t->hidden);
     attention(d, t);
-    norm(d, "layer_norm2", t->hidden);
-    mlp(d, t);
+    vr_declare_layer_norm(d, "layer_norm2", t->hidden);
+    vr_declare_tower_mlp(d, t);
 }
 
 static void layer_clip(vr_declaring *d, const vr_tower *t)
 {
     attention(d, t);
-    norm(d, "layer_norm1", t->hidden);
-    mlp(d, t);
-    norm(d, "layer_norm2", t->hidden);
+    vr_declare_layer_norm(d, "layer_norm1", t->hidden);
+    vr_declare_tower_mlp(d, t);
+    vr_declare_layer_norm(d, "layer_norm2", t->hidden);
 }
 
 static void patches(vr_declaring *d, const vr_tower *t, const char *name)
@@ -145,8 +127,8 @@ static void head_siglip(vr_declaring *d, const vr_tower *t)
     vr_declare_linear(d, "attention.out_proj", t->hidden, t->hidden, true);
     vr_declare_matrix(d, "attention.in_proj_weight", 3 * t->hidden, t->hidden);
     vr_declare_vector(d, "attention.in_proj_bias", 3 * t->hidden);
-    norm(d, "layernorm", t->hidden);
-    mlp(d, t);
+    vr_declare_layer_norm(d, "layernorm", t->hidden);
+    vr_declare_tower_mlp(d, t);
     vr_declare(d, "probe", VR_PARAM_WEIGHT, (const uint64_t[]){ 1, 1, t->hidden }, 3);
     d->path = path;
 }
@@ -158,7 +140,7 @@ static void declare_siglip(vr_declaring *d, const vr_tower *t)
     positions(d, t);
     position_ids(d, t);
     vr_declare_tower_layers(d, t, "encoder.layers.", layer_siglip);
-    norm(d, "post_layernorm", t->hidden);
+    vr_declare_layer_norm(d, "post_layernorm", t->hidden);
     if (t->has_head)
         head_siglip(d, t);
 }
@@ -169,9 +151,9 @@ static void declare_clip(vr_declaring *d, const vr_tower *t)
     positions(d, t);
     vr_declare_vector(d, "embeddings.class_embedding", t->hidden);
     position_ids(d, t);
-    norm(d, "pre_layrnorm", t->hidden); /* so it is spelt */
+    vr_declare_layer_norm(d, "pre_layrnorm", t->hidden); /* so it is spelt */
     vr_declare_tower_layers(d, t, "encoder.layers.", layer_clip);
-    norm(d, "post_layernorm", t->hidden);
+    vr_declare_layer_norm(d, "post_layernorm", t->hidden);
 }
 
 static void projector_gemma3(vr_declaring *d, const vr_tower *t)
@@ -186,15 +168,13 @@ static void two_linears(vr_declaring *d, const vr_tower *t)
     vr_declare_linear(d, "multi_modal_projector.linear_2", t->out, t->out, t->projector_bias);
 }
 
-const vr_tower_kind vr_tower_siglip = { .name = "siglip",
-                                        .inside = "vision_tower.vision_model.",
+const vr_tower_kind vr_tower_siglip = { .inside = "vision_tower.vision_model.",
                                         .read = read_siglip,
                                         .declare = declare_siglip,
                                         .declare_projector = projector_gemma3,
                                         .picture = vr_picture_square,
                                         .scales = true };
-const vr_tower_kind vr_tower_clip = { .name = "clip",
-                                      .inside = "vision_tower.vision_model.",
+const vr_tower_kind vr_tower_clip = { .inside = "vision_tower.vision_model.",
                                       .read = read_clip,
                                       .declare = declare_clip,
                                       .declare_projector = two_linears,
@@ -227,17 +207,19 @@ static void declare_pixtral(vr_declaring *d, const vr_tower *t)
 
 static void projector_pixtral(vr_declaring *d, const vr_tower *t)
 {
-    if (!is_llava(d->m)) {
-        vr_declare_vector(d, "multi_modal_projector.norm.weight", t->hidden);
-        vr_declare_linear(d, "multi_modal_projector.patch_merger.merging_layer",
-                          t->hidden * t->merge * t->merge, t->hidden, false);
-    }
+    vr_declare_vector(d, "multi_modal_projector.norm.weight", t->hidden);
+    vr_declare_linear(d, "multi_modal_projector.patch_merger.merging_layer", t->hidden * t->merge * t->merge,
+                      t->hidden, false);
     two_linears(d, t);
 }
 
-const vr_tower_kind vr_tower_pixtral = { .name = "pixtral",
-                                         .inside = "vision_tower.",
+const vr_tower_kind vr_tower_pixtral = { .inside = "vision_tower.",
                                          .read = read_pixtral,
                                          .declare = declare_pixtral,
                                          .declare_projector = projector_pixtral,
                                          .picture = vr_picture_pixtral };
+const vr_tower_kind vr_tower_pixtral_llava = { .inside = "vision_tower.",
+                                               .read = read_pixtral_llava,
+                                               .declare = declare_pixtral,
+                                               .declare_projector = two_linears,
+                                               .picture = vr_picture_pixtral };

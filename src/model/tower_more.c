@@ -6,19 +6,6 @@
 
 #define MOST_SIDE 65536
 
-typedef struct setting {
-    const char *key;
-    uint64_t most, silent, *to;
-} setting;
-
-static vram_status read_all(const vr_reading *r, const setting *rows, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        VR_TRY(vr_config_count(r, rows[i].key, rows[i].most, rows[i].silent, rows[i].to));
-    return VRAM_OK;
-}
-#define READ_ALL(r, rows) read_all((r), (rows), sizeof(rows) / sizeof *(rows))
-
 static void vectors(vr_declaring *d, const char *const *names, size_t n, uint64_t length)
 {
     for (size_t i = 0; i < n; i++)
@@ -37,12 +24,6 @@ static void linears(vr_declaring *d, const char *const *names, size_t n, uint64_
     linears((d), (const char *const[]){ __VA_ARGS__ },                                                       \
             sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(char *), (in), (out), (bias))
 
-static void mlp(vr_declaring *d, const vr_tower *t)
-{
-    vr_declare_linear(d, "mlp.fc1", t->hidden, t->ffn, true);
-    vr_declare_linear(d, "mlp.fc2", t->ffn, t->hidden, true);
-}
-
 static void rotary(vr_declaring *d, const char *name, uint64_t n)
 {
     vr_declare(d, name, VR_PARAM_ROTARY, &n, 1);
@@ -54,7 +35,7 @@ static vram_status read_gemma4(const vr_reading *r, vr_tower *t)
 {
     bool clipped = false;
     vr_json v;
-    const setting rows[] = {
+    const vr_config_row rows[] = {
         { "num_hidden_layers", VR_MAX_LAYERS, 16, &t->layers },
         { "hidden_size", VR_MAX_WIDTH, 768, &t->hidden },
         { "intermediate_size", VR_MAX_WIDTH, 3072, &t->ffn },
@@ -65,7 +46,7 @@ static vram_status read_gemma4(const vr_reading *r, vr_tower *t)
         { "pooling_kernel_size", MOST_SIDE, 3, &t->merge },
         { "position_embedding_size", VR_MAX_WIDTH, 10 * 1024, &t->positions },
     };
-    VR_TRY(READ_ALL(r, rows));
+    VR_TRY(vr_config_counts(r, rows));
     t->channels = 3;
     t->temporal_patch = 1;
     t->out = r->m->hidden;
@@ -107,8 +88,7 @@ static void projector_gemma4(vr_declaring *d, const vr_tower *t)
     vr_declare_linear(d, "embed_vision.embedding_projection", t->hidden, t->out, false);
 }
 
-const vr_tower_kind vr_tower_gemma4 = { .name = "gemma4",
-                                        .inside = "vision_tower.",
+const vr_tower_kind vr_tower_gemma4 = { .inside = "vision_tower.",
                                         .read = read_gemma4,
                                         .declare = declare_gemma4,
                                         .declare_projector = projector_gemma4 };
@@ -118,7 +98,7 @@ const vr_tower_kind vr_tower_gemma4 = { .name = "gemma4",
 static vram_status read_kimi(const vr_reading *r, vr_tower *t)
 {
     uint64_t height, width;
-    const setting rows[] = {
+    const vr_config_row rows[] = {
         { "vt_num_hidden_layers", VR_MAX_LAYERS, 27, &t->layers },
         { "vt_hidden_size", VR_MAX_WIDTH, 1152, &t->hidden },
         { "vt_intermediate_size", VR_MAX_WIDTH, 4304, &t->ffn },
@@ -127,7 +107,7 @@ static vram_status read_kimi(const vr_reading *r, vr_tower *t)
         { "init_pos_emb_height", MOST_SIDE, 64, &height },
         { "init_pos_emb_width", MOST_SIDE, 64, &width },
     };
-    VR_TRY(READ_ALL(r, rows));
+    VR_TRY(vr_config_counts(r, rows));
     t->channels = 3;
     t->temporal_patch = 1;
     t->merge = 2;
@@ -138,9 +118,10 @@ static vram_status read_kimi(const vr_reading *r, vr_tower *t)
 
 static void layer_kimi(vr_declaring *d, const vr_tower *t)
 {
-    VECTORS(d, t->hidden, "norm1.weight", "norm1.bias", "norm2.weight", "norm2.bias");
+    vr_declare_layer_norm(d, "norm1", t->hidden);
+    vr_declare_layer_norm(d, "norm2", t->hidden);
     LINEARS(d, t->hidden, t->hidden, true, "attn.proj", "attn.q_proj", "attn.k_proj", "attn.v_proj");
-    mlp(d, t);
+    vr_declare_tower_mlp(d, t);
 }
 
 static void declare_kimi(vr_declaring *d, const vr_tower *t)
@@ -151,28 +132,26 @@ static void declare_kimi(vr_declaring *d, const vr_tower *t)
     vr_declare_matrix(d, "patch_embed.pos_emb.position_embeddings", t->positions, t->hidden);
     rotary(d, "rotary_emb.inv_freq", t->hidden / t->heads / 4);
     vr_declare_tower_layers(d, t, "layers.", layer_kimi);
-    VECTORS(d, t->hidden, "final_layernorm.weight", "final_layernorm.bias");
+    vr_declare_layer_norm(d, "final_layernorm", t->hidden);
 }
 
 static void projector_kimi(vr_declaring *d, const vr_tower *t)
 {
     uint64_t merged = t->hidden * t->merge * t->merge;
-    VECTORS(d, t->hidden, "mm_projector.pre_norm.weight", "mm_projector.pre_norm.bias");
+    vr_declare_layer_norm(d, "mm_projector.pre_norm", t->hidden);
     vr_declare_linear(d, "mm_projector.in_proj", merged, merged, true);
     vr_declare_linear(d, "mm_projector.out_proj", merged, t->out, true);
 }
 
-const vr_tower_kind vr_tower_kimi_k25 = { .name = "kimi_k25",
-                                          .inside = "vision_tower.",
-                                          .read = read_kimi,
-                                          .declare = declare_kimi,
-                                          .declare_projector = projector_kimi };
+const vr_tower_kind vr_tower_kimi_k25 = {
+    .inside = "vision_tower.", .read = read_kimi, .declare = declare_kimi, .declare_projector = projector_kimi
+};
 
 /* ---- Llama 4 ---- */
 
 static vram_status read_llama4(const vr_reading *r, vr_tower *t)
 {
-    const setting rows[] = {
+    const vr_config_row rows[] = {
         { "num_hidden_layers", VR_MAX_LAYERS, 34, &t->layers },
         { "hidden_size", VR_MAX_WIDTH, 768, &t->hidden },
         { "intermediate_size", VR_MAX_WIDTH, 5632, &t->ffn },
@@ -184,7 +163,7 @@ static vram_status read_llama4(const vr_reading *r, vr_tower *t)
         { "projector_input_dim", VR_MAX_WIDTH, 4096, &t->adapter_in },
         { "projector_output_dim", VR_MAX_WIDTH, 4096, &t->adapter_out },
     };
-    VR_TRY(READ_ALL(r, rows));
+    VR_TRY(vr_config_counts(r, rows));
     uint64_t side = t->image / t->patch;
     t->positions = side * side + 1;
     t->temporal_patch = 1;
@@ -197,16 +176,16 @@ static void layer_llama4(vr_declaring *d, const vr_tower *t)
 {
     LINEARS(d, t->hidden, t->hidden, true, "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj",
             "self_attn.o_proj");
-    mlp(d, t);
-    VECTORS(d, t->hidden, "input_layernorm.weight", "input_layernorm.bias", "post_attention_layernorm.weight",
-            "post_attention_layernorm.bias");
+    vr_declare_tower_mlp(d, t);
+    vr_declare_layer_norm(d, "input_layernorm", t->hidden);
+    vr_declare_layer_norm(d, "post_attention_layernorm", t->hidden);
 }
 
 static void declare_llama4(vr_declaring *d, const vr_tower *t)
 {
     vr_declare_linear(d, "patch_embedding.linear", t->channels * t->patch * t->patch, t->hidden, false);
-    VECTORS(d, t->hidden, "layernorm_pre.weight", "layernorm_pre.bias", "layernorm_post.weight",
-            "layernorm_post.bias");
+    vr_declare_layer_norm(d, "layernorm_pre", t->hidden);
+    vr_declare_layer_norm(d, "layernorm_post", t->hidden);
     vr_declare_tower_layers(d, t, "model.layers.", layer_llama4);
     vr_declare_linear(d, "vision_adapter.mlp.fc1", t->ffn, t->adapter_in, false);
     vr_declare_linear(d, "vision_adapter.mlp.fc2", t->adapter_in, t->adapter_out, false);
@@ -219,8 +198,7 @@ static void projector_llama4(vr_declaring *d, const vr_tower *t)
     vr_declare_linear(d, "multi_modal_projector.linear_1", t->vision_out, t->out, false);
 }
 
-const vr_tower_kind vr_tower_llama4 = { .name = "llama4",
-                                        .inside = "vision_model.",
+const vr_tower_kind vr_tower_llama4 = { .inside = "vision_model.",
                                         .read = read_llama4,
                                         .declare = declare_llama4,
                                         .declare_projector = projector_llama4 };
@@ -229,7 +207,7 @@ const vr_tower_kind vr_tower_llama4 = { .name = "llama4",
 
 static vram_status read_minimax(const vr_reading *r, vr_tower *t)
 {
-    const setting rows[] = {
+    const vr_config_row rows[] = {
         { "num_hidden_layers", VR_MAX_LAYERS, 32, &t->layers },
         { "hidden_size", VR_MAX_WIDTH, 1280, &t->hidden },
         { "intermediate_size", VR_MAX_WIDTH, 5120, &t->ffn },
@@ -239,7 +217,7 @@ static vram_status read_minimax(const vr_reading *r, vr_tower *t)
         { "img_token_compression_config.temporal_patch_size", MOST_SIDE, 2, &t->temporal_patch },
         { "img_token_compression_config.spatial_merge_size", MOST_SIDE, 2, &t->merge },
     };
-    VR_TRY(READ_ALL(r, rows));
+    VR_TRY(vr_config_counts(r, rows));
     vr_reading whole = *r;
     whole.text = r->root;
     t->out = r->m->hidden;
@@ -250,16 +228,16 @@ static void layer_minimax(vr_declaring *d, const vr_tower *t)
 {
     LINEARS(d, t->hidden, t->hidden, true, "self_attn.k_proj", "self_attn.v_proj", "self_attn.q_proj",
             "self_attn.out_proj");
-    VECTORS(d, t->hidden, "layer_norm1.weight", "layer_norm1.bias");
-    mlp(d, t);
-    VECTORS(d, t->hidden, "layer_norm2.weight", "layer_norm2.bias");
+    vr_declare_layer_norm(d, "layer_norm1", t->hidden);
+    vr_declare_tower_mlp(d, t);
+    vr_declare_layer_norm(d, "layer_norm2", t->hidden);
 }
 
 static void declare_minimax(vr_declaring *d, const vr_tower *t)
 {
     const uint64_t dims[] = { t->hidden, t->channels, t->temporal_patch, t->patch, t->patch };
     vr_declare(d, "embeddings.patch_embedding.weight", VR_PARAM_CONV, dims, 5);
-    VECTORS(d, t->hidden, "pre_layrnorm.weight", "pre_layrnorm.bias"); /* so it is spelt */
+    vr_declare_layer_norm(d, "pre_layrnorm", t->hidden); /* so it is spelt */
     vr_declare_tower_layers(d, t, "encoder.layers.", layer_minimax);
     rotary(d, "rotary_emb.inv_freq", t->hidden / t->heads / 6);
 }
@@ -273,8 +251,7 @@ static void projector_minimax(vr_declaring *d, const vr_tower *t)
     vr_declare_linear(d, "patch_merge_mlp.linear_2", inner, t->out, true);
 }
 
-const vr_tower_kind vr_tower_minimax_m3 = { .name = "minimax_m3",
-                                            .inside = "vision_tower.vision_model.",
+const vr_tower_kind vr_tower_minimax_m3 = { .inside = "vision_tower.vision_model.",
                                             .read = read_minimax,
                                             .declare = declare_minimax,
                                             .declare_projector = projector_minimax };

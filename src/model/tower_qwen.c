@@ -10,10 +10,7 @@
 /* Keys that both spell alike. */
 static vram_status read_common(const vr_reading *r, vr_tower *t, const vr_tower *silent)
 {
-    const struct {
-        const char *key;
-        uint64_t most, silent, *to;
-    } rows[] = {
+    const vr_config_row rows[] = {
         { "depth", VR_MAX_LAYERS, silent->layers, &t->layers },
         { "hidden_size", VR_MAX_WIDTH, silent->hidden, &t->hidden },
         { "intermediate_size", VR_MAX_WIDTH, silent->ffn, &t->ffn },
@@ -24,8 +21,7 @@ static vram_status read_common(const vr_reading *r, vr_tower *t, const vr_tower 
         { "spatial_merge_size", MOST_PATCH, 2, &t->merge },
         { "out_hidden_size", VR_MAX_WIDTH, 3584, &t->out },
     };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        VR_TRY(vr_config_count(r, rows[i].key, rows[i].most, rows[i].silent, rows[i].to));
+    VR_TRY(vr_config_counts(r, rows));
     vr_json v;
     if (t->hidden % t->heads == 0)
         return VRAM_OK;
@@ -124,7 +120,6 @@ static void declare_qwen2_5(vr_declaring *d, const vr_tower *t)
 }
 
 const vr_tower_kind vr_tower_qwen2_5_vl = {
-    .name = "qwen2_5_vl",
     .inside = "visual.",
     .read = read_qwen2_5,
     .declare = declare_qwen2_5,
@@ -133,37 +128,33 @@ const vr_tower_kind vr_tower_qwen2_5_vl = {
 
 /* ---- Qwen3-VL ---- */
 
-/* Qwen3.5 has none, whatever its configuration says. */
-static vram_status read_deepstack(const vr_reading *r, vr_tower *t)
-{
-    static const uint8_t deep[] = { 8, 16, 24 };
-    bool qwen3_5 = vr_str_starts(vr_str_of(r->m->model_type), "qwen3_5");
-    t->n_deepstack = qwen3_5 ? 0 : sizeof deep;
-    t->deep = default_layers(r, t, deep, (size_t)t->n_deepstack);
-    if (t->deep == NULL)
-        return VRAM_ENOMEM;
-    return qwen3_5 ? VRAM_OK : read_layers(r, t, "deepstack_visual_indexes", t->deep, &t->n_deepstack);
-}
-
-static vram_status read_qwen3(const vr_reading *r, vr_tower *t)
+/* Qwen3.5 has no further mergers, whatever its configuration says. */
+static vram_status read_qwen3_5(const vr_reading *r, vr_tower *t)
 {
     static const vr_tower silent = { .layers = 27, .hidden = 1152, .ffn = 4304, .heads = 16, .patch = 16 };
     t->form = VR_TOWER_QWEN3;
     VR_TRY(read_common(r, t, &silent));
-    VR_TRY(vr_config_count(r, "num_position_embeddings", VR_MAX_WIDTH, 2304, &t->positions));
-    return read_deepstack(r, t);
+    t->deep = default_layers(r, t, NULL, 0);
+    if (t->deep == NULL)
+        return VRAM_ENOMEM;
+    return vr_config_count(r, "num_position_embeddings", VR_MAX_WIDTH, 2304, &t->positions);
 }
 
-static void declare_norm(vr_declaring *d, const char *weight, const char *bias, uint64_t n)
+static vram_status read_qwen3(const vr_reading *r, vr_tower *t)
 {
-    vr_declare_vector(d, weight, n);
-    vr_declare_vector(d, bias, n);
+    static const uint8_t deep[] = { 8, 16, 24 };
+    VR_TRY(read_qwen3_5(r, t));
+    t->n_deepstack = sizeof deep;
+    t->deep = default_layers(r, t, deep, sizeof deep);
+    if (t->deep == NULL)
+        return VRAM_ENOMEM;
+    return read_layers(r, t, "deepstack_visual_indexes", t->deep, &t->n_deepstack);
 }
 
 static void block_qwen3(vr_declaring *d, const vr_tower *t)
 {
-    declare_norm(d, "norm1.weight", "norm1.bias", t->hidden);
-    declare_norm(d, "norm2.weight", "norm2.bias", t->hidden);
+    vr_declare_layer_norm(d, "norm1", t->hidden);
+    vr_declare_layer_norm(d, "norm2", t->hidden);
     declare_attention(d, t);
     vr_declare_linear(d, "mlp.linear_fc1", t->hidden, t->ffn, true);
     vr_declare_linear(d, "mlp.linear_fc2", t->ffn, t->hidden, true);
@@ -173,7 +164,7 @@ static void block_qwen3(vr_declaring *d, const vr_tower *t)
 static void declare_merger(vr_declaring *d, const vr_tower *t, uint64_t norm_width)
 {
     uint64_t merged = t->hidden * t->merge * t->merge;
-    declare_norm(d, "norm.weight", "norm.bias", norm_width);
+    vr_declare_layer_norm(d, "norm", norm_width);
     vr_declare_linear(d, "linear_fc1", merged, merged, true);
     vr_declare_linear(d, "linear_fc2", merged, t->out, true);
 }
@@ -196,9 +187,14 @@ static void declare_qwen3(vr_declaring *d, const vr_tower *t)
 }
 
 const vr_tower_kind vr_tower_qwen3_vl = {
-    .name = "qwen3_vl",
     .inside = "visual.",
     .read = read_qwen3,
+    .declare = declare_qwen3,
+    .picture = vr_picture_qwen3,
+};
+const vr_tower_kind vr_tower_qwen3_5 = {
+    .inside = "visual.",
+    .read = read_qwen3_5,
     .declare = declare_qwen3,
     .picture = vr_picture_qwen3,
 };

@@ -11,9 +11,9 @@ static const struct {
     const vr_tower_kind *kind;
 } towers[] = {
     { "qwen2_5_vl", NULL, &vr_tower_qwen2_5_vl },     { "qwen3_vl", NULL, &vr_tower_qwen3_vl },
-    { "qwen3_vl_moe", NULL, &vr_tower_qwen3_vl },     { "qwen3_5", NULL, &vr_tower_qwen3_vl },
-    { "qwen3_5_moe", NULL, &vr_tower_qwen3_vl },      { "gemma3", NULL, &vr_tower_siglip },
-    { "llava", "clip_vision_model", &vr_tower_clip }, { "llava", "pixtral", &vr_tower_pixtral },
+    { "qwen3_vl_moe", NULL, &vr_tower_qwen3_vl },     { "qwen3_5", NULL, &vr_tower_qwen3_5 },
+    { "qwen3_5_moe", NULL, &vr_tower_qwen3_5 },       { "gemma3", NULL, &vr_tower_siglip },
+    { "llava", "clip_vision_model", &vr_tower_clip }, { "llava", "pixtral", &vr_tower_pixtral_llava },
     { "mistral3", "pixtral", &vr_tower_pixtral },     { "gemma4", "gemma4_vision", &vr_tower_gemma4 },
     { "kimi_k25", NULL, &vr_tower_kimi_k25 },         { "llama4", NULL, &vr_tower_llama4 },
     { "minimax_m3_vl", NULL, &vr_tower_minimax_m3 },
@@ -95,4 +95,10 @@ void vr_declare_tower_layers(vr_declaring *d, const vr_tower *t, const char *sta
     }
     d->layer = VR_NO_LAYER;
     d->path = path;
+}
+
+void vr_declare_tower_mlp(vr_declaring *d, const vr_tower *t)
+{
+    vr_declare_linear(d, "mlp.fc1", t->hidden, t->ffn, true);
+    vr_declare_linear(d, "mlp.fc2", t->ffn, t->hidden, true);
 }

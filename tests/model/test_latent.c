@@ -267,7 +267,7 @@ static void not_understood(void **state)
         { "{\"model_type\":\"glm_moe_dsa\",\"num_hidden_layers\":2,\"indexer_types\":[\"shared\",\"full\"]}",
           "no layer before the first" },
         { "{\"model_type\":\"glm_moe_dsa\",\"indexer_types\":[\"full\",\"half\"]}",
-          "a word that is not known" },
+          "a kind of layer that is not known" },
         { "{\"model_type\":\"glm_moe_dsa\",\"index_topk_pattern\":\"FS\"}", "index_topk_pattern" },
         { "{\"model_type\":\"kimi_k25\",\"text_config\":{\"model_type\":\"qwen2\"}}", "is not known" },
     };

@@ -198,8 +198,10 @@ static void contradictions(void **state)
         bool refused;
         const char *part;
     } cases[] = {
-        { MIMO "\"hybrid_layer_pattern\":[0,1]}", false, "hybrid_layer_pattern is of 2 layers" },
-        { MIMO "\"hybrid_layer_pattern\":[1]}", false, "not that of the class, at layer 0" },
+        { MIMO "\"hybrid_layer_pattern\":[0,1]}", false,
+          "hybrid_layer_pattern has 2 layers, num_hidden_layers is 48" },
+        { MIMO "\"num_hidden_layers\":1,\"hybrid_layer_pattern\":[1]}", false,
+          "not that of the class, at layer 0" },
         { MIMO "\"hybrid_layer_pattern\":[2]}", true, "hybrid_layer_pattern is 2" },
         { MIMO "\"hybrid_layer_pattern\":3}", true, "hybrid_layer_pattern is 3" },
         { MIMO "\"swa_num_key_value_heads\":4}", false, "the class makes it 8" },
@@ -212,7 +214,8 @@ static void contradictions(void **state)
         { ERNIE "\"moe_layer_start_index\":0.5}", true, "moe_layer_start_index is 0.5" },
         { ERNIE "\"moe_layer_interval\":0}", true, "moe_layer_interval is 0" },
         { ERNIE "\"use_bias\":true}", false, "use_bias" },
-        { M3 "\"sparse_attention_config\":{\"sparse_attention_freq\":[1]}}", false, "is of 1 layers" },
+        { M3 "\"sparse_attention_config\":{\"sparse_attention_freq\":[1]}}", false,
+          "sparse_attention_freq has 1 layer, num" },
         { M3 "\"sparse_attention_config\":{\"sparse_attention_freq\":7}}", true,
           "sparse_attention_freq is 7" },
         { M3 "\"sparse_attention_config\":{\"sparse_block_size\":1e9}}", true, "sparse_block_size is 1e9" },
