@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: MIT
+ * What a recorded run on a CPU and our tape of CUDA may differ in, each kind with a name and a reason. */
+#ifndef VR_TEST_DIFFERENCES_H
+#define VR_TEST_DIFFERENCES_H
+
+#include "facts.h"
+
+typedef enum difference {
+    SAME,
+    HOST_SCALAR,
+    HOST_CAST,
+    HOST_MEAN,
+    HOST_WINDOW,
+    HOST_NORMALISER,
+    CPU_GEMM_SCRATCH,
+    CPU_GEMM_PACKING,
+    CPU_FLASH_SCRATCH,
+    CPU_LOGSUMEXP,
+    CPU_LAYOUT,
+    CPU_INDEX,
+    CPU_RANGE,
+    CPU_SORT,
+    CPU_HISTOGRAM,
+    CPU_ADDED,
+    CPU_SCATTERED,
+    HOST_SHAPE,
+    CPU_PROMOTED,
+    CPU_CONVOLUTION,
+    CPU_STATISTICS,
+    CUDA_STATISTICS,
+    CUDA_SOLVER,
+    CUDA_WORKSPACE,
+    CUDA_RANDOM,
+    CUDA_WINDOW,
+    CUDA_SUMS,
+    CUDA_ALIGNED,
+    CUDA_SCATTERED,
+    LEFT_OUT_PLACES,
+    N_DIFFERENCES
+} difference;
+
+static const struct {
+    const char *name, *reason;
+} named[N_DIFFERENCES] = {
+    [SAME] = { "the same", "" },
+    [HOST_SCALAR] = { "number becomes a scalar tensor",
+                      "Python numbers in arithmetic live on the host, also under CUDA" },
+    [HOST_CAST] = { "scalar tensor in another dtype",
+                    "CPU kernels convert the host's scalar; CUDA kernels take it as it is" },
+    [HOST_MEAN] = { "divisor of a mean", "the CPU's mean is a sum and a division; CUDA's is one kernel" },
+    [HOST_WINDOW] = { "window or length of the cache",
+                      "made on the host and moved to the card at the first update" },
+    [HOST_NORMALISER] = { "normaliser of gemma2", "torch.tensor() without a device: on the host" },
+    [CPU_GEMM_SCRATCH] = { "scratch of the CPU's matrix product", "oneDNN's; cuBLAS works in its workspace" },
+    [CPU_GEMM_PACKING] = { "packed operand",
+                           "oneDNN wants the transposed matrix copied; cuBLAS reads it in place" },
+    [CPU_FLASH_SCRATCH] = { "scratch of the CPU's flash kernel", "CUDA's keeps it in shared memory" },
+    [CPU_LOGSUMEXP] = { "logsumexp",
+                        "with a mask CUDA takes the memory-efficient kernel, which keeps none in inference" },
+    [CPU_LAYOUT] = { "copy of the attention output",
+                     "with a mask: CUDA's kernel writes it token by token at once" },
+    [CPU_INDEX] = { "contiguous token ids", "a column of ids; CUDA's index_select reads it with its stride" },
+    [CPU_RANGE] = { "range of the experts' numbers",
+                    "one_hot looks for numbers out of range; CUDA leaves that to the kernel" },
+    [CPU_SORT] = { "numbers to be sorted along", "CUDA sorts them in place" },
+    [CPU_HISTOGRAM] = { "edges and counts of each thread", "CUDA counts in shared memory" },
+    [CPU_SCATTERED] = { "list of places to be filled", "the CPU sorts them; CUDA writes at once" },
+    [HOST_SHAPE] = { "numbers of dimensions of what is repeated", "a few numbers on the host" },
+    [CPU_ADDED] = { "list of rows to be added", "the CPU sorts them; CUDA adds atomically" },
+    [CPU_PROMOTED] = { "operand in another dtype",
+                       "the CPU widens it in a storage of its own; CUDA's kernels widen as they read" },
+    [CPU_CONVOLUTION] = { "convolution in layouts of its own",
+                          "oneDNN reorders input, weight and result; CUDA's depthwise kernel does not" },
+    [CPU_STATISTICS] = { "mean and deviation of layer_norm", "in the input's dtype; see the next" },
+    [CUDA_STATISTICS] = { "mean and deviation of layer_norm", "CUDA keeps them in 32 bits" },
+    [CUDA_SOLVER] = { "addresses of a batched solver", "cuBLAS is given a list of matrices" },
+    [CUDA_WORKSPACE] = { "cuBLAS and cublasLt workspaces", "there is no cuBLAS on the CPU" },
+    [CUDA_RANDOM] = { "random state of the attention kernel", "CUDA kernels return it, dropout or not" },
+    [CUDA_WINDOW] = { "window or length of the cache",
+                      "its copy on the card; on the CPU there is nothing to move" },
+    [CUDA_ALIGNED] = { "padded mask",
+                       "memory-efficient kernel: rows of a mask begin at multiples of 16 bytes" },
+    [CUDA_SCATTERED] = { "places of image features",
+                         "masked_scatter counts them in 64 bits on CUDA, on the CPU one after the other" },
+    [LEFT_OUT_PLACES] = { "places of patches and of their tokens",
+                          "some bytes each, left out: neither CUDA's nor the CPU's" },
+    [CUDA_SUMS] = { "sums of the attention kernel",
+                    "memory-efficient kernel, more than 128 a head: not in registers" },
+};
+
+static bool ends(const char *s, const char *end)
+{
+    size_t n = strlen(s), k = strlen(end);
+    return n >= k && strcmp(s + n - k, end) == 0;
+}
+
+/* In a call of a binary operator, of a number's size. */
+static bool is_host_cast(const char *op, uint64_t bytes)
+{
+    static const char *const operators[] = { "mul/", "add/", "sub/", "div/", "eq/" };
+    if (bytes > 8 || !ends(op, "to/_to_copy/empty_strided"))
+        return false;
+    for (size_t i = 0; i < sizeof(operators) / sizeof(operators[0]); i++) {
+        if (strstr(op, operators[i]) != NULL)
+            return true;
+    }
+    return false;
+}
+
+/* Tensors of 16 and of 32 bits in one binary operator. */
+static bool is_promoted(const char *op)
+{
+    static const char *const operators[] = { "mul/to", "add/to", "mul_/to", "div/to", "sum/to" };
+    for (size_t i = 0; i < sizeof(operators) / sizeof(operators[0]); i++) {
+        char end[48];
+        snprintf(end, sizeof(end), "%s/_to_copy/empty_strided", operators[i]);
+        if (ends(op, end))
+            return true;
+    }
+    return false;
+}
+
+static const char *op_of(const facts *f, size_t i)
+{
+    return f->events[i].kind == 'A' ? f->ops[f->events[i].op] : "";
+}
+
+static const char *next_op(const facts *f, size_t i)
+{
+    for (i++; i < f->n; i++) {
+        if (f->events[i].kind == 'A')
+            return op_of(f, i);
+    }
+    return "";
+}
+
+static bool freed_at_once(const facts *f, size_t i)
+{
+    return i + 1 < f->n && f->events[i + 1].kind == 'F' && f->events[i + 1].storage == f->events[i].storage;
+}
+
+static bool freed_before_next(const facts *f, size_t i)
+{
+    for (size_t k = i + 1; k < f->n && f->events[k].kind == 'F'; k++) {
+        if (f->events[k].storage == f->events[i].storage)
+            return true;
+    }
+    return false;
+}
+
+/* Of the last flash call before event i. */
+static bool was_masked(const facts *f, size_t i)
+{
+    while (i > 0 && !ends(op_of(f, i), "_for_cpu/empty_like/empty_strided"))
+        i--;
+    for (size_t k = 0; k < 6 && i > 0; k++, i--) {
+        if (strcmp(op_of(f, i - 1), "scaled_dot_product_attention/where") == 0)
+            return true;
+    }
+    return false;
+}
+
+static difference in_flash(const facts *f, size_t i)
+{
+    if (!ends(op_of(f, i - 1), "empty_like/empty_strided"))
+        return CPU_FLASH_SCRATCH;
+    return was_masked(f, i) ? CPU_LOGSUMEXP : SAME;
+}
+
+/* The first allocation after the kernel's. */
+static bool follows_flash(const facts *f, size_t i)
+{
+    while (i > 0 && f->events[i - 1].kind == 'F')
+        i--;
+    return i > 0 && ends(op_of(f, i - 1), "_for_cpu/empty");
+}
+
+/* A number beside a tensor in a comparison: the first of two storages that the comparison takes. */
+static bool is_compared_number(const facts *f, size_t i)
+{
+    static const char *const operators[] = { "greater/gt", "eq", "ne", "ge", "gt", "le", "lt" };
+    const char *op = op_of(f, i);
+    bool compares = false;
+    for (size_t k = 0; k < sizeof(operators) / sizeof(operators[0]); k++)
+        compares = compares || strcmp(op, operators[k]) == 0;
+    return compares && f->events[i].bytes == 8 && strcmp(next_op(f, i), op) == 0;
+}
+
+/* What routing tokens to experts takes on a CPU alone. */
+static difference in_routing(const facts *f, size_t i)
+{
+    const char *op = op_of(f, i);
+    if (strcmp(op, "one_hot/aminmax") == 0)
+        return CPU_RANGE;
+    if (strcmp(op, "sort/arange/resize_") == 0)
+        return CPU_SORT;
+    if (strcmp(op, "histc/zeros/empty") == 0 || (strcmp(op, "histc") == 0 && strcmp(next_op(f, i), op) == 0))
+        return CPU_HISTOGRAM;
+    if (strcmp(op, "index_add_/scatter_add_/zeros/empty") == 0)
+        return CPU_ADDED;
+    if (strcmp(op, "scatter_/empty") == 0)
+        return CPU_SCATTERED;
+    if (strncmp(op, "repeat/", 7) == 0 && f->events[i].bytes <= 64)
+        return HOST_SHAPE;
+    return is_compared_number(f, i) ? HOST_SCALAR : SAME;
+}
+
+/* The result comes first, and the other two at once behind it. */
+static bool is_statistics(const facts *f, size_t i)
+{
+    static const char native[] = "layer_norm/native_layer_norm/empty";
+    return i > 0 && ends(op_of(f, i), native) && ends(op_of(f, i - 1), native);
+}
+
+static size_t op_before(const facts *f, size_t i, const char *op)
+{
+    while (i > 0 && (f->events[i].kind != 'A' || strcmp(op_of(f, i), op) != 0))
+        i--;
+    return i;
+}
+
+static size_t op_after(const facts *f, size_t i, const char *op)
+{
+    while (i < f->n && (f->events[i].kind != 'A' || strstr(op_of(f, i), op) == NULL))
+        i++;
+    return i;
+}
+
+/* ---- left out where there are pictures ---- */
+
+typedef enum stretch {
+    NOWHERE,
+    BEFORE_PATCHES, /* between the pixels in the model's width and the first convolution */
+    IN_TOWER,
+    AFTER_TOWER, /* up to the last of the positions */
+    IN_STEPS,
+} stretch;
+
+/* What places patches and tokens: the most that a storage of that operator takes of each patch (before and in
+ * the tower) or token, 0: some numbers, of pictures and windows. Each was read off the recorded runs, so that
+ * one of another operator or larger is compared. */
+static const struct {
+    stretch at;
+    const char *op;
+    unsigned each;
+} left_out[] = {
+    { BEFORE_PATCHES, "abs", 8 },
+    { BEFORE_PATCHES, "add", 32 }, /* numbers of four corners of 8 bytes */
+    { BEFORE_PATCHES, "arange/resize_", 8 },
+    { BEFORE_PATCHES, "cat", 16 },
+    { BEFORE_PATCHES, "clamp", 16 },
+    { BEFORE_PATCHES, "cumsum", 0 },
+    { BEFORE_PATCHES, "cumsum/to/_to_copy/empty_strided", 0 },
+    { BEFORE_PATCHES, "div", 4 },
+    { BEFORE_PATCHES, "div/to/_to_copy/empty_strided", 4 },
+    { BEFORE_PATCHES, "empty", 0 },
+    { BEFORE_PATCHES, "flatten/clone/empty_like/empty", 8 },
+    { BEFORE_PATCHES, "floor", 4 },
+    { BEFORE_PATCHES, "floor_divide/empty", 8 },
+    { BEFORE_PATCHES, "index", 2 },
+    { BEFORE_PATCHES, "index/nonzero", 2 },
+    { BEFORE_PATCHES, "mul", 16 },
+    { BEFORE_PATCHES, "ne", 0 },
+    { BEFORE_PATCHES, "pad/constant_pad_nd/empty", 4 },
+    { BEFORE_PATCHES, "remainder", 8 },
+    { BEFORE_PATCHES, "repeat/add", 0 },
+    { BEFORE_PATCHES, "repeat/arange/resize_", 0 },
+    { BEFORE_PATCHES, "repeat/cat", 0 },
+    { BEFORE_PATCHES, "repeat/empty", 16 },
+    { BEFORE_PATCHES, "repeat_interleave/cumsum", 0 },
+    { BEFORE_PATCHES, "repeat_interleave/empty", 8 },
+    { BEFORE_PATCHES, "repeat_interleave/index_select", 8 },
+    { BEFORE_PATCHES, "repeat_interleave/min/empty", 0 },
+    { BEFORE_PATCHES, "reshape/clone/empty_like/empty", 4 },
+    { BEFORE_PATCHES, "rsub", 0 },
+    { BEFORE_PATCHES, "rsub/sub", 8 },
+    { BEFORE_PATCHES, "stack/cat", 16 },
+    { BEFORE_PATCHES, "sub", 8 },
+    { BEFORE_PATCHES, "sum", 0 },
+    { BEFORE_PATCHES, "sum/to/_to_copy/empty_strided", 4 },
+    { BEFORE_PATCHES, "to/_to_copy/empty_strided", 8 },
+    { BEFORE_PATCHES, "unique_consecutive/empty", 0 },
+    { IN_TOWER, "argsort/sort", 2 },
+    { IN_TOWER, "argsort/sort/arange/resize_", 2 },
+    { IN_TOWER, "sub", 0 }, /* lengths of windows and pictures */
+    { AFTER_TOWER, "_is_all_true/all", 0 },
+    { AFTER_TOWER, "add", 4 },
+    { AFTER_TOWER, "arange/resize_", 2 },
+    { AFTER_TOWER, "cat", 24 }, /* three positions of 8 bytes */
+    { AFTER_TOWER, "empty", 0 },
+    { AFTER_TOWER, "eq", 1 },
+    { AFTER_TOWER, "floor_divide/empty", 0 },
+    { AFTER_TOWER, "gt", 0 },
+    { AFTER_TOWER, "max/empty", 0 },
+    { AFTER_TOWER, "mul", 0 },
+    { AFTER_TOWER, "prod", 0 },
+    { AFTER_TOWER, "stack/cat", 24 },
+    { AFTER_TOWER, "sub", 0 },
+    { AFTER_TOWER, "sum", 0 },
+    { AFTER_TOWER, "sum/to/_to_copy/empty_strided", 8 },
+    { AFTER_TOWER, "to/_to_copy/empty_strided", 0 },
+    { IN_STEPS, "arange/resize_", 0 },
+    { IN_STEPS, "repeat_interleave/clone/empty_like/empty", 0 },
+};
+#define N_LEFT_OUT (sizeof(left_out) / sizeof(left_out[0]))
+#define SOME_NUMBERS 512
+static size_t times_left_out[N_LEFT_OUT];
+
+static stretch stretch_of(const facts *f, size_t i)
+{
+    size_t pixels = op_after(f, 1, "to/_to_copy"), conv = op_after(f, 0, "conv3d");
+    size_t scattered = op_after(f, 0, "masked_scatter");
+    if (conv == f->n || i <= pixels)
+        return NOWHERE;
+    if (i <= conv)
+        return i < conv ? BEFORE_PATCHES : IN_TOWER;
+    size_t last = op_after(f, scattered, "max/empty");
+    while (last < f->n && strcmp(op_of(f, last), "empty") != 0)
+        last++;
+    if (i > last)
+        return IN_STEPS;
+    return i > op_before(f, scattered, "linear/addmm") ? AFTER_TOWER : IN_TOWER;
+}
+
+static bool is_left_out(const facts *f, size_t i)
+{
+    const char *op = op_of(f, i);
+    stretch at = stretch_of(f, i);
+    if (at == NOWHERE || (at == IN_STEPS && strcmp(op, "arange/resize_") == 0 &&
+                          strstr(next_op(f, i), "repeat_interleave") == NULL))
+        return false;
+    uint64_t n = at == AFTER_TOWER || at == IN_STEPS ? f->batch * f->tokens : f->patches;
+    for (size_t k = 0; k < N_LEFT_OUT; k++) {
+        uint64_t most = left_out[k].each != 0 ? left_out[k].each * n : SOME_NUMBERS;
+        if (left_out[k].at != at || strcmp(left_out[k].op, op) != 0 || f->events[i].bytes > most)
+            continue;
+        times_left_out[k]++;
+        return true;
+    }
+    return false;
+}
+
+/* ---- which it is ---- */
+
+static difference name_of_fact(const facts *f, size_t i)
+{
+    const char *op = op_of(f, i);
+    uint64_t bytes = f->events[i].bytes;
+    if (is_left_out(f, i))
+        return LEFT_OUT_PLACES;
+    if ((bytes <= 8 && strcmp(op, "-") == 0) || is_compared_number(f, i) ||
+        (bytes == 8 && strcmp(op, "eq") == 0) ||
+        (bytes == 8 && ends(op, "_scaled_dot_product_attention_math/mul")))
+        return HOST_SCALAR;
+    if (strstr(op, "mean/div_") != NULL && bytes <= 8)
+        return HOST_MEAN;
+    if (is_host_cast(op, bytes))
+        return HOST_CAST;
+    if (is_promoted(op))
+        return CPU_PROMOTED;
+    if (is_statistics(f, i))
+        return CPU_STATISTICS;
+    if (ends(op, "_convolution/mkldnn_convolution"))
+        return CPU_CONVOLUTION;
+    if (strcmp(op, "empty") == 0 && bytes == 8)
+        return HOST_WINDOW;
+    if (strcmp(op, "empty") == 0 && strcmp(next_op(f, i), "mul") == 0)
+        return HOST_NORMALISER;
+    if (strcmp(op, "embedding/index_select/contiguous/clone/empty_like/empty") == 0)
+        return CPU_INDEX;
+    if (strcmp(op, "contiguous/clone/empty_like/empty") == 0 && follows_flash(f, i) && was_masked(f, i))
+        return CPU_LAYOUT;
+    if (ends(op, "matmul/bmm/contiguous/clone/empty_like/empty"))
+        return CPU_GEMM_PACKING;
+    bool product = ends(op, "/mm") || ends(op, "/bmm") || ends(op, "addmm");
+    if ((product && freed_at_once(f, i)) || (strcmp(op, "bmm") == 0 && freed_before_next(f, i)))
+        return CPU_GEMM_SCRATCH;
+    return ends(op, "_for_cpu/empty") ? in_flash(f, i) : in_routing(f, i);
+}
+
+static difference name_of_event(const vr_tape *t, const vr_event *e)
+{
+    vr_str label = t->labels[e->label];
+    if (e->item == VR_ITEM_WORKSPACES)
+        return e->bytes == 8519680 || e->bytes == 1048576 ? CUDA_WORKSPACE : SAME;
+    if (vr_str_is(label, "random state of the attention kernel") && e->bytes <= 16)
+        return CUDA_RANDOM;
+    if ((vr_str_is(label, "sliding window of the cache") ||
+         vr_str_is(label, "length and place in the cache")) &&
+        e->bytes == 8)
+        return CUDA_WINDOW;
+    if (vr_str_is(label, "addresses of a batched solver"))
+        return CUDA_SOLVER;
+    if (vr_str_is(label, "statistics of a normalisation"))
+        return CUDA_STATISTICS;
+    if (vr_str_is(label, "places of image features"))
+        return CUDA_SCATTERED;
+    if (vr_str_is(label, "attention mask in rows of 16 bytes"))
+        return CUDA_ALIGNED;
+    return vr_str_is(label, "sums of the attention kernel") && e->bytes > 16 ? CUDA_SUMS : SAME;
+}
+
+#endif
