@@ -384,6 +384,11 @@ struct vram_model {
     const vr_declared *declared;
     size_t n_declared;
     uint64_t declared_parameters; /* each once; buffers are none */
+    /* What published checkpoints have beside that: layers that predict further tokens. 0: none, or how they
+     * are built is not known. */
+    struct {
+        uint64_t layers, parameters;
+    } ahead;
     /* All layers, one sequence, full length, 2 bytes an element; of latent attention the short vectors. */
     uint64_t kv_bytes_per_token_16bit;
 };

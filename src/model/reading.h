@@ -33,6 +33,7 @@ vram_status vr_check_shapes(vr_reading *r);  /* against the tensors, which may c
 vram_status vr_read_rotary(vr_reading *r);
 vram_status vr_read_special(vr_reading *r); /* what makes it more than a plain decoder */
 vram_status vr_read_adapter(vr_reading *r); /* of a checkpoint that is one */
+vram_status vr_count_ahead(vr_reading *r);  /* after all is declared: m->ahead */
 
 /* In place of all these: a model whose settings stand in its GGUF file. */
 vram_status vr_read_gguf(vr_reading *r);

@@ -200,6 +200,8 @@ static void put_model(vr_json_out *o, const vram_model *m)
     put_shape(o, "experts", m->experts);
     put_shape(o, "experts_used", m->experts_used);
     put_shape(o, "expert_ffn", m->expert_ffn);
+    put_shape(o, "ahead_layers", m->ahead.layers);
+    put_shape(o, "ahead_parameters", m->ahead.parameters);
     vr_json_kv_text(o, "file_type", m->file_type);
     vr_json_kv_bool(o, "shape_known", m->family != NULL || m->shape_known);
     vr_json_kv_bool(o, "tied", m->tied && m->structure != VR_ENCODER);
