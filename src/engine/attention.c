@@ -30,17 +30,12 @@ static void normalise(vr_pass *p, vr_block *x, uint64_t heads)
         size *= heads;
     else
         rows *= heads;
-    vr_block out = vr_norm(p, rows, size, VR_STEP_QK_NORM);
-    vr_drop(p, *x);
-    *x = out;
+    vr_replace(p, x, vr_norm(p, rows, size, VR_STEP_QK_NORM));
 }
 
-/* opt: what is projected, times a number */
 static void multiply(vr_pass *p, vr_block *x, uint64_t bytes, vr_step step)
 {
-    vr_block out = vr_take(p, bytes, VR_ITEM_HIDDEN, step);
-    vr_drop(p, *x);
-    *x = out;
+    vr_replace(p, x, vr_take(p, bytes, VR_ITEM_HIDDEN, step));
 }
 
 /* Qwen3 normalises each projection at once, Gemma3 after all three, Hunyuan after the rotation. */
@@ -79,14 +74,10 @@ static void scale_query(vr_pass *p, vr_block *q)
 {
     vr_block x = VR_NONE;
     for (int i = 0; i < 6; i++) {
-        vr_block next = vr_take(p, p->q * 4, VR_ITEM_HIDDEN, VR_STEP_ROPE);
-        vr_drop(p, x);
-        x = next;
+        vr_replace(p, &x, vr_take(p, p->q * 4, VR_ITEM_HIDDEN, VR_STEP_ROPE));
     }
     if (p->width != 4) {
-        vr_block cast = vr_take(p, p->q * p->width, VR_ITEM_HIDDEN, VR_STEP_ROPE);
-        vr_drop(p, x);
-        x = cast;
+        vr_replace(p, &x, vr_take(p, p->q * p->width, VR_ITEM_HIDDEN, VR_STEP_ROPE));
     }
     multiply(p, q, p->rows * vr_layer_of(p)->heads * vr_layer_of(p)->key_dim * p->width, VR_STEP_ROPE);
     vr_drop(p, x);
@@ -227,8 +218,7 @@ vr_block vr_attention(vr_pass *p, vr_block normed, vr_block *probabilities)
                              VR_STEP_O);
     const vr_block held[] = { mixed, s.k,       s.v,       s.whole,   s.gate,
                               r.q,   s.kept[0], s.kept[1], r.kept[0], r.kept[1] };
-    for (size_t i = 0; i < sizeof held / sizeof *held; i++)
-        vr_drop(p, held[i]);
+    vr_drop_all(p, held, sizeof(held) / sizeof(held[0]));
     if (p->m->family->position_offset != 0 && !p->rules->plain_masks) { /* opt of version 4 returns none */
         vr_drop(p, *probabilities);
         *probabilities = VR_NONE;

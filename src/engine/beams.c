@@ -46,13 +46,6 @@ static uint64_t kept_tokens(const vr_pass *p, uint64_t past)
     return window != 0 && past > window - 1 ? window - 1 : past;
 }
 
-static void select(vr_pass *p, vr_block *block, uint64_t bytes, vr_step step)
-{
-    vr_block next = vr_take(p, bytes, VR_ITEM_KV, step);
-    vr_drop(p, *block);
-    *block = next;
-}
-
 void vr_beams_step(vr_pass *p, vr_group *g)
 {
     if (vr_beams(p->w) == 1)
@@ -65,8 +58,8 @@ void vr_beams_step(vr_pass *p, vr_group *g)
         if (bytes == 0) /* a window of one token keeps none */
             continue;
         vr_go_to(p, p->placement != NULL ? p->placement->layers[p->layer] : 0);
-        select(p, &g->layers[p->layer].k, bytes * l->key_dim, VR_STEP_KEYS);
-        select(p, &g->layers[p->layer].v, bytes * l->value_dim, VR_STEP_VALUES);
+        vr_replace(p, &g->layers[p->layer].k, vr_take(p, bytes * l->key_dim, VR_ITEM_KV, VR_STEP_KEYS));
+        vr_replace(p, &g->layers[p->layer].v, vr_take(p, bytes * l->value_dim, VR_ITEM_KV, VR_STEP_VALUES));
     }
     vr_go_to(p, vr_ends(p).embedding);
 }

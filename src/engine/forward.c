@@ -145,9 +145,7 @@ static vr_block early_mask(vr_pass *p)
         return VR_NONE;
     vr_block mask = flags(p, p->q * kv * p->width);
     if (!p->m->family->both_masks && p->q > 1) { /* without windows: torch.triu */
-        vr_block upper = flags(p, p->q * kv * p->width);
-        vr_drop(p, mask);
-        mask = upper;
+        vr_replace(p, &mask, flags(p, p->q * kv * p->width));
     }
     vr_block keys = range(p, kv, false);
     vr_block later = flags(p, p->q * kv);
@@ -271,8 +269,7 @@ static vr_block keeping_layer(vr_pass *p)
     vr_block fed = vr_mlp(p);
     vr_block next = sum(p, VR_STEP_OUTPUT);
     const vr_block rest[] = { normed, fed, mixed, middle, probabilities };
-    for (size_t i = 0; i < sizeof rest / sizeof *rest; i++)
-        vr_drop(p, rest[i]);
+    vr_drop_all(p, rest, sizeof(rest) / sizeof(rest[0]));
     return next;
 }
 
@@ -344,14 +341,10 @@ static vr_block head(vr_pass *p, vr_block normed)
     int more = p->m->final_softcap != 0 ? 3 : 0; /* / cap, tanh, * cap */
     more += p->m->family->logits_multiplied;
     for (int i = 0; i < more; i++) {
-        vr_block next = take_logits(p, rows);
-        vr_drop(p, logits);
-        logits = next;
+        vr_replace(p, &logits, take_logits(p, rows));
     }
     if (p->m->family->wide_logits && p->width != 4) {
-        vr_block wide = vr_take_at(p, rows * p->m->vocab * 4, VR_ITEM_LOGITS, VR_PLACE_LOGITS);
-        vr_drop(p, logits);
-        logits = wide;
+        vr_replace(p, &logits, vr_take_at(p, rows * p->m->vocab * 4, VR_ITEM_LOGITS, VR_PLACE_LOGITS));
     }
     vr_drop(p, normed);
     vr_go_to(p, vr_ends(p).embedding); /* io_same_device: the output goes where the input came from */
@@ -491,10 +484,8 @@ static vr_block run_model(vr_pass *p)
         moved,    x,        g.full_mask, g.sliding_mask, x != embeddings ? embeddings : VR_NONE,
         g.cos[0], g.sin[0], g.cos[1],    g.sin[1],       g.positions
     };
-    for (size_t i = 0; i < sizeof(rest) / sizeof(rest[0]); i++)
-        vr_drop(p, rest[i]);
-    for (size_t i = 0; i < l.n; i++)
-        vr_drop(p, l.list[i]);
+    vr_drop_all(p, rest, sizeof(rest) / sizeof(rest[0]));
+    vr_drop_all(p, l.list, l.n);
     vr_drop(p, p->chosen);
     vr_sight_end(p);
     p->full_mask = p->sliding_mask = p->chosen = p->chosen_now = VR_NONE;

@@ -56,8 +56,7 @@ static vr_block embed(vr_pass *p)
     vr_drop(p, both);
     vr_block out = vr_norm_at(p, p->rows, p->m->hidden, VR_PLACE_EMBEDDING);
     vr_block rest[] = { all, words, types, kinds, places, positions };
-    for (size_t i = 0; i < sizeof(rest) / sizeof(rest[0]); i++)
-        vr_drop(p, rest[i]);
+    vr_drop_all(p, rest, sizeof(rest) / sizeof(rest[0]));
     return out;
 }
 
@@ -141,8 +140,7 @@ static vr_block layer(vr_pass *p)
     vr_drop(p, up);
     vr_block out = dense_and_norm(p, l->ffn, VR_STEP_DOWN, VR_STEP_OUTPUT);
     vr_block rest[] = { act, middle, weights };
-    for (size_t i = 0; i < sizeof(rest) / sizeof(rest[0]); i++)
-        vr_drop(p, rest[i]);
+    vr_drop_all(p, rest, sizeof(rest) / sizeof(rest[0]));
     return out;
 }
 

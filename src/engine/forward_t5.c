@@ -17,13 +17,6 @@ static vr_block wide(vr_pass *p, vr_step step)
     return vr_take(p, p->rows * p->m->hidden * p->width, VR_ITEM_HIDDEN, step);
 }
 
-static void replace(vr_pass *p, vr_block *x, uint64_t bytes, vr_item item, vr_step step)
-{
-    vr_block next = vr_take(p, bytes, item, step);
-    vr_drop(p, *x);
-    *x = next;
-}
-
 /* T5LayerNorm: the mean of squares in fp32, then x * rsqrt in fp32, narrowed, times the weight. */
 static vr_block norm(vr_pass *p, vr_step step)
 {
@@ -39,7 +32,7 @@ static vr_block norm(vr_pass *p, vr_step step)
     vr_block scaled = vr_take(p, n * 4, VR_ITEM_HIDDEN, step);
     vr_drop(p, root);
     if (narrow)
-        replace(p, &scaled, n * p->width, VR_ITEM_HIDDEN, step);
+        vr_replace(p, &scaled, vr_take(p, n * p->width, VR_ITEM_HIDDEN, step));
     vr_block out = wide(p, step);
     vr_drop(p, scaled);
     vr_drop(p, mean);
@@ -51,13 +44,6 @@ static vr_block norm(vr_pass *p, vr_step step)
 static vr_block position(vr_pass *p, uint64_t bytes)
 {
     return vr_take_at(p, bytes, VR_ITEM_INPUTS, VR_PLACE_POSITIONS);
-}
-
-static void position_next(vr_pass *p, vr_block *x, uint64_t bytes)
-{
-    vr_block next = position(p, bytes);
-    vr_drop(p, *x);
-    *x = next;
 }
 
 /* Which side a key is on (encoder), or how far behind (decoder); *distance has no sign. */
@@ -72,8 +58,8 @@ static vr_block sides(vr_pass *p, uint64_t n, bool both_ways, vr_block *distance
     }
     vr_block later = position(p, n), buckets = position(p, n * 8);
     vr_drop(p, later);
-    position_next(p, &buckets, n * 8); /* times their number */
-    position_next(p, &buckets, n * 8); /* plus 0 */
+    vr_replace(p, &buckets, position(p, n * 8)); /* times their number */
+    vr_replace(p, &buckets, position(p, n * 8)); /* plus 0 */
     *distance = position(p, n * 8);
     return buckets;
 }
@@ -84,9 +70,9 @@ static vr_block buckets(vr_pass *p, uint64_t n, bool both_ways)
     vr_block distance, sum = sides(p, n, both_ways, &distance), near = position(p, n);
     vr_block far = position(p, n * 4);
     for (int i = 0; i < 4; i++) /* / exact, log, / log, * rest */
-        position_next(p, &far, n * 4);
-    position_next(p, &far, n * 8);
-    position_next(p, &far, n * 8);
+        vr_replace(p, &far, position(p, n * 4));
+    vr_replace(p, &far, position(p, n * 8));
+    vr_replace(p, &far, position(p, n * 8));
     vr_block most = position(p, n * 8), least = position(p, n * 8);
     vr_drop(p, most);
     vr_drop(p, far);
@@ -107,7 +93,7 @@ static vr_block make_bias(vr_pass *p, uint64_t keys, bool both_ways)
 {
     uint64_t n = p->q * keys;
     vr_block queries = position(p, p->q * 8);
-    position_next(p, &queries, p->q * 8);
+    vr_replace(p, &queries, position(p, p->q * 8));
     vr_block all = position(p, keys * 8), apart = position(p, n * 8);
     vr_block sum = buckets(p, n, both_ways);
     vr_block bias = vr_take_at(p, n * vr_layer_of(p)->heads * p->width, VR_ITEM_SCORES, VR_PLACE_BIAS);
@@ -142,7 +128,8 @@ static vr_block by_token(vr_pass *p, vr_block x)
 {
     if (p->q == 1)
         return x;
-    replace(p, &x, p->rows * inner(vr_layer_of(p)) * p->width, VR_ITEM_HIDDEN, VR_STEP_ATTENTION);
+    vr_replace(p, &x,
+               vr_take(p, p->rows * inner(vr_layer_of(p)) * p->width, VR_ITEM_HIDDEN, VR_STEP_ATTENTION));
     return x;
 }
 
@@ -156,7 +143,7 @@ static vr_block eager(vr_pass *p, const heads *h, vr_block *weights)
     vr_drop(p, k);
     vr_drop(p, q);
     for (int i = h->masked ? 0 : 1; i < 3; i++)
-        replace(p, &scores, bytes, VR_ITEM_SCORES, VR_STEP_SCORES);
+        vr_replace(p, &scores, vr_take(p, bytes, VR_ITEM_SCORES, VR_STEP_SCORES));
     *weights = score(p, bytes);
     vr_drop(p, scores);
     vr_block v = flat(p, h->keys, h->fresh, p->width);
@@ -180,8 +167,7 @@ static vr_block products(vr_pass *p, const heads *h)
     vr_block scores = score(p, n * 4);
     vr_gemm(p, false);
     vr_block used[] = { flat_k, flat_q, scaled_k };
-    for (size_t i = 0; i < sizeof(used) / sizeof(used[0]); i++)
-        vr_drop(p, used[i]);
+    vr_drop_all(p, used, sizeof(used) / sizeof(used[0]));
     if (narrow)
         vr_drop(p, score(p, l->heads * p->q * h->keys * 4)); /* the bias, widened for the sum */
     vr_block softmax = score(p, n * 4), infinite = score(p, n), rows = score(p, p->batch * l->heads * p->q);
@@ -194,10 +180,9 @@ static vr_block products(vr_pass *p, const heads *h)
     vr_gemm(p, false);
     vr_drop(p, flat_v);
     if (narrow)
-        replace(p, &out, q * p->width, VR_ITEM_HIDDEN, VR_STEP_ATTENTION);
+        vr_replace(p, &out, vr_take(p, q * p->width, VR_ITEM_HIDDEN, VR_STEP_ATTENTION));
     vr_block held[] = { softmax, scaled_q, wide_v, wide_k, wide_q, cast };
-    for (size_t i = 0; i < sizeof(held) / sizeof(held[0]); i++)
-        vr_drop(p, held[i]);
+    vr_drop_all(p, held, sizeof(held) / sizeof(held[0]));
     return by_token(p, out);
 }
 
@@ -301,7 +286,7 @@ static void gelu_new(vr_pass *p, vr_block *x, uint64_t bytes)
     vr_block half = vr_take(p, bytes, VR_ITEM_HIDDEN, VR_STEP_ACT);
     vr_block cube = vr_take(p, bytes, VR_ITEM_HIDDEN, VR_STEP_ACT);
     for (int i = 0; i < 5; i++) /* * 0.044715, + x, * c, tanh, + 1 */
-        replace(p, &cube, bytes, VR_ITEM_HIDDEN, VR_STEP_ACT);
+        vr_replace(p, &cube, vr_take(p, bytes, VR_ITEM_HIDDEN, VR_STEP_ACT));
     vr_block out = vr_take(p, bytes, VR_ITEM_HIDDEN, VR_STEP_ACT);
     vr_drop(p, half);
     vr_drop(p, cube);
@@ -321,12 +306,11 @@ static vr_block mlp(vr_pass *p)
         up = vr_linear(p, h, l->ffn, false, VR_ITEM_HIDDEN, VR_STEP_UP);
         product = vr_take(p, bytes, VR_ITEM_HIDDEN, VR_STEP_PRODUCT);
     } else {
-        replace(p, &act, bytes, VR_ITEM_HIDDEN, VR_STEP_ACT);
+        vr_replace(p, &act, vr_take(p, bytes, VR_ITEM_HIDDEN, VR_STEP_ACT));
     }
     vr_block down = vr_linear(p, l->ffn, h, false, VR_ITEM_HIDDEN, VR_STEP_DOWN);
     vr_block rest[] = { product, act, up, normed };
-    for (size_t i = 0; i < sizeof(rest) / sizeof(rest[0]); i++)
-        vr_drop(p, rest[i]);
+    vr_drop_all(p, rest, sizeof(rest) / sizeof(rest[0]));
     vr_block sum = wide(p, VR_STEP_OUTPUT);
     vr_drop(p, down);
     return sum;

@@ -80,13 +80,6 @@ static bool copies_queries(const vr_pass *p, const vr_heads *h)
 
 /* ---- eager ---- */
 
-static void replace(vr_pass *p, vr_block *x, uint64_t bytes)
-{
-    vr_block next = score(p, bytes);
-    vr_drop(p, *x);
-    *x = next;
-}
-
 /* query @ key^T * scaling, capped where the model does, plus the mask */
 static vr_block eager_scores(vr_pass *p, const vr_heads *h)
 {
@@ -97,11 +90,11 @@ static vr_block eager_scores(vr_pass *p, const vr_heads *h)
     vr_gemm(p, false);
     vr_drop(p, k);
     vr_drop(p, q);
-    replace(p, &scores, bytes);
+    vr_replace(p, &scores, score(p, bytes));
     for (int i = 0; p->m->attention_softcap != 0 && i < 3; i++)
-        replace(p, &scores, bytes); /* / cap, tanh, * cap */
+        vr_replace(p, &scores, score(p, bytes)); /* / cap, tanh, * cap */
     if (h->mask != VR_NONE)
-        replace(p, &scores, bytes);
+        vr_replace(p, &scores, score(p, bytes));
     return scores;
 }
 
@@ -119,9 +112,7 @@ static vr_block eager_softmax(vr_pass *p, const vr_heads *h, vr_block scores)
     vr_block out = score(p, n * 4);
     vr_drop(p, wide);
     if (p->width != 4) {
-        vr_block cast = score(p, n * p->width);
-        vr_drop(p, out);
-        out = cast;
+        vr_replace(p, &out, score(p, n * p->width));
     }
     vr_drop(p, scores);
     return out;
@@ -290,8 +281,7 @@ static vr_block math(vr_pass *p, const vr_heads *h, uint64_t kv_heads, bool grou
     s.softmax = safe_softmax(p, h, math_scores(p, h, all, given_mask));
     vr_block out = math_product(p, h, &s);
     vr_block held[] = { s.softmax, s.k_all, s.v_all, s.scaled, s.mask, s.v, s.k, s.q, s.narrow };
-    for (size_t i = 0; i < sizeof(held) / sizeof(held[0]); i++)
-        vr_drop(p, held[i]);
+    vr_drop_all(p, held, sizeof(held) / sizeof(held[0]));
     return out;
 }
 
@@ -382,8 +372,7 @@ vr_block vr_kernel_sdpa(vr_pass *p, const vr_heads *h)
     vr_drop(p, mask);
     if (c.backend == MATH)
         out = by_token(p, h, out);
-    for (size_t i = 0; i < 3; i++)
-        vr_drop(p, copies[i]);
+    vr_drop_all(p, copies, 3);
     vr_drop(p, k);
     vr_drop(p, v);
     return out;

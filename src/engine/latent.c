@@ -168,12 +168,8 @@ static void concatenate(vr_pass *p)
 {
     vr_kv *kv = &p->group->layers[p->layer];
     vr_kept kept = vr_kept_of(vr_layer_of(p), p->rules);
-    vr_block k = grown(p, kept.keys, VR_STEP_KEYS);
-    vr_drop(p, kv->k);
-    kv->k = k;
-    vr_block v = grown(p, kept.values, VR_STEP_VALUES);
-    vr_drop(p, kv->v);
-    kv->v = v;
+    vr_replace(p, &kv->k, grown(p, kept.keys, VR_STEP_KEYS));
+    vr_replace(p, &kv->v, grown(p, kept.values, VR_STEP_VALUES));
 }
 
 static vr_block joined_query(vr_pass *p)
@@ -304,8 +300,7 @@ vr_block vr_attention_latent(vr_pass *p, vr_block normed, vr_block *probabilitie
         vr_linear(p, (uint64_t)l->heads * l->value_dim, m->hidden, m->o_bias, VR_ITEM_HIDDEN, VR_STEP_O);
     const vr_block held[] = { mixed,      s.small_q, s.q,   s.rotated_q,  s.compressed, s.latent, s.rotated_k,
                               s.expanded, s.query,   s.key, chosen.flags, chosen.mask,  normed };
-    for (size_t i = 0; i < sizeof held / sizeof *held; i++)
-        vr_drop(p, held[i]);
+    vr_drop_all(p, held, sizeof(held) / sizeof(held[0]));
     if (!vr_chooses_for_others(m)) {
         vr_drop(p, p->chosen_now);
         p->chosen_now = VR_NONE;

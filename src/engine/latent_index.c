@@ -126,8 +126,7 @@ static vr_block run_index(vr_pass *p)
     s.masked = masked(p);
     vr_block out = best(p);
     const vr_block held[] = { s.q, s.k, s.rotated_q, s.rotated_k, s.turned_q, s.weights, s.scores, s.masked };
-    for (size_t i = 0; i < sizeof held / sizeof *held; i++)
-        vr_drop(p, held[i]);
+    vr_drop_all(p, held, sizeof(held) / sizeof(held[0]));
     return out;
 }
 

@@ -100,6 +100,18 @@ void vr_drop(vr_pass *p, vr_block block)
         vr_tape_release(p->tape, block);
 }
 
+void vr_drop_all(vr_pass *p, const vr_block *list, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        vr_drop(p, list[i]);
+}
+
+void vr_replace(vr_pass *p, vr_block *x, vr_block next)
+{
+    vr_drop(p, *x);
+    *x = next;
+}
+
 /* ---- several memories ---- */
 
 uint16_t vr_pass_gpu(const vr_pass *p, uint16_t device)

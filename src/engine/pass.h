@@ -232,6 +232,9 @@ vr_block vr_take(vr_pass *p, uint64_t bytes, vr_item item, vr_step step);
 vr_block vr_take_at(vr_pass *p, uint64_t bytes, vr_item item, vr_place place);
 vr_block vr_take_labelled(vr_pass *p, uint64_t bytes, vr_item item, uint32_t label);
 void vr_drop(vr_pass *p, vr_block block); /* VR_NONE, VR_ELSEWHERE: nothing */
+void vr_drop_all(vr_pass *p, const vr_block *list, size_t n);
+/* A variable is assigned anew: what it named goes once the next is there. */
+void vr_replace(vr_pass *p, vr_block *x, vr_block next);
 /* What follows happens on this device: a GPU, or what brings weights to the first one. */
 void vr_pass_on(vr_pass *p, uint16_t device);
 uint16_t vr_pass_gpu(const vr_pass *p, uint16_t device); /* the GPU that computes what lies there */

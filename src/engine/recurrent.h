@@ -8,7 +8,6 @@
 #include "engine/pass.h"
 
 vr_block vr_mix(vr_pass *p, uint64_t bytes, vr_step step); /* one of its storages */
-void vr_drop_all(vr_pass *p, const vr_block *list, size_t n);
 bool vr_first_pass(const vr_pass *p); /* the layer has no state yet */
 
 /* causal_conv1d_fn, causal_conv1d_update and the cache's update_conv_state, with the activation behind it;

@@ -64,8 +64,7 @@ static void release(vr_pass *p, groups *g, vr_block ids)
         vr_drop(p, group->logits);
         for (uint64_t k = 0; k < p->m->n_layers; k++) {
             vr_block kept[] = { group->own[k].k, group->own[k].v, group->cross[k].k, group->cross[k].v };
-            for (size_t j = 0; j < sizeof(kept) / sizeof(kept[0]); j++)
-                vr_drop(p, kept[j]);
+            vr_drop_all(p, kept, sizeof(kept) / sizeof(kept[0]));
         }
         vr_drop(p, group->encoded);
     }

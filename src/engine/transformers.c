@@ -223,8 +223,7 @@ static void release_all(vr_pass *p, groups *g)
         }
     }
     vr_drop(p, g->pixels);
-    for (int i = 0; i < 3; i++)
-        vr_drop(p, g->beams[i]);
+    vr_drop_all(p, g->beams, 3);
     vr_drop(p, g->ids);
     vr_tape_empty_cache(p->tape);
     vr_tape_mark(p->tape, VR_AT_RELEASED);
