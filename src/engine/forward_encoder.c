@@ -136,7 +136,7 @@ static vr_block layer(vr_pass *p)
     vr_block middle = dense_and_norm(p, (uint64_t)l->heads * l->value_dim, VR_STEP_O, VR_STEP_NORM_ATTENTION);
     vr_drop(p, mixed);
     vr_block up = vr_linear(p, p->m->hidden, l->ffn, true, VR_ITEM_HIDDEN, VR_STEP_UP);
-    vr_block act = vr_take(p, p->rows * l->ffn * p->width, VR_ITEM_HIDDEN, VR_STEP_ACT);
+    vr_block act = vr_activate(p);
     vr_drop(p, up);
     vr_block out = dense_and_norm(p, l->ffn, VR_STEP_DOWN, VR_STEP_OUTPUT);
     vr_block rest[] = { act, middle, weights };

@@ -280,20 +280,6 @@ static vr_block cross_attention(vr_pass *p, vr_kv *kv, uint64_t source, vr_block
 
 /* ---- the MLP ---- */
 
-/* 0.5 * x * (1 + tanh(c * (x + 0.044715 * x^3))), an operator each (activations.py, NewGELUActivation) */
-static void gelu_new(vr_pass *p, vr_block *x, uint64_t bytes)
-{
-    vr_block half = vr_take(p, bytes, VR_ITEM_HIDDEN, VR_STEP_ACT);
-    vr_block cube = vr_take(p, bytes, VR_ITEM_HIDDEN, VR_STEP_ACT);
-    for (int i = 0; i < 5; i++) /* * 0.044715, + x, * c, tanh, + 1 */
-        vr_replace(p, &cube, vr_take(p, bytes, VR_ITEM_HIDDEN, VR_STEP_ACT));
-    vr_block out = vr_take(p, bytes, VR_ITEM_HIDDEN, VR_STEP_ACT);
-    vr_drop(p, half);
-    vr_drop(p, cube);
-    vr_drop(p, *x);
-    *x = out;
-}
-
 static vr_block mlp(vr_pass *p)
 {
     const vr_layer *l = vr_layer_of(p);
@@ -301,12 +287,10 @@ static vr_block mlp(vr_pass *p)
     bool gated = l->mlp == VR_MLP_GATED;
     vr_block normed = norm(p, VR_STEP_NORM_ATTENTION), up = VR_NONE, product = VR_NONE;
     vr_block act = vr_linear(p, h, l->ffn, false, VR_ITEM_HIDDEN, gated ? VR_STEP_GATE : VR_STEP_UP);
+    vr_replace(p, &act, vr_activate(p));
     if (gated) {
-        gelu_new(p, &act, bytes);
         up = vr_linear(p, h, l->ffn, false, VR_ITEM_HIDDEN, VR_STEP_UP);
         product = vr_take(p, bytes, VR_ITEM_HIDDEN, VR_STEP_PRODUCT);
-    } else {
-        vr_replace(p, &act, vr_take(p, bytes, VR_ITEM_HIDDEN, VR_STEP_ACT));
     }
     vr_block down = vr_linear(p, l->ffn, h, false, VR_ITEM_HIDDEN, VR_STEP_DOWN);
     vr_block rest[] = { product, act, up, normed };

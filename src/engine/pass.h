@@ -292,6 +292,8 @@ void vr_rotary_table(vr_pass *p, vr_block *cos, vr_block *sin);
 /* ---- blocks.c ---- */
 
 vr_block vr_mlp(vr_pass *p); /* over p->rows */
+/* The activation of what the MLP's first product gave, which stays. */
+vr_block vr_activate(vr_pass *p);
 
 /* ---- experts.c: a block of experts, of any layer that has one ---- */
 

@@ -118,7 +118,7 @@ static const char *no_tape_of_images(const vram_model *m, const vram_workload *w
                : vr_no_look(m, w);
 }
 
-const char *vr_no_tape(const vram_model *m, const vram_workload *w)
+static const char *no_tape_of_structure(const vram_model *m, const vram_workload *w)
 {
     if (m->structure == VR_ENCODER_DECODER)
         return no_tape_of_encdec(m, w);
@@ -135,5 +135,12 @@ const char *vr_no_tape(const vram_model *m, const vram_workload *w)
         if (why != NULL)
             return why;
     }
-    return m->activation == VR_ACT_UNKNOWN ? "its activation function is not known storage by storage" : NULL;
+    return NULL;
+}
+
+const char *vr_no_tape(const vram_model *m, const vram_workload *w)
+{
+    const char *why = no_tape_of_structure(m, w);
+    bool unknown = why == NULL && m->activation == VR_ACT_UNKNOWN;
+    return unknown ? "its activation function is not known storage by storage" : why;
 }

@@ -13,19 +13,24 @@ static bool is_umt5(const vram_model *m)
     return vr_str_is(vr_str_of(m->family->model_type), "umt5");
 }
 
-/* "gated-gelu", or the activation alone (configuration_t5.py, __post_init__). */
+/* "gated-silu", or the activation alone; "gated-gelu" is gelu_new (configuration_t5.py, __post_init__). */
 static vram_status read_activation(vr_reading *r, bool *gated)
 {
+    static const char gate[] = "gated-";
     vr_json v;
     vr_str word;
     *gated = r->family->mlp == VR_MLP_GATED;
+    r->m->activation = *gated ? VR_ACT_GELU_NEW : VR_ACT_ONE;
     if (!vr_config_get(r, "feed_forward_proj", &v))
         return VRAM_OK;
     if (v.type != VR_JSON_STRING)
         return vr_config_refuse(r, "feed_forward_proj", v, "a string");
     if (!vr_json_str(v, &r->m->arena, &word))
         return VRAM_ENOMEM;
-    *gated = vr_str_starts(word, "gated-");
+    *gated = vr_str_starts(word, gate);
+    if (*gated)
+        word = (vr_str){ word.s + sizeof gate - 1, word.n - (sizeof gate - 1) };
+    r->m->activation = *gated && vr_str_is(word, "gelu") ? VR_ACT_GELU_NEW : vr_activation_named(word);
     return VRAM_OK;
 }
 

@@ -53,6 +53,9 @@ vram_status vr_not_understood_pieces(vr_reading *r, const vr_piece *p, size_t n)
     vr_not_understood_pieces((r), (const vr_piece[]){ __VA_ARGS__ },                                         \
                              sizeof((const vr_piece[]){ __VA_ARGS__ }) / sizeof(vr_piece))
 
+/* A vr_activation by its name in transformers (activations.py, ACT2FN). */
+uint8_t vr_activation_named(vr_str word);
+
 /* The decoder's setting, whatever the class calls it; false when it is absent. */
 bool vr_config_says(const vr_reading *r, const char *key, vr_json *out);
 /* The same; false also when it is null. */
