@@ -106,108 +106,24 @@ static vr_block make_bias(vr_pass *p, uint64_t keys, bool both_ways)
 
 /* ---- attention ---- */
 
-typedef struct heads {
-    uint64_t keys;
-    bool self, masked; /* masked: a mask is added beside the bias */
-    bool fresh;        /* keys and values lie token by token, as the projections leave them */
-} heads;
-
-static vr_block score(vr_pass *p, uint64_t bytes)
-{
-    return vr_take(p, bytes, VR_ITEM_SCORES, VR_STEP_SCORES);
-}
-
-/* Heads of several sequences do not make one batch of matrices without a copy. */
-static vr_block flat(vr_pass *p, uint64_t tokens, bool by_token, unsigned width)
-{
-    uint64_t bytes = p->batch * tokens * inner(vr_layer_of(p)) * width;
-    return p->batch > 1 && by_token && tokens > 1 ? score(p, bytes) : VR_NONE;
-}
-
-static vr_block by_token(vr_pass *p, vr_block x)
-{
-    if (p->q == 1)
-        return x;
-    vr_replace(p, &x,
-               vr_take(p, p->rows * inner(vr_layer_of(p)) * p->width, VR_ITEM_HIDDEN, VR_STEP_ATTENTION));
-    return x;
-}
-
-/* matmul, * scaling, + bias, + mask, softmax, all in the model's dtype; *weights are the caller's */
-static vr_block eager(vr_pass *p, const heads *h, vr_block *weights)
-{
-    uint64_t bytes = p->batch * vr_layer_of(p)->heads * p->q * h->keys * p->width;
-    vr_block q = flat(p, p->q, true, p->width), k = flat(p, h->keys, h->fresh, p->width);
-    vr_block scores = score(p, bytes);
-    vr_gemm(p, false);
-    vr_drop(p, k);
-    vr_drop(p, q);
-    for (int i = h->masked ? 0 : 1; i < 3; i++)
-        vr_replace(p, &scores, vr_take(p, bytes, VR_ITEM_SCORES, VR_STEP_SCORES));
-    *weights = score(p, bytes);
-    vr_drop(p, scores);
-    vr_block v = flat(p, h->keys, h->fresh, p->width);
-    vr_block out = vr_take(p, p->rows * inner(vr_layer_of(p)) * p->width, VR_ITEM_HIDDEN, VR_STEP_ATTENTION);
-    vr_gemm(p, false);
-    vr_drop(p, v);
-    return by_token(p, out);
-}
-
-/* aten attention.cpp, _scaled_dot_product_attention_math: copies in 32 bits, both operands scaled */
-static vr_block products(vr_pass *p, const heads *h)
+static vr_heads heads_of(const vr_pass *p, uint64_t keys)
 {
     const vr_layer *l = vr_layer_of(p);
-    bool narrow = p->width != 4;
-    uint64_t n = p->batch * l->heads * p->q * h->keys;
-    uint64_t q = p->rows * inner(l), kv = p->batch * h->keys * inner(l);
-    vr_block wide_q = narrow ? score(p, q * 4) : VR_NONE;
-    vr_block wide_k = narrow ? score(p, kv * 4) : VR_NONE, wide_v = narrow ? score(p, kv * 4) : VR_NONE;
-    vr_block scaled_q = score(p, q * 4), scaled_k = score(p, kv * 4);
-    vr_block flat_q = flat(p, p->q, true, 4), flat_k = flat(p, h->keys, h->fresh, 4);
-    vr_block scores = score(p, n * 4);
-    vr_gemm(p, false);
-    vr_block used[] = { flat_k, flat_q, scaled_k };
-    vr_drop_all(p, used, sizeof(used) / sizeof(used[0]));
-    if (narrow)
-        vr_drop(p, score(p, l->heads * p->q * h->keys * 4)); /* the bias, widened for the sum */
-    vr_block softmax = score(p, n * 4), infinite = score(p, n), rows = score(p, p->batch * l->heads * p->q);
-    vr_drop(p, score(p, 4));
-    vr_drop(p, rows);
-    vr_drop(p, infinite);
-    vr_drop(p, scores);
-    vr_block cast = narrow ? score(p, n * p->width) : VR_NONE, flat_v = flat(p, h->keys, h->fresh, 4);
-    vr_block out = vr_take(p, q * 4, VR_ITEM_HIDDEN, VR_STEP_ATTENTION);
-    vr_gemm(p, false);
-    vr_drop(p, flat_v);
-    if (narrow)
-        vr_replace(p, &out, vr_take(p, q * p->width, VR_ITEM_HIDDEN, VR_STEP_ATTENTION));
-    vr_block held[] = { softmax, scaled_q, wide_v, wide_k, wide_q, cast };
-    vr_drop_all(p, held, sizeof(held) / sizeof(held[0]));
-    return by_token(p, out);
+    return (vr_heads){ .q = l->heads,
+                       .kv = l->heads,
+                       .groups = 1,
+                       .size = l->key_dim,
+                       .value = l->value_dim,
+                       .kv_tokens = keys,
+                       .mask = VR_NONE,
+                       .biased = true };
 }
 
-/* The memory-efficient kernel, whose bias begins each row at a multiple of 16 B (aten attention.cpp,
- * pad_bias).
- */
-static vr_block fused(vr_pass *p, const heads *h)
-{
-    const vr_layer *l = vr_layer_of(p);
-    uint64_t row = vr_round_up(h->keys, 8) * p->width;
-    vr_block padded = h->keys % 8 != 0 ? score(p, l->heads * p->q * row) : VR_NONE;
-    vr_block out = vr_take(p, p->rows * inner(l) * p->width, VR_ITEM_HIDDEN, VR_STEP_ATTENTION);
-    vr_block seed = vr_take_at(p, 8, VR_ITEM_SCORES, VR_PLACE_RANDOM);
-    vr_drop(p, vr_take_at(p, 8, VR_ITEM_SCORES, VR_PLACE_RANDOM));
-    vr_drop(p, seed);
-    vr_drop(p, padded);
-    return out;
-}
-
-static vr_block attend(vr_pass *p, const heads *h, vr_block *weights)
+/* *weights are the caller's. */
+static vr_block attend(vr_pass *p, const vr_heads *h, vr_block *weights)
 {
     *weights = VR_NONE;
-    if (p->w->attention == VR_IMPL_EAGER)
-        return eager(p, h, weights);
-    return h->self ? products(p, h) : fused(p, h);
+    return p->w->attention == VR_IMPL_EAGER ? vr_kernel_eager(p, h, weights) : vr_kernel_sdpa(p, h);
 }
 
 /* torch.cat of what is there and what is new; the first time of the new alone. */
@@ -232,7 +148,10 @@ static vr_block project(vr_pass *p, vr_step step)
 static vr_block self_attention(vr_pass *p, vr_kv *kv, uint64_t keys, vr_block mask, vr_block *bias,
                                vr_block *weights)
 {
-    heads h = { .keys = keys, .self = true, .masked = mask != VR_NONE, .fresh = kv == NULL };
+    vr_heads h = heads_of(p, keys);
+    h.fresh = kv == NULL;
+    h.permuted = true;
+    h.mask = mask;
     vr_block normed = norm(p, VR_STEP_NORM_IN);
     vr_block q = project(p, VR_STEP_Q), k = project(p, VR_STEP_K), v = project(p, VR_STEP_V);
     if (kv != NULL)
@@ -256,7 +175,7 @@ static vr_block self_attention(vr_pass *p, vr_kv *kv, uint64_t keys, vr_block ma
 /* x + o(attention(norm(x), encoder)); keys and values of the encoder are made once. */
 static vr_block cross_attention(vr_pass *p, vr_kv *kv, uint64_t source, vr_block *bias, vr_block *weights)
 {
-    heads h = { .keys = source };
+    vr_heads h = heads_of(p, source);
     uint64_t rows = p->rows;
     vr_block normed = norm(p, VR_STEP_NORM_CROSS), q = project(p, VR_STEP_Q);
     if (kv->k == VR_NONE) {

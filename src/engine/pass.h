@@ -375,8 +375,11 @@ typedef struct vr_heads {
     bool packed;                     /* queries lie head by head, not token by token */
     bool inside;    /* ... or within a wider storage, so that not even those of single tokens are one batch */
     bool scattered; /* values are a part of something wider: no batch of matrices over several sequences */
+    bool fresh;     /* keys and values lie token by token, as their projections left them */
     vr_block mask;
-    bool sinks; /* a logit more for each query, which no value answers */
+    bool biased;   /* a bias of each head's scores beside it, the same for all sequences */
+    bool permuted; /* ... which is a view, whose last dimension is not contiguous */
+    bool sinks;    /* a logit more for each query, which no value answers */
 } vr_heads;
 
 vr_block vr_kernel_eager(vr_pass *p, const vr_heads *h, vr_block *probabilities);

@@ -8,6 +8,8 @@ static const uint8_t attentions[] = { VR_ATTENTION_FULL, VR_ATTENTION_SLIDING, V
                                       VR_ATTENTION_RECURRENT, VR_ATTENTION_NONE };
 static const uint8_t mlps[] = { VR_MLP_GATED, VR_MLP_GATED_FUSED, VR_MLP_PLAIN, VR_MLP_EXPERTS, VR_MLP_NONE };
 
+static const char refuses_flash[] = "its class refuses flash attention";
+
 static bool is_in(uint8_t kind, const uint8_t *list, size_t n)
 {
     size_t i = 0;
@@ -47,11 +49,14 @@ static const char *no_tape_of_recurrent(const vr_layer *l, const vram_workload *
                                 : NULL;
 }
 
-/* Before version 5 T5 computed its attention itself; UMT5 makes a bias in each layer. */
+/* Before version 5 T5 computed its attention itself, and flash attention knows no bias; UMT5 makes a bias in
+ * each layer. */
 static const char *no_tape_of_encdec(const vram_model *m, const vram_workload *w)
 {
     bool t5 = vr_str_is(vr_str_of(m->family->model_type), "t5");
     bool usual = w->cache == VR_CACHE_DYNAMIC && vr_beams(w) == 1;
+    if (w->attention == VR_IMPL_FLASH)
+        return refuses_flash;
     if (!t5 || !usual || w->version_major < 5 || w->weight_quant != VR_QUANT_NONE)
         return "what this encoder and decoder compute is not known storage by storage";
     return NULL;
@@ -62,7 +67,7 @@ static const char *no_tape_of_index(const vr_layer *l, const vram_workload *w)
     if (l->index_topk == 0)
         return NULL;
     if (w->attention == VR_IMPL_FLASH)
-        return "its class refuses flash attention";
+        return refuses_flash;
     return vr_rules_of(w)->latent_cache
                ? NULL
                : "sparse attention before transformers 5.15 is not known storage by storage";
