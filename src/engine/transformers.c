@@ -83,7 +83,10 @@ static const char *why_no_sdpa(const vram_workload *w, const vram_model *m)
 {
     if (vr_rules_of(w)->gemma2_eager && is_family(m, "gemma2"))
         return ", whose scores are capped";
-    return is_family(m, "gpt_oss") ? ", whose attention has sinks" : NULL;
+    for (uint64_t i = 0; i < m->n_layers; i++)
+        if (m->layers[i].sinks)
+            return ", whose attention has sinks";
+    return NULL;
 }
 
 static vram_status default_attention(vram_workload *w, const vram_model *m)
