@@ -79,7 +79,8 @@ static const column gpu_columns[] = {
     "query_scaled=query_scaled|untaped=untaped|query_multiplied=query_multiplied|"                           \
     "qk_norm_after=qk_norm_after|narrow_softmax=narrow_softmax|inline_mlp=inline_mlp|"                       \
     "keeps_outputs=keeps_outputs|both_masks=both_masks|early_masks=early_masks|"                             \
-    "own_rotary=own_rotary|tables_in_dict=tables_in_dict|grid_sections=grid_sections"
+    "own_rotary=own_rotary|tables_in_dict=tables_in_dict|grid_sections=grid_sections|"                       \
+    "index_shared=index_shared"
 #define BIASES "qkv=qkv_bias|o=o_bias|mlp=mlp_bias|head=head_bias"
 
 static const column architecture_columns[] = {
@@ -101,7 +102,7 @@ static const column architecture_columns[] = {
       "half=VR_ROPE_HALF|chunks=VR_ROPE_CHUNKS|half_each=VR_ROPE_HALF_EACH|half_then=VR_ROPE_HALF_THEN|"
       "half_kept=VR_ROPE_HALF_KEPT|half_returned=VR_ROPE_HALF_RETURNED|half_wide=VR_ROPE_HALF_WIDE|"
       "pairs=VR_ROPE_PAIRS|pairs_all=VR_ROPE_PAIRS_ALL|pairs_float=VR_ROPE_PAIRS_FLOAT|"
-      "pairs_wide=VR_ROPE_PAIRS_WIDE",
+      "pairs_wide=VR_ROPE_PAIRS_WIDE|pairs_complex=VR_ROPE_PAIRS_COMPLEX",
       false },
     { "rotary_percent", NUMBER, "rotary_percent", NULL, false },
     { "traits", WORDS, NULL, TRAITS, false },

@@ -358,7 +358,6 @@ void vr_beams_step(vr_pass *p, vr_group *g);
 /* What this version's cache keeps of a token in this layer. */
 vr_kept vr_kept_of(const vr_layer *l, const vr_rules *rules);
 /* deepseek_v2 rotates by complex numbers: its table is one of these. */
-bool vr_rotates_complex(const vram_model *m);
 /* As vr_attention, of a layer of latent attention. */
 vr_block vr_attention_latent(vr_pass *p, vr_block normed, vr_block *probabilities);
 

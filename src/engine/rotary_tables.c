@@ -81,7 +81,7 @@ void vr_rotary_table(vr_pass *p, vr_block *cos, vr_block *sin)
         vr_drop(p, positions);
         positions = VR_NONE;
     }
-    if (vr_rotates_complex(p->m)) {
+    if (p->m->family->rope == VR_ROPE_PAIRS_COMPLEX) {
         *cos = complex_wave(p);
         *sin = VR_NONE;
         vr_drop(p, positions);

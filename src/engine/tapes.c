@@ -49,15 +49,13 @@ static const char *no_tape_of_recurrent(const vr_layer *l, const vram_workload *
                                 : NULL;
 }
 
-/* Before version 5 T5 computed its attention itself, and flash attention knows no bias; UMT5 makes a bias in
- * each layer. */
-static const char *no_tape_of_encdec(const vram_model *m, const vram_workload *w)
+/* Flash attention knows no bias. */
+static const char *no_tape_of_encdec(const vram_workload *w)
 {
-    bool t5 = vr_str_is(vr_str_of(m->family->model_type), "t5");
     bool usual = w->cache == VR_CACHE_DYNAMIC && vr_beams(w) == 1;
     if (w->attention == VR_IMPL_FLASH)
         return refuses_flash;
-    if (!t5 || !usual || w->version_major < 5 || w->weight_quant != VR_QUANT_NONE)
+    if (!usual || w->weight_quant != VR_QUANT_NONE)
         return "what this encoder and decoder compute is not known storage by storage";
     return NULL;
 }
@@ -125,14 +123,13 @@ static const char *no_tape_of_images(const vram_model *m, const vram_workload *w
 
 static const char *no_tape_of_structure(const vram_model *m, const vram_workload *w)
 {
-    if (m->structure == VR_ENCODER_DECODER)
-        return no_tape_of_encdec(m, w);
-    if (m->structure == VR_ENCODER)
-        return w->version_major < 5 || w->weight_quant != VR_QUANT_NONE
-                   ? "what this encoder computes is not known storage by storage"
-                   : NULL;
     if (m->family->untaped || w->version_major * 100 + w->version_minor < m->family->taped_from)
         return "what this class computes is not known storage by storage";
+    if (m->structure == VR_ENCODER_DECODER)
+        return no_tape_of_encdec(w);
+    if (m->structure == VR_ENCODER)
+        return w->weight_quant != VR_QUANT_NONE ? "what this encoder computes is not known storage by storage"
+                                                : NULL;
     if (w->images != 0 && no_tape_of_images(m, w) != NULL)
         return no_tape_of_images(m, w);
     for (uint64_t i = 0; i < m->n_layers; i++) {

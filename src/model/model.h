@@ -59,7 +59,8 @@ typedef enum vr_rope_kind {
     VR_ROPE_PAIRS,         /* neighbours beside each other, in part (glm) */
     VR_ROPE_PAIRS_ALL,     /* ... all of a head (helium) */
     VR_ROPE_PAIRS_FLOAT,   /* ... in fp32 (cohere) */
-    VR_ROPE_PAIRS_WIDE     /* ... by cos and sin in fp32 (ernie4_5) */
+    VR_ROPE_PAIRS_WIDE,    /* ... by cos and sin in fp32 (ernie4_5) */
+    VR_ROPE_PAIRS_COMPLEX  /* ... as complex numbers (deepseek_v2) */
 } vr_rope_kind;
 
 /* What a module is to its layer. */
@@ -137,7 +138,7 @@ typedef struct vr_family {
     bool own_rotary;       /* ... and each attention has a rotary module, which it does not use */
     bool query_multiplied; /* opt: queries times their scale, before they are used */
     bool qk_norm_after;    /* queries and keys are normalised after all is projected, not each at once */
-    bool narrow_softmax;   /* gpt2: in the model's width */
+    bool narrow_softmax;   /* of eager attention: in the model's width */
     bool inline_mlp;       /* opt: the MLP is no module of its own */
     bool wide_logits;      /* logits are given in fp32 */
     bool norm_widened;     /* from some version on its norms are VR_NORM_RMS_LATE_WIDE */
@@ -156,8 +157,9 @@ typedef struct vr_family {
     bool grid_sections;                       /* ... by sections that are copied first (qwen2_5_vl) */
     bool local_rope;                          /* gemma3: second rotary table for sliding layers */
     bool reads_bidirectional;                 /* gemma3: use_bidirectional_attention halves the window */
-    const char *keys; /* other names of settings, "num_hidden_layers=n_layer ..."; or NULL */
-    const char *only; /* "key=value ...": not understood when the config says otherwise; or NULL */
+    bool index_shared; /* layers of sparse attention choose tokens for those after them that have no index */
+    const char *keys;  /* other names of settings, "num_hidden_layers=n_layer ..."; or NULL */
+    const char *only;  /* "key=value ...": not understood when the config says otherwise; or NULL */
     uint32_t vocab_default, hidden_default, layers_default, heads_default;
     uint32_t ffn_default;       /* 0: four times hidden */
     uint32_t kv_heads_default;  /* 0: as many as heads */
