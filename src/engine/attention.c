@@ -69,6 +69,33 @@ static void project(vr_pass *p, states *s)
     }
 }
 
+/* Gemma4TextAttention: queries, keys and values one after the other, each until it is done; a layer that uses
+ * another's cache has queries alone. */
+static void project_in_turn(vr_pass *p, states *s, vr_rotated *r)
+{
+    const vram_model *m = p->m;
+    const vr_layer *l = vr_layer_of(p);
+    uint64_t kv = (uint64_t)l->kv_heads * l->key_dim;
+    *s = (states){ VR_NONE, VR_NONE, VR_NONE, VR_NONE, VR_NONE, { VR_NONE, VR_NONE } };
+    *r = (vr_rotated){ VR_NONE, VR_NONE, { VR_NONE, VR_NONE } };
+    vr_block q =
+        vr_linear(p, m->hidden, (uint64_t)l->heads * l->key_dim, m->qkv_bias, VR_ITEM_HIDDEN, VR_STEP_Q);
+    normalise(p, &q, l->heads);
+    r->q = vr_rotate_one(p, l->heads, VR_ITEM_HIDDEN);
+    vr_drop(p, q);
+    if (l->kv_from != 0)
+        return;
+    vr_block k = vr_linear(p, m->hidden, kv, m->qkv_bias, VR_ITEM_HIDDEN, VR_STEP_K), v = k;
+    if (!l->key_is_value)
+        v = vr_linear(p, m->hidden, kv, m->qkv_bias, VR_ITEM_HIDDEN, VR_STEP_V);
+    vr_block normed = vr_norm(p, p->rows * l->kv_heads, l->key_dim, VR_STEP_QK_NORM);
+    vr_drop(p, v != k ? k : VR_NONE);
+    r->k = vr_rotate_one(p, l->kv_heads, VR_ITEM_HIDDEN);
+    vr_drop(p, normed);
+    s->v = vr_norm_bare(p, p->rows * l->kv_heads, l->key_dim, VR_STEP_QK_NORM);
+    vr_drop(p, v);
+}
+
 /* ministral3: times 1 + beta * log(1 + floor(position / length)) (get_llama_4_attn_scale) */
 static void scale_query(vr_pass *p, vr_block *q)
 {
@@ -208,9 +235,14 @@ vr_block vr_attention(vr_pass *p, vr_block normed, vr_block *probabilities)
     states s;
     vr_rotated r;
     *probabilities = VR_NONE;
-    project(p, &s);
-    turn(p, &s, &r);
-    update(p, &s, r.k);
+    if (p->m->family->turned_at_once) {
+        project_in_turn(p, &s, &r);
+    } else {
+        project(p, &s);
+        turn(p, &s, &r);
+    }
+    if (l->kv_from == 0)
+        update(p, &s, r.k);
     vr_block mixed = run_kernel(p, probabilities);
     if (s.gate != VR_NONE)
         mixed = gated(p, mixed);

@@ -233,12 +233,15 @@ static vr_block attend(vr_pass *p, vr_block normed, vr_block *probabilities)
     return has(p, VR_MODULE_POST_ATTENTION) ? norm_then_drop(p, out, VR_STEP_NORM_ATTENTION) : out;
 }
 
-static vr_block feed_forward(vr_pass *p)
+/* *weights: what eager attention returned, until experts beside the MLP take its name. */
+static vr_block feed_forward(vr_pass *p, vr_block *weights)
 {
     bool after = has(p, VR_MODULE_POST_ATTENTION);
     p->mlp_input = norm_if(p, VR_MODULE_PRE_MLP, after ? VR_STEP_NORM_BEFORE : VR_STEP_NORM_ATTENTION);
     vr_block out = vr_mlp(p);
     vr_drop(p, p->mlp_input);
+    if (vr_layer_of(p)->mlp != VR_MLP_EXPERTS && vr_layer_of(p)->experts != 0)
+        out = vr_experts_beside(p, out, weights);
     return has(p, VR_MODULE_POST_MLP) ? norm_then_drop(p, out, VR_STEP_NORM_AFTER) : out;
 }
 
@@ -248,7 +251,7 @@ static vr_block parallel_layer(vr_pass *p)
     bool one = !has(p, VR_MODULE_PRE_MLP);
     vr_block probabilities, normed = norm_if(p, VR_MODULE_PRE_ATTENTION, VR_STEP_NORM_IN);
     vr_block mixed = attend(p, one ? VR_NONE : normed, &probabilities);
-    vr_block fed = feed_forward(p);
+    vr_block fed = feed_forward(p, &probabilities);
     vr_block two = sum(p, VR_STEP_OUTPUT), next = sum(p, VR_STEP_OUTPUT);
     vr_drop(p, two);
     vr_drop(p, mixed);
@@ -309,14 +312,21 @@ static vr_block layer(vr_pass *p)
         p->m->family->early_masks && !p->rules->plain_masks; /* attention that does not return them */
     forget_if(p, early, &probabilities);
     vr_block middle = add_to_residual(p, mixed, VR_STEP_MIDDLE);
-    vr_block out = feed_forward(p);
+    vr_block out = feed_forward(p, &probabilities);
     /* hidden_states, _ = ...: what the router gives takes the name of the probabilities */
     forget_if(p, p->router_output != VR_NONE, &probabilities);
     vr_block next = add_to_residual(p, out, VR_STEP_OUTPUT);
     vr_drop(p, middle);
+    if (vr_layer_of(p)->side_width != 0) {
+        vr_block before = next;
+        next = vr_side_add(p);
+        vr_drop(p, before);
+    }
     vr_drop(p, probabilities);
     vr_drop(p, p->router_output);
     p->router_output = VR_NONE;
+    for (size_t i = 0; i < sizeof p->beside / sizeof *p->beside; i++)
+        forget_if(p, true, &p->beside[i]);
     return next;
 }
 
@@ -381,6 +391,7 @@ static vr_block run_layers(vr_pass *p, const vr_given *g, vr_block first, vr_blo
         uint16_t device = p->placement != NULL ? p->placement->layers[p->layer] : 0;
         vr_copies c = { .n = 0 };
         vr_go_to(p, device);
+        vr_leave_out(p);
         vr_keep_copy(&c, vr_sent(p, x, *lies, bytes, VR_ITEM_HIDDEN, VR_PLACE_MOVED));
         vr_carry(p, g, &c);
         vr_block before = p->deepened, next = vr_deepen(p, layer(p), &p->deepened);
@@ -409,7 +420,7 @@ static void make_tables(vr_pass *p, vr_given *g, vr_block embeddings)
         vr_block x = vr_sent(p, embeddings, vr_ends(p).embedding, bytes, VR_ITEM_HIDDEN, VR_PLACE_MOVED);
         vr_block at =
             vr_sent(p, g->positions, vr_ends(p).embedding, p->q * 8, VR_ITEM_INPUTS, VR_PLACE_POSITIONS);
-        vr_rotary_table(p, &g->cos[i], &g->sin[i]);
+        vr_rotary_table(p, vr_table_columns(p->m, i == 1), &g->cos[i], &g->sin[i]);
         vr_drop(p, x);
         vr_drop(p, at);
     }
@@ -471,6 +482,7 @@ static vr_block run_model(vr_pass *p)
     vr_sight sight;
     if (p->w->images != 0 && p->group->past == 0)
         embeddings = vr_see(p, embeddings, &sight);
+    p->side = vr_side_inputs(p);
     start_cache(p);
     vr_block first = prepare(p, &g, &l);
     make_tables(p, &g, embeddings);
@@ -487,6 +499,8 @@ static vr_block run_model(vr_pass *p)
     vr_drop_all(p, rest, sizeof(rest) / sizeof(rest[0]));
     vr_drop_all(p, l.list, l.n);
     vr_drop(p, p->chosen);
+    vr_drop(p, p->side);
+    p->side = VR_NONE;
     vr_sight_end(p);
     p->full_mask = p->sliding_mask = p->chosen = p->chosen_now = VR_NONE;
     return normed;
@@ -498,6 +512,7 @@ void vr_forward(vr_pass *p, vr_group *g, uint64_t q)
     p->batch = g->sequences;
     p->q = q;
     p->rows = g->sequences * q;
+    p->skipped = 0;
     vr_block logits = head(p, run_model(p));
     vr_drop(p, g->logits); /* the caller's variable is assigned anew only now */
     g->logits = logits;

@@ -16,6 +16,7 @@ static const struct {
     { "phi3", true, true },
     { "gemma2", true, true },
     { "gemma3_text", true, true },
+    { "gemma4_text", false, true },
     { "exaone4", true, true },
     { "olmo2", true, true },
     { "granite", true, true },

@@ -32,11 +32,28 @@ static uint64_t widest_latent(const vr_layer *l)
     return l->query_latent > most ? l->query_latent : most;
 }
 
+/* Layers of one model may differ in their heads and MLPs, and have embeddings of their own. */
+static uint64_t widest_layer(const vram_model *m)
+{
+    uint64_t most = 1;
+    for (uint64_t i = 0; i < m->n_layers; i++) {
+        const vr_layer *l = &m->layers[i];
+        const uint64_t widths[] = { (uint64_t)l->heads * l->key_dim, 2 * (uint64_t)l->ffn,
+                                    2 * (uint64_t)l->kv_heads * l->key_dim, l->side_width * m->n_layers };
+        for (size_t k = 0; k < sizeof widths / sizeof *widths; k++)
+            most = widths[k] > most ? widths[k] : most;
+    }
+    return most;
+}
+
 static uint64_t widest(const vram_model *m)
 {
-    const uint64_t widths[] = { m->hidden, vr_mul_sat(m->heads, m->head_dim),
-                                vr_mul_sat(vr_mul_sat(2, m->kv_heads), m->head_dim), vr_mul_sat(2, m->ffn),
-                                m->vocab };
+    const uint64_t widths[] = { m->hidden,
+                                vr_mul_sat(m->heads, m->head_dim),
+                                vr_mul_sat(vr_mul_sat(2, m->kv_heads), m->head_dim),
+                                vr_mul_sat(2, m->ffn),
+                                m->vocab,
+                                widest_layer(m) };
     uint64_t most = 1;
     for (size_t i = 0; i < sizeof(widths) / sizeof(widths[0]); i++)
         most = widths[i] > most ? widths[i] : most;

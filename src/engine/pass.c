@@ -34,6 +34,9 @@ vram_status vr_pass_open(vr_pass *p)
             return VRAM_ENOMEM;
     }
     p->workspace = p->lt_workspace = VR_NONE;
+    p->side = VR_NONE;
+    for (size_t i = 0; i < sizeof p->beside / sizeof *p->beside; i++)
+        p->beside[i] = VR_NONE;
     p->full_mask = p->sliding_mask = p->router_output = p->chosen = p->chosen_now = VR_NONE;
     return p->labels == NULL ? VRAM_ENOMEM : VRAM_OK;
 }
@@ -256,5 +259,5 @@ uint64_t vr_kv_length(const vr_pass *p, uint64_t window)
         return vr_static_length(p, window);
     if (window != 0 && !p->rules->appends && past > window - 1)
         past = window - 1;
-    return past + p->q;
+    return past + p->q + p->skipped;
 }

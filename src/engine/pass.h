@@ -44,6 +44,7 @@ typedef struct vr_rules {
     bool masks_experts;    /* what no expert of this process takes is masked in copies, be there any or not */
     bool returns_features; /* what a vision tower gave is returned with the logits */
     bool wide_routers;     /* weights of routers with a correction are kept in 32 bits */
+    bool leaves_out;       /* layers that use others' keys and values see the last token only */
     bool masks_rarely;     /* ... only where experts are spread over processes; the loop counts one more */
 } vr_rules;
 
@@ -123,6 +124,7 @@ typedef uint32_t vr_block;
     X(EXPERT_DOWN, "mlp.experts down")                                                                       \
     X(EXPERTS, "mlp.experts output")                                                                         \
     X(SHARED, "mlp shared experts")                                                                          \
+    X(SIDE, "per_layer_input")                                                                               \
     X(FINAL, "last norm")                                                                                    \
     X(OUTPUT, "output")
 
@@ -137,6 +139,7 @@ typedef enum vr_step {
 #define VR_PLACES(X)                                                                                         \
     X(IDS, "input ids")                                                                                      \
     X(EMBEDDING, "model.embed_tokens output")                                                                \
+    X(SIDE, "model.embed_tokens_per_layer")                                                                  \
     X(POSITIONS, "position ids")                                                                             \
     X(MASK, "attention mask")                                                                                \
     X(ROTARY, "model.rotary_emb output")                                                                     \
@@ -219,6 +222,9 @@ typedef struct vr_pass {
     uint32_t seen_label;    /* while a vision tower runs: what all that is taken is called; else 0 */
     struct vr_sight *sight; /* what it gave to this pass; NULL: no pictures in it */
     vr_block deepened;      /* a layer's output to which its features were added; or VR_NONE */
+    vr_block side;          /* what the layers' own embeddings gave, for all layers; or VR_NONE */
+    vr_block beside[4];     /* what experts beside an MLP leave in the layer's variables */
+    uint64_t skipped;       /* tokens of each sequence that the layers from here on leave out */
     vr_block chosen, chosen_now; /* tokens that an index chose: the last layer's, this one's; or VR_NONE */
 } vr_pass;
 
@@ -256,6 +262,7 @@ uint64_t vr_kv_length(const vr_pass *p, uint64_t window); /* keys that this pass
 /* Over `rows` rows of `size`; the input stays. */
 vr_block vr_norm(vr_pass *p, uint64_t rows, uint64_t size, vr_step step);
 vr_block vr_norm_at(vr_pass *p, uint64_t rows, uint64_t size, vr_place place);
+vr_block vr_norm_bare(vr_pass *p, uint64_t rows, uint64_t size, vr_step step); /* gemma4: no weight */
 /* weight * normalised; *variance is held by a variable of the module. */
 vr_block vr_norm_kept(vr_pass *p, uint64_t rows, uint64_t size, vr_step step, vr_block *variance);
 
@@ -281,19 +288,34 @@ typedef struct vr_rotated {
 
 /* Of the layer's queries and keys, which stay; keys become `item`. */
 vr_rotated vr_rotate(vr_pass *p, vr_item item);
+/* Of `heads` heads alone, as VR_ROPE_HALF. */
+vr_block vr_rotate_one(vr_pass *p, uint64_t heads, vr_item item);
 bool vr_rotary_packs(uint8_t rope);   /* the results lie head by head, not token by token */
 bool vr_rotary_is_wide(uint8_t rope); /* cos and sin are not narrowed */
 
 /* ---- rotary_tables.c ---- */
 
-/* One table; *sin VR_NONE where both are in one. */
-void vr_rotary_table(vr_pass *p, vr_block *cos, vr_block *sin);
+/* One table of `columns`; *sin VR_NONE where both are in one. */
+void vr_rotary_table(vr_pass *p, uint64_t columns, vr_block *cos, vr_block *sin);
+/* Columns of the table of sliding layers, or of the others. */
+uint64_t vr_table_columns(const vram_model *m, bool sliding);
 
 /* ---- blocks.c ---- */
 
 vr_block vr_mlp(vr_pass *p); /* over p->rows */
 /* The activation of what the MLP's first product gave, which stays. */
 vr_block vr_activate(vr_pass *p);
+
+/* ---- beside.c: Gemma 4 ---- */
+
+/* From the embeddings: what each layer reads beside its input, of all layers; or VR_NONE. */
+vr_block vr_side_inputs(vr_pass *p);
+/* A layer's output with its own part of that; what it was belongs to the caller. */
+vr_block vr_side_add(vr_pass *p);
+/* The MLP's result `fed` and that of experts on the same input, added up; *weights: what `_` names. */
+vr_block vr_experts_beside(vr_pass *p, vr_block fed, vr_block *weights);
+/* Where the layers begin that only read what others keep, all tokens but the last are left out. */
+void vr_leave_out(vr_pass *p);
 
 /* ---- experts.c: a block of experts, of any layer that has one ---- */
 
@@ -310,6 +332,8 @@ typedef struct vr_routed {
     unsigned n_held;
 } vr_routed;
 
+/* As vr_experts runs them: its result. */
+vr_block vr_experts_run(vr_pass *p, vr_routed *r);
 /* Its weight is kept in 32 bits, and so are its inputs. */
 bool vr_router_wide(const vr_rules *rules, const vr_layer *l);
 bool vr_experts_fused(const vr_pass *p); /* the class has all experts in one tensor */

@@ -65,14 +65,25 @@ static void grid_table(vr_pass *p, vr_block *cos, vr_block *sin)
     }
 }
 
-void vr_rotary_table(vr_pass *p, vr_block *cos, vr_block *sin)
+/* Heads may have a width of their own in each kind of layer (Gemma 4). */
+uint64_t vr_table_columns(const vram_model *m, bool sliding)
+{
+    for (uint64_t i = 0; i < m->n_layers && m->family->local_rope; i++) {
+        const vr_layer *l = &m->layers[i];
+        if ((l->attention == VR_ATTENTION_SLIDING) == sliding && l->rotary_dim != 0)
+            return l->rotary_dim;
+    }
+    return m->rotary_dim;
+}
+
+void vr_rotary_table(vr_pass *p, uint64_t all, vr_block *cos, vr_block *sin)
 {
     if (p->m->family->grid_rotary) {
         grid_table(p, cos, sin);
         return;
     }
     bool chunks = p->m->family->rope == VR_ROPE_CHUNKS; /* each angle once */
-    uint64_t all = p->m->rotary_dim, d = chunks ? all / 2 : all;
+    uint64_t d = chunks ? all / 2 : all;
     vr_block positions = rotary(p, 1, 4);
     vr_block angles = rotary(p, all / 2, 4);
     if (!p->rules->rotary_product) {

@@ -24,15 +24,28 @@ static bool runs_scaled(const vr_layer *l, const vram_workload *w)
     return l->moe->router == VR_ROUTER_SCALED && l->expert_groups <= 1 && vr_rules_of(w)->fused_experts;
 }
 
+/* Its router, its experts' own matrices and what becomes of them are written in experts*.c or beside.c. */
+static bool runs_experts(const vr_layer *l, const vram_workload *w)
+{
+    const struct vr_moe *moe = l->moe;
+    if (moe == NULL || moe->gate == NULL || l->expert_hidden != 0) /* two matrices an expert, narrower ones */
+        return moe != NULL && moe->router == VR_ROUTER_BESIDE;
+    switch (moe->router) {
+    case VR_ROUTER_SOFTMAX:
+    case VR_ROUTER_SIGMOID:
+        return moe->form != VR_EXPERTS_TRANSPOSED;
+    case VR_ROUTER_SCALED:
+        return runs_scaled(l, w);
+    case VR_ROUTER_TOP_SOFTMAX:
+        return moe->clamped;
+    default:
+        return false;
+    }
+}
+
 static const char *no_tape_of_experts(const vr_layer *l, const vram_workload *w)
 {
-    bool two = l->moe != NULL && l->moe->gate == NULL; /* matrices an expert */
-    if (two || l->expert_hidden != 0)
-        return "what its experts compute is not known storage by storage";
-    bool routed = l->moe != NULL && (l->moe->router == VR_ROUTER_SOFTMAX || runs_scaled(l, w) ||
-                                     l->moe->router == VR_ROUTER_SIGMOID);
-    bool best = l->moe != NULL && l->moe->router == VR_ROUTER_TOP_SOFTMAX && l->moe->clamped;
-    if (!best && (!routed || l->moe->form == VR_EXPERTS_TRANSPOSED))
+    if (!runs_experts(l, w))
         return "what its experts compute is not known storage by storage";
     return w->weight_quant != VR_QUANT_NONE ? "what quantised experts compute is not known storage by storage"
                                             : NULL;
@@ -71,6 +84,15 @@ static const char *no_tape_of_index(const vr_layer *l, const vram_workload *w)
                : "sparse attention before transformers 5.15 is not known storage by storage";
 }
 
+/* Where what is shared by layers goes with a device map is not worked out. */
+static const char *no_tape_of_shared(const vr_layer *l, const vram_workload *w)
+{
+    bool shares = l->kv_from != 0 || l->side_width != 0;
+    return shares && w->device_map != VR_MAP_NONE
+               ? "where what its layers share goes with a device map is not known"
+               : NULL;
+}
+
 /* Searching with beams was written anew for version 5; what else than keys and values is put in order differs
  * by class. */
 static const char *no_tape_of_beams(const vr_layer *l, const vram_workload *w)
@@ -84,6 +106,7 @@ static const char *no_tape_of_beams(const vr_layer *l, const vram_workload *w)
 static const char *no_tape_of_cache(const vr_layer *l, const vram_workload *w)
 {
     bool known = w->version_major * 100 + w->version_minor >= 517 && w->attention != VR_IMPL_FLASH &&
+                 l->kv_from == 0 &&
                  (l->attention == VR_ATTENTION_FULL || l->attention == VR_ATTENTION_SLIDING);
     return w->cache == VR_CACHE_DYNAMIC || known
                ? NULL
@@ -97,15 +120,16 @@ static const char *no_tape_of_layer(const vr_layer *l, const vram_workload *w)
         why = no_tape_of_cache(l, w);
     if (why == NULL)
         why = no_tape_of_beams(l, w);
+    if (why == NULL)
+        why = no_tape_of_shared(l, w);
     if (why != NULL)
         return why;
-    if (!is_in(l->attention, attentions, sizeof attentions) || l->kv_from != 0 ||
-        (l->sinks && w->attention != VR_IMPL_EAGER))
+    if (!is_in(l->attention, attentions, sizeof attentions) || (l->sinks && w->attention != VR_IMPL_EAGER))
         return "what its kind of attention computes is not known storage by storage";
     if (!is_in(l->mlp, mlps, sizeof mlps))
         return "what its experts compute is not known storage by storage";
     why = no_tape_of_index(l, w);
-    return why == NULL && l->mlp == VR_MLP_EXPERTS ? no_tape_of_experts(l, w) : why;
+    return why == NULL && l->experts != 0 ? no_tape_of_experts(l, w) : why;
 }
 
 static const char *no_tape_of_images(const vram_model *m, const vram_workload *w)

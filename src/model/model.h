@@ -24,16 +24,17 @@ typedef enum vr_recurrent_kind {
 } vr_recurrent_kind;
 
 typedef enum vr_norm_kind {
-    VR_NORM_RMS,          /* LlamaRMSNorm: fp32 inside, weight times the narrowed result */
-    VR_NORM_RMS_GEMMA,    /* Gemma*RMSNorm: (1 + weight) in fp32, narrowed last */
-    VR_NORM_RMS_LATE,     /* Olmo2RMSNorm: weight times the fp32 result, narrowed last */
-    VR_NORM_RMS_BARE,     /* without a weight */
-    VR_NORM_LAYER,        /* torch.nn.LayerNorm, weight and bias */
-    VR_NORM_LAYER_WEIGHT, /* the same without a bias */
-    VR_NORM_LAYER_BARE,   /* OlmoLayerNorm: in fp32, neither */
-    VR_NORM_LAYER_COHERE, /* CohereLayerNorm: a weight, by elementwise operators in fp32 */
-    VR_NORM_LAYER_1P,     /* NemotronLayerNorm1P: 1 + weight, and a bias */
-    VR_NORM_RMS_LATE_WIDE /* HeliumRMSNorm: as RMS_LATE, with the weight widened */
+    VR_NORM_RMS,           /* LlamaRMSNorm: fp32 inside, weight times the narrowed result */
+    VR_NORM_RMS_GEMMA,     /* Gemma*RMSNorm: (1 + weight) in fp32, narrowed last */
+    VR_NORM_RMS_LATE,      /* Olmo2RMSNorm: weight times the fp32 result, narrowed last */
+    VR_NORM_RMS_BARE,      /* without a weight */
+    VR_NORM_LAYER,         /* torch.nn.LayerNorm, weight and bias */
+    VR_NORM_LAYER_WEIGHT,  /* the same without a bias */
+    VR_NORM_LAYER_BARE,    /* OlmoLayerNorm: in fp32, neither */
+    VR_NORM_LAYER_COHERE,  /* CohereLayerNorm: a weight, by elementwise operators in fp32 */
+    VR_NORM_LAYER_1P,      /* NemotronLayerNorm1P: 1 + weight, and a bias */
+    VR_NORM_RMS_LATE_WIDE, /* HeliumRMSNorm: as RMS_LATE, with the weight widened */
+    VR_NORM_RMS_POWER      /* Gemma4RMSNorm: the same, by a power of a mean that is kept */
 } vr_norm_kind;
 
 /* How many storages the activation of an MLP takes. */
@@ -138,6 +139,7 @@ typedef struct vr_family {
     bool own_rotary;       /* ... and each attention has a rotary module, which it does not use */
     bool query_multiplied; /* opt: queries times their scale, before they are used */
     bool qk_norm_after;    /* queries and keys are normalised after all is projected, not each at once */
+    bool turned_at_once;   /* ... each before the next is projected; values are normalised too (gemma4) */
     bool narrow_softmax;   /* of eager attention: in the model's width */
     bool inline_mlp;       /* opt: the MLP is no module of its own */
     bool wide_logits;      /* logits are given in fp32 */

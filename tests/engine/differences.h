@@ -56,7 +56,8 @@ static const struct {
                            "oneDNN wants the transposed matrix copied; cuBLAS reads it in place" },
     [CPU_FLASH_SCRATCH] = { "scratch of the CPU's flash kernel", "CUDA's keeps it in shared memory" },
     [CPU_LOGSUMEXP] = { "logsumexp",
-                        "with a mask CUDA takes the memory-efficient kernel, which keeps none in inference" },
+                        "with a mask, or heads wider than 256, CUDA takes the memory-efficient kernel, which "
+                        "keeps none in inference" },
     [CPU_LAYOUT] = { "copy of the attention output",
                      "with a mask: CUDA's kernel writes it token by token at once" },
     [CPU_INDEX] = { "contiguous token ids", "a column of ids; CUDA's index_select reads it with its stride" },
@@ -160,11 +161,18 @@ static bool was_masked(const facts *f, size_t i)
     return false;
 }
 
+/* Result and sums of the flash call before event i: CUDA's has heads of 256 at most. */
+static bool was_wide(const facts *f, size_t i)
+{
+    unsigned width = strcmp(f->dtype, "float32") == 0 ? 4 : 2;
+    return f->events[i - 1].bytes / width > 256 * (f->events[i].bytes / 4);
+}
+
 static difference in_flash(const facts *f, size_t i)
 {
     if (!ends(op_of(f, i - 1), "empty_like/empty_strided"))
         return CPU_FLASH_SCRATCH;
-    return was_masked(f, i) ? CPU_LOGSUMEXP : SAME;
+    return was_masked(f, i) || was_wide(f, i) ? CPU_LOGSUMEXP : SAME;
 }
 
 /* The first allocation after the kernel's. */

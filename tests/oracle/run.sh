@@ -54,6 +54,10 @@ if [ -z "$torch" ]; then
     torch=$("$dir/torch/bin/python" -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])')
 fi
 
+# Some classes walk a set of words (the tables of gemma4_text, the masks of llama4_text), in an order that differs
+# from one process to the next; with this, full attention comes first.
+export PYTHONHASHSEED=0
+
 for version in "$@"; do
     venv=$dir/transformers-$version
     if [ ! -d "$venv" ]; then
