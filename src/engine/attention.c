@@ -162,20 +162,31 @@ static void concatenate(vr_pass *p, vr_kv *kv, uint64_t window)
     kv->v = v;
 }
 
+/* The attention's variables name what the cache has, and no longer what was projected. */
+static void replace_by_cached(vr_pass *p, states *s, vr_block keys)
+{
+    vr_block values = s->v;
+    s->v = VR_NONE;
+    if (vr_cache_offloads(p->w))
+        vr_offload(p, &s->k, &s->v);
+    vr_drop(p, keys);
+    vr_drop(p, values);
+}
+
 /* Takes the new keys (rotated) and values. */
 static void update(vr_pass *p, states *s, vr_block keys)
 {
     vr_kv *kv = &p->group->layers[p->layer];
     uint64_t window = vr_window(p);
     bool first = kv->k == VR_NONE;
-    if (p->w->cache == VR_CACHE_STATIC) {
+    if (vr_cache_offloads(p->w))
+        vr_prefetch(p);
+    if (vr_cache_fixed(p->w)) {
         if (vr_static_update(p)) {
             s->k = keys;
             return;
         }
-        vr_drop(p, keys);
-        vr_drop(p, s->v);
-        s->v = VR_NONE;
+        replace_by_cached(p, s, keys);
         return;
     }
     if (first && window != 0 && p->rules->window_tensor)
@@ -187,9 +198,7 @@ static void update(vr_pass *p, states *s, vr_block keys)
         return;
     }
     concatenate(p, kv, window);
-    vr_drop(p, keys);
-    vr_drop(p, s->v);
-    s->v = VR_NONE;
+    replace_by_cached(p, s, keys);
 }
 
 /* ---- the module ---- */

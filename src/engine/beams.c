@@ -41,7 +41,7 @@ static void score(vr_pass *p, vr_group *g)
 static uint64_t kept_tokens(const vr_pass *p, uint64_t past)
 {
     uint64_t window = vr_window(p);
-    if (p->w->cache == VR_CACHE_STATIC)
+    if (vr_cache_fixed(p->w))
         return vr_static_room(p->w, window);
     return window != 0 && past > window - 1 ? window - 1 : past;
 }

@@ -28,7 +28,12 @@ typedef enum vr_weight_quant {
     VR_QUANT_BNB_4BIT_DQ,
     VR_QUANT_DEQUANTIZE /* what is stored packed is unpacked */
 } vr_weight_quant;
-typedef enum vr_cache_kind { VR_CACHE_DYNAMIC, VR_CACHE_STATIC } vr_cache_kind;
+typedef enum vr_cache_kind {
+    VR_CACHE_DYNAMIC,
+    VR_CACHE_STATIC,
+    VR_CACHE_OFFLOADED, /* in host memory, but for the layers that run */
+    VR_CACHE_OFFLOADED_STATIC
+} vr_cache_kind;
 typedef enum vr_kv_dtype { VR_KV_AS_MODEL, VR_KV_BF16, VR_KV_F16, VR_KV_FP8, VR_KV_FP8_E5M2 } vr_kv_dtype;
 /* vLLM: what stays of a sequence's recurrent states; AUTO is what the version takes for the model */
 typedef enum vr_mamba_mode { VR_MAMBA_AUTO, VR_MAMBA_NONE, VR_MAMBA_ALIGN } vr_mamba_mode;

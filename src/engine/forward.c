@@ -122,7 +122,7 @@ static vr_block make_mask(vr_pass *p, uint64_t window)
         return VR_NONE;
     if (p->w->attention == VR_IMPL_EAGER)
         return added_mask(p, kv, bool_mask(p, window, kv));
-    bool compiles = p->w->cache == VR_CACHE_STATIC && p->q == 1;
+    bool compiles = vr_cache_fixed(p->w) && p->q == 1;
     if (p->m->layers[0].index_topk != 0 || compiles) /* allow_is_causal_skip=False */
         return bool_mask(p, window, kv);
     return window != 0 && kv >= window ? bool_mask(p, window, kv) : VR_NONE;

@@ -390,7 +390,7 @@ vr_block vr_kernel_sdpa(vr_pass *p, const vr_heads *h)
     vr_block k = c.repeats ? repeated(p, h) : VR_NONE;
     vr_block v = c.repeats ? repeated(p, h) : VR_NONE;
     make_contiguous(p, &own, c.repeats, copies);
-    if (h->mask == VR_NONE && p->q > 1 && p->w->cache == VR_CACHE_STATIC)
+    if (h->mask == VR_NONE && p->q > 1 && vr_cache_fixed(p->w))
         own.kv_tokens = p->q; /* a view of what is filled, for flash wants as many keys as queries */
     vr_block mask = h->mask != VR_NONE ? float_mask(p, h) : VR_NONE;
     vr_block out = run(p, &own, &c, &mask);
@@ -405,7 +405,7 @@ vr_block vr_kernel_sdpa(vr_pass *p, const vr_heads *h)
 
 bool vr_sdpa_traced(const vram_workload *w, const vram_model *m, const vr_device_facts *d)
 {
-    bool window = w->cache == VR_CACHE_STATIC && w->decode != 0; /* every step has a mask */
+    bool window = vr_cache_fixed(w) && w->decode != 0; /* every step has a mask */
     for (uint64_t i = 0; i < m->n_layers; i++)
         window = window || (m->layers[i].attention == VR_ATTENTION_SLIDING &&
                             vr_add_sat(w->context, w->decode) >= m->layers[i].window);

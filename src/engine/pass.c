@@ -255,7 +255,7 @@ uint64_t vr_window(const vr_pass *p)
 uint64_t vr_kv_length(const vr_pass *p, uint64_t window)
 {
     uint64_t past = p->group->past;
-    if (p->w->cache == VR_CACHE_STATIC)
+    if (vr_cache_fixed(p->w))
         return vr_static_length(p, window);
     if (window != 0 && !p->rules->appends && past > window - 1)
         past = window - 1;

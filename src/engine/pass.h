@@ -146,6 +146,7 @@ typedef enum vr_step {
     X(BIAS, "bias of relative positions")                                                                    \
     X(WINDOW, "sliding window of the cache")                                                                 \
     X(LENGTH, "length and place in the cache")                                                               \
+    X(LEAVING, "keys or values on their way to the host")                                                    \
     X(CACHE, "update of the cache")                                                                          \
     X(FINAL_NORM, "model.norm output")                                                                       \
     X(LOGITS, "lm_head output")                                                                              \
@@ -189,7 +190,8 @@ typedef struct vr_group {
     vr_block logits;
     vr_block seen[VR_MOST_SEEN]; /* of a vision tower, returned with the logits */
     size_t n_seen;
-    bool started; /* the cache exists */
+    bool started;   /* the cache exists */
+    uint8_t stream; /* on which an offloaded cache comes back */
 } vr_group;
 
 typedef struct vr_pass {
@@ -363,11 +365,26 @@ vr_block vr_attention(vr_pass *p, vr_block normed, vr_block *probabilities);
 
 /* ---- static_cache.c ---- */
 
+bool vr_cache_fixed(const vram_workload *w); /* taken once, for all tokens there will be */
 /* Tokens that such a cache has room for, in a layer with this window (0: none). */
 uint64_t vr_static_room(const vram_workload *w, uint64_t window);
 uint64_t vr_static_length(const vr_pass *p, uint64_t window); /* keys that this pass attends to */
 /* Takes new keys and values, which stay; whether attention reads these and not the cache. */
 bool vr_static_update(vr_pass *p);
+
+/* ---- offloaded_cache.c ---- */
+
+bool vr_cache_offloads(const vram_workload *w);
+bool vr_layer_offloads(const vr_pass *p, uint64_t layer); /* such a cache this layer's */
+/* Before a layer's cache is updated: the next layer's keys and values come to the card. */
+void vr_prefetch(vr_pass *p);
+/* Behind it: they go to the host, and the attention alone holds what it reads of them. */
+void vr_offload(vr_pass *p, vr_block *keys, vr_block *values);
+
+/* ---- kept_tokens.c ---- */
+
+/* Keys, values and states at the end, where activations are not known. */
+void vr_keep_all(vr_pass *p);
 
 /* ---- beams.c ---- */
 

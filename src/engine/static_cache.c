@@ -3,6 +3,11 @@
  * cache_utils.py: StaticLayer and StaticSlidingWindowLayer). */
 #include "engine/pass.h"
 
+bool vr_cache_fixed(const vram_workload *w)
+{
+    return w->cache == VR_CACHE_STATIC || w->cache == VR_CACHE_OFFLOADED_STATIC;
+}
+
 uint64_t vr_static_room(const vram_workload *w, uint64_t window)
 {
     uint64_t tokens = vr_add_sat(w->context, w->decode);

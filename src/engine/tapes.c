@@ -97,20 +97,23 @@ static const char *no_tape_of_shared(const vr_layer *l, const vram_workload *w)
  * by class. */
 static const char *no_tape_of_beams(const vr_layer *l, const vram_workload *w)
 {
-    bool known =
-        w->version_major >= 5 && (l->attention == VR_ATTENTION_FULL || l->attention == VR_ATTENTION_SLIDING);
+    bool known = w->version_major >= 5 && !vr_cache_offloads(w) &&
+                 (l->attention == VR_ATTENTION_FULL || l->attention == VR_ATTENTION_SLIDING);
     return vr_beams(w) == 1 || known ? NULL : "what beams take here is not known storage by storage";
 }
 
-/* Its lengths were counted outside before; flash attention cuts the keys in ways of its own. */
+/* Lengths of a static one were counted outside before; flash attention cuts its keys in ways of its own.
+ * Offloading was a class of its own before caches had layers (4.56). */
 static const char *no_tape_of_cache(const vr_layer *l, const vram_workload *w)
 {
-    bool known = w->version_major * 100 + w->version_minor >= 517 && w->attention != VR_IMPL_FLASH &&
-                 l->kv_from == 0 &&
-                 (l->attention == VR_ATTENTION_FULL || l->attention == VR_ATTENTION_SLIDING);
-    return w->cache == VR_CACHE_DYNAMIC || known
-               ? NULL
-               : "what a static cache takes here is not known storage by storage";
+    bool plain =
+        (l->attention == VR_ATTENTION_FULL || l->attention == VR_ATTENTION_SLIDING) && l->kv_from == 0;
+    bool fixed = w->version_major * 100 + w->version_minor >= 517 && w->attention != VR_IMPL_FLASH && plain;
+    if (vr_cache_fixed(w) && !fixed)
+        return "what a static cache takes here is not known storage by storage";
+    if (vr_cache_offloads(w) && (!plain || vr_rules_of(w)->appends))
+        return "what an offloaded cache takes here is not known storage by storage";
+    return NULL;
 }
 
 static const char *no_tape_of_layer(const vr_layer *l, const vram_workload *w)
@@ -135,7 +138,7 @@ static const char *no_tape_of_layer(const vr_layer *l, const vram_workload *w)
 static const char *no_tape_of_images(const vram_model *m, const vram_workload *w)
 {
     if (w->cache != VR_CACHE_DYNAMIC || vr_beams(w) > 1)
-        return "pictures with beams or a static cache are not known storage by storage";
+        return "pictures with beams or another cache than the dynamic one are not known storage by storage";
     if (!vr_tower_runs(m))
         return "what its vision tower computes is not known storage by storage; leave --images out to see "
                "what "

@@ -25,6 +25,7 @@
 /* Of prompts and steps. Half of it gets on the tape, of small models two thirds: 60 MB. */
 #define MOST_PASS_EVENTS 3600000
 #define MOST_TAPE ((size_t)1 << 22) /* only a checkpoint of so many tensors gets there */
+#define STREAMS 32 /* that PyTorch gives out in turn (c10/cuda/CUDAStream.cpp, kStreamsPerPool) */
 #define UNCERTAIN_DENSE                                                                                      \
     100 /* permille of activations: same modules, other kernels; these differ by single storages */
 #define UNCERTAIN_QUANTISED 300 /* what bitsandbytes takes while it runs is by formula */
@@ -105,6 +106,20 @@ static vram_status default_attention(vram_workload *w, const vram_model *m)
     return s;
 }
 
+/* Cache.prefetch looks for a layer that goes to the host and finds none. */
+static vram_status check_cache(const vram_workload *w, const vram_model *m)
+{
+    uint64_t sliding = 0;
+    for (uint64_t i = 0; i < m->n_layers; i++)
+        sliding += m->layers[i].attention == VR_ATTENTION_SLIDING;
+    if (w->cache != VR_CACHE_OFFLOADED_STATIC || sliding == 0 || sliding != m->n_layers)
+        return VRAM_OK;
+    vram_status s = vr_fail(w->ctx, VRAM_ESETTING, T("--cache offloaded_static: all layers of "),
+                            T(m->architecture), T(" slide, and these it does not offload"));
+    vr_hint(w->ctx, "take --cache offloaded or static");
+    return s;
+}
+
 static vram_status defaults(vram_workload *w, const vram_model *m)
 {
     VR_TRY(vr_check_unpacking(w, m));
@@ -115,6 +130,7 @@ static vram_status defaults(vram_workload *w, const vram_model *m)
     if (w->logits == VR_LOGITS_ALL && vr_beams(w) > 1)
         return vr_fail(w->ctx, VRAM_ESETTING,
                        T("--beams: generate() computes the last logits only, not --logits all"));
+    VR_TRY(check_cache(w, m));
     return default_attention(w, m);
 }
 
@@ -160,7 +176,8 @@ static vram_status make_groups(groups *g, const vr_pass *p)
         g->list[i] = (vr_group){ .sequences = n * vr_beams(w),
                                  .layers = kv + i * layers,
                                  .beams = { VR_NONE, VR_NONE },
-                                 .logits = VR_NONE };
+                                 .logits = VR_NONE,
+                                 .stream = (uint8_t)(1 + i % STREAMS) };
         left -= n;
     }
     return VRAM_OK;
@@ -277,50 +294,6 @@ static vram_status run(vr_pass *p, vr_facts *facts)
     return VRAM_OK;
 }
 
-static void keep(vr_pass *p, uint64_t bytes, vr_step step)
-{
-    if (bytes != 0)
-        vr_take(p, bytes, VR_ITEM_KV, step);
-}
-
-/* The decoder of an encoder keeps its own tokens and the encoder's. */
-static vram_status keep_both_kv(vr_pass *p)
-{
-    const vram_workload *w = p->w;
-    for (p->layer = 0; p->layer < p->m->n_layers; p->layer++) {
-        const vr_layer *l = vr_layer_of(p);
-        uint64_t sequences = w->sequences * vr_beams(w);
-        uint64_t own = sequences * (1 + w->decode) * l->kv_heads;
-        uint64_t cross = sequences * w->context * l->cross_heads;
-        vr_take(p, (own + cross) * l->key_dim * p->width, VR_ITEM_KV, VR_STEP_KEYS);
-        vr_take(p, (own + cross) * l->value_dim * p->width, VR_ITEM_KV, VR_STEP_VALUES);
-    }
-    return VRAM_OK;
-}
-
-/* Where activations are not known, keys, values and states still are. A convolution's state has the model's
- * dtype, a recurrent one 32 bits. */
-static vram_status keep_kv(vr_pass *p)
-{
-    if (p->m->structure == VR_ENCODER_DECODER)
-        return keep_both_kv(p);
-    uint64_t sequences = p->w->sequences * vr_beams(p->w);
-    uint64_t tokens = vr_add_sat(p->w->context, p->w->decode);
-    bool fixed = p->w->cache == VR_CACHE_STATIC;
-    for (p->layer = 0; p->layer < p->m->n_layers; p->layer++) {
-        const vr_layer *l = vr_layer_of(p);
-        vr_pass_on(p, p->placement != NULL ? p->placement->layers[p->layer] : 0);
-        vr_kept kept = vr_kept_of(l, p->rules);
-        uint64_t columns = (fixed ? vr_static_room(p->w, vr_window(p)) : tokens) * sequences * p->width;
-        keep(p, columns * kept.keys, VR_STEP_KEYS);
-        keep(p, columns * kept.values, VR_STEP_VALUES);
-        keep(p, columns * kept.index, VR_STEP_INDEX_KEYS);
-        keep(p, sequences * vr_layer_conv_elements(l) * p->width, VR_STEP_CONV_STATE);
-        keep(p, sequences * vr_layer_state_elements(l) * 4, VR_STEP_STATE);
-    }
-    return VRAM_OK;
-}
-
 /* ---- what the plan says of itself ---- */
 
 /* Rotary embeddings that are recomputed while running take storages that no recorded run shows. */
@@ -357,6 +330,7 @@ static const char *why_no_cache(const vr_pass *p, const vr_facts *f)
 {
     return f->refused != NULL            ? f->refused
            : p->m->cache_unknown != NULL ? p->m->cache_unknown
+           : vr_cache_offloads(p->w)     ? "what an encoder and its decoder offload is not known"
                                          : p->m->not_understood;
 }
 
@@ -382,10 +356,10 @@ static void tell_evidence(vr_plan *plan, const vram_model *m)
     plan->why_not[VR_WEIGHTS] = m->weights_unknown;
 }
 
-/* A cache that grows: what the peak finds of it is a matter of the rehearsal. */
+/* A cache that grows or moves: what the peak finds of it is a matter of the rehearsal. */
 static void tell_growth(vr_plan *plan, const vram_workload *w)
 {
-    if (w->decode != 0 && w->cache == VR_CACHE_DYNAMIC)
+    if (vr_cache_offloads(w) || (w->decode != 0 && !vr_cache_fixed(w)))
         plan->basis[VR_KV_CACHE] = VR_BASIS_SIMULATED;
 }
 
@@ -474,7 +448,8 @@ static void note(vr_facts *f, const vr_pass *p, const struct vr_prepared *from)
     f->refused = from->params.refused;
     f->n_anew = from->params.n_anew;
     f->as_stored = from->as_stored;
-    f->has_kv = known && m->cache_unknown == NULL;
+    bool both = m->structure == VR_ENCODER_DECODER && vr_cache_offloads(p->w);
+    f->has_kv = known && m->cache_unknown == NULL && !both;
     f->has_activations = known && !m->quantised && m->uncounted_part == NULL && vr_no_tape(m, p->w) == NULL;
 }
 
@@ -493,7 +468,9 @@ static vram_status write_tape(vr_pass *p, vr_facts *f)
     vr_tape_mark(p->tape, VR_AT_LOADED);
     if (f->has_activations)
         return run(p, f);
-    return f->has_kv ? keep_kv(p) : VRAM_OK;
+    if (f->has_kv)
+        vr_keep_all(p);
+    return VRAM_OK;
 }
 
 static vram_status plan(vr_plan *out, const vram_model *m, const vram_workload *w,

@@ -26,6 +26,8 @@ static const vr_word map_words[] = {
 static const vr_word cache_words[] = {
     { "dynamic", VR_CACHE_DYNAMIC },
     { "static", VR_CACHE_STATIC },
+    { "offloaded", VR_CACHE_OFFLOADED },
+    { "offloaded_static", VR_CACHE_OFFLOADED_STATIC },
     { NULL, 0 },
 };
 static const vr_word quant_words[] = {
@@ -210,8 +212,10 @@ static const vr_option_row own[] = {
       VR_SET_ALLOC_CONF,
       set_alloc_conf,
       show_alloc_conf },
-    { { "cache", "--cache --cache-implementation", VRAM_OPT_CHOICE, "KIND", "dynamic|static", "dynamic",
-        "How keys and values are kept: growing with each token, or in room for all tokens from the first on.",
+    { { "cache", "--cache --cache-implementation", VRAM_OPT_CHOICE, "KIND",
+        "dynamic|static|offloaded|offloaded_static", "dynamic",
+        "How keys and values are kept: growing with each token, in room for all tokens from the first on, or "
+        "in host memory but for the layers that run.",
         "fit", 0, 0 },
       VR_SET_CACHE,
       set_cache,

@@ -213,7 +213,7 @@ static const char *kv_of(const vr_pass *p, uint64_t tokens)
 
 static const char *sliding(const vr_pass *p, const char *text, uint64_t n, uint64_t window)
 {
-    bool fixed = p->w->cache == VR_CACHE_STATIC;
+    bool fixed = vr_cache_fixed(p->w);
     return vr_text(p->arena, T(text), T("; "), GROUPED(n), T(n == 1 ? " sliding layer" : " sliding layers"),
                    T(fixed    ? " with room for "
                      : n == 1 ? " keeps the prompt until the next token and "
@@ -239,6 +239,10 @@ static const char *kv(const vr_pass *p)
         text = sliding(p, text, n_sliding, window);
     if (text != NULL && p->w->cache == VR_CACHE_STATIC)
         text = vr_text(p->arena, T(text), T("; all of it taken when the first prompt comes"));
+    if (text != NULL && vr_cache_offloads(p->w))
+        text = vr_text(p->arena, T(text),
+                       T("; on the card are those of the layer that runs and of the next, the others in "
+                         "pinned host memory"));
     return text != NULL && n_recurrent != 0 ? states(p, text, n_recurrent, recurrent) : text;
 }
 

@@ -36,6 +36,7 @@ typedef enum difference {
     CUDA_ALIGNED,
     CUDA_SCATTERED,
     LEFT_OUT_PLACES,
+    CUDA_LEAVING,
     N_DIFFERENCES
 } difference;
 
@@ -85,6 +86,8 @@ static const struct {
                          "masked_scatter counts them in 64 bits on CUDA, on the CPU one after the other" },
     [LEFT_OUT_PLACES] = { "places of patches and of their tokens",
                           "some bytes each, left out: neither CUDA's nor the CPU's" },
+    [CUDA_LEAVING] = { "keys or values on their way to the host",
+                       "a window within a wider storage: gathered on the card, then copied" },
     [CUDA_SUMS] = { "sums of the attention kernel",
                     "memory-efficient kernel, more than 128 a head: not in registers" },
 };
@@ -397,6 +400,8 @@ static difference name_of_event(const vr_tape *t, const vr_event *e)
          vr_str_is(label, "length and place in the cache")) &&
         e->bytes == 8)
         return CUDA_WINDOW;
+    if (vr_str_is(label, "keys or values on their way to the host"))
+        return CUDA_LEAVING;
     if (vr_str_is(label, "addresses of a batched solver"))
         return CUDA_SOLVER;
     if (vr_str_is(label, "statistics of a normalisation"))

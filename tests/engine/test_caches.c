@@ -222,6 +222,109 @@ static void beams_that_are_not_known(void **state)
     close_planned(&p);
 }
 
+/* Most bytes of keys and values that are live at once up to that moment, and how often they came back to the
+ * card on a stream of their own. */
+static uint64_t most_kept(const vr_tape *t, vr_moment_id until, size_t *came_back)
+{
+    uint64_t live = 0, most = 0, *bytes = calloc(t->n_blocks + 1, sizeof *bytes);
+    assert_non_null(bytes);
+    *came_back = 0;
+    for (size_t i = 0; i < t->n; i++) {
+        const vr_event *e = &t->events[i];
+        if (e->kind == VR_EV_MARK && e->bytes == until)
+            break;
+        if (e->kind == VR_EV_ALLOC) {
+            bytes[e->block] = is_kept(t, e) ? e->bytes : 0;
+            live += bytes[e->block];
+            *came_back += e->stream != 0;
+        }
+        if (e->kind == VR_EV_RELEASE)
+            live -= bytes[e->block];
+        most = live > most ? live : most;
+    }
+    free(bytes);
+    return most;
+}
+
+/* Three layers: while one runs the next comes back; behind the last one the first waits for the next token.
+ */
+static void offloaded(void **state)
+{
+    static const char *const two[][2] = { { "sequences", "2" }, { "prefill_batch", "1" } };
+    shape three = plain;
+    planned p;
+    size_t n;
+    (void)state;
+    three.layers = 3;
+    plan_it(&p, &three, "offloaded", NULL, 0);
+    assert_int_equal(kept_at(&p.plan.tape, VR_AT_PREFILL, &n), TOKEN * 100);
+    assert_int_equal(most_kept(&p.plan.tape, VR_AT_PREFILL, &n), 2 * TOKEN * 100); /* the first, the last */
+    assert_int_equal(n, 2);
+    /* the last layer's new keys and values and its old values, and the first layer's */
+    assert_int_equal(most_kept(&p.plan.tape, VR_AT_DECODE, &n), TOKEN * (128 + 128) + TOKEN / 2 * 127);
+    assert_int_equal(n, 2 + 28 * 3 * 2);
+    assert_int_equal(n_live_at_end(&p.plan.tape), 0);
+    assert_false(p.plan.verified);
+    assert_true(p.plan.counted[VR_ACTIVATIONS]);
+    assert_non_null(strstr(p.plan.formula[VR_KV_CACHE], "in pinned host memory"));
+    close_planned(&p);
+    plan_it(&p, &three, "offloaded_static", NULL, 0);
+    assert_int_equal(most_kept(&p.plan.tape, VR_AT_DECODE, &n), 2 * TOKEN * 128);
+    assert_int_equal(n, 2 + 28 * 3 * 2);
+    assert_int_equal(n_live_at_end(&p.plan.tape), 0);
+    close_planned(&p);
+    plan_it(&p, &three, "offloaded", two, 2); /* each batch has a cache and a stream */
+    assert_int_equal(kept_at(&p.plan.tape, VR_AT_DECODE, &n), 2 * TOKEN * 128);
+    assert_int_equal(n_live_at_end(&p.plan.tape), 0);
+    close_planned(&p);
+}
+
+/* A dynamic cache offloads windows too, a static one leaves them on the card. */
+static void offloaded_windows(void **state)
+{
+    shape all = sliding;
+    planned p;
+    size_t n;
+    (void)state;
+    plan_it(&p, &sliding, "offloaded", NULL, 0);
+    assert_int_equal(kept_at(&p.plan.tape, VR_AT_PREFILL, &n), TOKEN * 47); /* the first layer's window */
+    close_planned(&p);
+    plan_it(&p, &sliding, "offloaded_static", NULL, 0);
+    assert_int_equal(kept_at(&p.plan.tape, VR_AT_PREFILL, &n), TOKEN * 48);
+    /* the only one that goes comes back while the one before it runs */
+    assert_int_equal(kept_at(&p.plan.tape, VR_AT_DECODE, &n), TOKEN * 48);
+    assert_int_equal(most_kept(&p.plan.tape, VR_AT_DECODE, &n), TOKEN * (48 + 128));
+    assert_int_equal(n_live_at_end(&p.plan.tape), 0);
+    close_planned(&p);
+    all.kinds = "ss";
+    open_world(&p.w, &all);
+    set(&p.w, "cache", "offloaded_static");
+    assert_int_equal(make_plan(&p.w, &ampere, &p.plan, &p.arena), VRAM_ESETTING);
+    assert_non_null(strstr(vram_last_error(p.w.ctx)->text, "slide"));
+    close_planned(&p);
+}
+
+/* Before caches had layers, and with beams, only what lies on the card is known. */
+static void offloaded_but_not_known(void **state)
+{
+    static const char *const cases[][2][2] = {
+        { { "engine_version", "4.55" }, { "dtype", "bf16" } },
+        { { "beams", "2" }, { "dtype", "bf16" } },
+    };
+    shape three = plain;
+    planned p;
+    size_t n;
+    (void)state;
+    three.layers = 3;
+    for (size_t i = 0; i < 2; i++) {
+        plan_it(&p, &three, "offloaded", cases[i], 2);
+        assert_false(p.plan.counted[VR_ACTIVATIONS]);
+        assert_true(p.plan.counted[VR_KV_CACHE]);
+        assert_int_equal(kept_at(&p.plan.tape, VR_MOMENT_COUNT, &n), 2 * TOKEN * 128 * (i + 1));
+        close_planned(&p);
+    }
+}
+
 static void of_transformers_alone(void **state)
 {
     world w;
@@ -241,6 +344,9 @@ int main(void)
         cmocka_unit_test(what_is_known),
         cmocka_unit_test(beams),
         cmocka_unit_test(beams_that_are_not_known),
+        cmocka_unit_test(offloaded),
+        cmocka_unit_test(offloaded_windows),
+        cmocka_unit_test(offloaded_but_not_known),
         cmocka_unit_test(of_transformers_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -39,7 +39,8 @@ Members of a run (defaults): batch (1), tokens (80), decode (1) tokens one by on
 dtype ("bfloat16"), implementation ("sdpa", "eager", "math": sdpa's plain products, flex_attention, ...),
 versions, and
   config     members that replace those of the case, nested ones too
-  cache      "dynamic" (default), "none" (use_cache=False), {"static": LENGTH}
+  cache      "dynamic" (default), "none" (use_cache=False), {"static": LENGTH}, "offloaded", {"static": LENGTH,
+             "offloading": true}
   experts    experts_implementation of 5.x ("eager", "grouped_mm", "batched_mm")
   routing    "spread" (default): token t's j-th expert is (t * k + j) modulo n; "first": experts 0..k-1
   encoder    {"tokens": N}, or inputs as below: what the encoder reads first; `tokens` are the decoder's
@@ -142,6 +143,20 @@ def mark(name):
         pass
 
 
+# A cache that offloads asks for streams and moves between a card and the host: the card is the CPU here, the host is
+# meta, which takes no memory.
+OFFLOADING = [
+    {"function": "transformers.cache_utils:Cache.__init__", "replace": "torch.Stream()",
+     "by": "__import__('unittest.mock').mock.MagicMock()"},
+    {"function": "transformers.cache_utils:Cache.update", "replace": "torch.cuda.default_stream(key_states.device)",
+     "by": "self.prefetch_stream"},
+    {"function": "transformers.cache_utils:CacheLayerMixin.offload", "replace": '.to("cpu", non_blocking=True)',
+     "by": '.to("meta")'},
+    {"function": "transformers.cache_utils:CacheLayerMixin.prefetch",
+     "replace": ["self.keys.to(self.device, non_blocking=True)", "self.values.to(self.device, non_blocking=True)"],
+     "by": ["torch.empty_like(self.keys, device=self.device)", "torch.empty_like(self.values, device=self.device)"]},
+]
+
 CACHE_NAMES = ("cache", "past_key_values", "cache_params", "mems")
 
 
@@ -181,11 +196,16 @@ class Call:
         return {n: self.tensor(s, batch) for n, s in spec.items()}
 
     def new_cache(self):
-        if isinstance(self.run["cache"], dict):
+        asked, config = self.run["cache"], self.model.config
+        if isinstance(asked, dict):
             from transformers import StaticCache
-            return {self.cache_name(): StaticCache(config=self.model.config,
-                                                   max_cache_len=self.run["cache"]["static"])}
-        return {}
+            cache = StaticCache(config=config, max_cache_len=asked["static"], offloading=asked.get("offloading", False))
+        elif asked == "offloaded":
+            from transformers import DynamicCache
+            cache = DynamicCache(config=config, offloading=True)
+        else:
+            return {}
+        return {self.cache_name(): cache}
 
     def cache_name(self):
         return "cache" if MAJOR_MINOR >= (5, 20) else "past_key_values"
@@ -381,7 +401,7 @@ def record_run(out, name, case, run):
     asked = {"attn_implementation": {"math": "sdpa"}.get(run["implementation"], run["implementation"])}
     if "experts" in run:
         asked["experts_implementation"] = run["experts"]
-    as_on_cuda(case.get("as_on_cuda", []), in_versions)
+    as_on_cuda(case.get("as_on_cuda", []) + OFFLOADING, in_versions)
     model = in_memory(on_meta(make_config(facts), case.get("class", "AutoModelForCausalLM"), dtype, **asked))
     walk, routing = trace(model, run, dtype)
     more = {k: run[k] for k in ("implementation", "batch", "tokens", "decode", "logits", "dtype")}
