@@ -288,8 +288,8 @@ static vram_status keep_both_kv(vr_pass *p)
     for (p->layer = 0; p->layer < p->m->n_layers; p->layer++) {
         const vr_layer *l = vr_layer_of(p);
         uint64_t sequences = w->sequences * vr_beams(w);
-        uint64_t own = sequences * (1 + w->decode) * l->kv_heads;
-        uint64_t cross = sequences * w->context * l->cross_heads;
+        uint64_t own = sequences * (vr_decoder_prompt(p) + w->decode) * l->kv_heads;
+        uint64_t cross = sequences * vr_encoded_tokens(p) * l->cross_heads;
         vr_take(p, (own + cross) * l->key_dim * p->width, VR_ITEM_KV, VR_STEP_KEYS);
         vr_take(p, (own + cross) * l->value_dim * p->width, VR_ITEM_KV, VR_STEP_VALUES);
     }
