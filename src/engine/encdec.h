@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Private to the transformers engine: runs of an encoder and a decoder. The prompt goes to the encoder, and
- * the decoder starts with one token. */
+ * the decoder starts with one token; where the encoder hears speech, the prompt is the decoder's. */
 #ifndef VR_ENCDEC_H
 #define VR_ENCDEC_H
 
@@ -18,6 +18,9 @@ typedef struct vr_encdec_group {
 vr_block vr_t5_encode(vr_pass *p, uint64_t sequences, uint64_t tokens);
 /* One call of the decoder with one token; its logits replace the group's. */
 void vr_t5_decode(vr_pass *p, vr_encdec_group *g);
+
+uint64_t vr_encoded_tokens(const vr_pass *p); /* of a sequence, that the encoder reads */
+uint64_t vr_decoder_prompt(const vr_pass *p); /* tokens of the decoder's first call */
 
 /* The whole run. *skipped: the caches grow by several tokens at a time. */
 vram_status vr_encdec_run(vr_pass *p, bool *skipped);

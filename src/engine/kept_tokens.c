@@ -15,8 +15,8 @@ static void keep_both(vr_pass *p)
     const vram_workload *w = p->w;
     const vr_layer *l = vr_layer_of(p);
     uint64_t sequences = w->sequences * vr_beams(w);
-    uint64_t own = sequences * (1 + w->decode) * l->kv_heads;
-    uint64_t cross = sequences * w->context * l->cross_heads;
+    uint64_t own = sequences * (vr_decoder_prompt(p) + w->decode) * l->kv_heads;
+    uint64_t cross = sequences * vr_encoded_tokens(p) * l->cross_heads;
     keep(p, (own + cross) * l->key_dim * p->width, VR_STEP_KEYS);
     keep(p, (own + cross) * l->value_dim * p->width, VR_STEP_VALUES);
 }

@@ -11,6 +11,16 @@ typedef struct groups {
     uint64_t n;
 } groups;
 
+uint64_t vr_encoded_tokens(const vr_pass *p)
+{
+    return p->m->source_positions != 0 ? p->m->source_positions : p->w->context;
+}
+
+uint64_t vr_decoder_prompt(const vr_pass *p)
+{
+    return p->m->source_positions != 0 ? p->w->context : 1;
+}
+
 static vram_status too_many(const vr_pass *p, uint64_t n)
 {
     vram_status s = vr_fail(p->m->ctx, VRAM_ELIMIT, GROUPED(n),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * How the figures of the transformers engine come about, in words with the numbers put in. */
 #include "engine/words.h"
+#include "engine/encdec.h"
 
 static const char *dtype_words(vr_dtype t)
 {
@@ -160,14 +161,16 @@ static const char *kept_of_layers(const vr_pass *p)
     return text != NULL && several ? vr_text(p->arena, T("("), T(text), T(")")) : text;
 }
 
-/* Behind an encoder the keys and values of its tokens, and those of the token to begin with and of each that
- * is generated. */
+/* Behind an encoder the keys and values of its tokens, and those that the decoder has of its own: of the
+ * token to begin with, or of the prompt, and of each that is generated. */
 static const char *tokens_words(const vr_pass *p, uint64_t tokens)
 {
     const vram_workload *w = p->w;
     if (p->m->structure == VR_ENCODER_DECODER)
-        return vr_text(p->arena, T("("), GROUPED(w->context), T(" encoded + "),
-                       GROUPED(vr_add_sat(w->decode, 1)), T(" generated tokens)"));
+        return vr_text(p->arena, T("("), GROUPED(vr_encoded_tokens(p)),
+                       T(p->m->source_positions != 0 ? " positions of speech + " : " encoded + "),
+                       GROUPED(vr_add_sat(w->decode, vr_decoder_prompt(p))),
+                       T(p->m->source_positions != 0 ? " tokens)" : " generated tokens)"));
     return vr_text(p->arena, GROUPED(tokens), T(tokens == 1 ? " token" : " tokens"));
 }
 

@@ -379,6 +379,9 @@ struct vram_model {
     uint64_t n_encoder;
     uint64_t token_types;  /* rows of BERT's table */
     uint64_t bias_buckets; /* rows of T5's table of relative positions */
+    /* An encoder of speech: numbers of a frame, and positions that it always has, each of two frames. 0: it
+     * reads the prompt. */
+    uint64_t mel_bins, source_positions;
     bool output_scaled;    /* T5: what the head reads, where config.json ties it to the embeddings */
     /* A configuration alone: why its weights are not known all the same; NULL: they are, and `checkpoint` has
      * what the class declares. */
