@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * What the cache keeps of all tokens at the end, for models whose activations are not known: keys, values and
  * states still are. A convolution's state has the model's dtype, a recurrent one 32 bits. */
-#include "engine/pass.h"
+#include "engine/encdec.h"
 
 static void keep(vr_pass *p, uint64_t bytes, vr_step step)
 {

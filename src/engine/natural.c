@@ -51,8 +51,8 @@ static int compare_parts(vr_str x, vr_str y)
     return compare_digits(a.digits, b.digits);
 }
 
-/* Tensor names of one model share most of their parts: how many bytes are parts that both have. Eight at a time
- * while they are alike. */
+/* Tensor names of one model share most of their parts: how many bytes are parts that both have, eight at a
+ * time while they are alike. */
 static size_t common_parts(vr_str a, vr_str b)
 {
     size_t n = a.n < b.n ? a.n : b.n, i = 0;
