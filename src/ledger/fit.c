@@ -33,7 +33,7 @@ static vram_status take_answer(vram_fit *f, vr_rooms *rooms)
     vr_answer answer;
     VR_TRY(vr_answer_new(&answer, f->model, f->workload, f->device, &f->arena, &rooms->hall));
     f->plan = answer.plan;
-    f->large = answer.large;
+    f->here = answer.here;
     f->run = answer.run;
     f->needs = answer.needs;
     f->ledger = answer.ledger;
