@@ -37,35 +37,11 @@ static const vr_word quant_words[] = {
     { NULL, 0 },
 };
 
-static vram_status set_prefill_batch(vram_workload *w, const vram_option *o, vr_str value)
-{
-    return vr_option_count(w, o, value, &w->prefill_batch);
-}
+VR_OPTION_COUNT(prefill_batch, prefill_batch)
 
-static const char *show_prefill_batch(const vram_workload *w, vr_arena *a)
-{
-    return vr_text(a, U(w->prefill_batch));
-}
+VR_OPTION_COUNT(decode, decode)
 
-static vram_status set_decode(vram_workload *w, const vram_option *o, vr_str value)
-{
-    return vr_option_count(w, o, value, &w->decode);
-}
-
-static const char *show_decode(const vram_workload *w, vr_arena *a)
-{
-    return vr_text(a, U(w->decode));
-}
-
-static vram_status set_images(vram_workload *w, const vram_option *o, vr_str value)
-{
-    return vr_option_count(w, o, value, &w->images);
-}
-
-static const char *show_images(const vram_workload *w, vr_arena *a)
-{
-    return vr_text(a, U(w->images));
-}
+VR_OPTION_COUNT(images, images)
 
 /* "1024x768" */
 static vram_status set_image_size(vram_workload *w, const vram_option *o, vr_str value)
@@ -87,32 +63,13 @@ static const char *show_image_size(const vram_workload *w, vr_arena *a)
     return w->image_width != 0 ? vr_text(a, U(w->image_width), T("x"), U(w->image_height)) : "";
 }
 
-/* A choice among words: a setter and what shows it. */
-#define WORDS(name, words, field)                                                                            \
-    static vram_status set_##name(vram_workload *w, const vram_option *o, vr_str value)                      \
-    {                                                                                                        \
-        return vr_option_word(w, o, value, words, &w->field);                                                \
-    }                                                                                                        \
-    static const char *show_##name(const vram_workload *w, vr_arena *a)                                      \
-    {                                                                                                        \
-        (void)a;                                                                                             \
-        return vr_option_word_text(words, w->field);                                                         \
-    }
-WORDS(attention, attention_words, attention)
-WORDS(logits, logits_words, logits)
-WORDS(device_map, map_words, device_map)
-WORDS(cache, cache_words, cache)
-WORDS(quantization, quant_words, weight_quant)
+VR_OPTION_WORDS(attention, attention_words, attention)
+VR_OPTION_WORDS(logits, logits_words, logits)
+VR_OPTION_WORDS(device_map, map_words, device_map)
+VR_OPTION_WORDS(cache, cache_words, cache)
+VR_OPTION_WORDS(quantization, quant_words, weight_quant)
 
-static vram_status set_beams(vram_workload *w, const vram_option *o, vr_str value)
-{
-    return vr_option_count(w, o, value, &w->beams);
-}
-
-static const char *show_beams(const vram_workload *w, vr_arena *a)
-{
-    return vr_text(a, U(vr_beams(w)));
-}
+VR_OPTION(beams, vr_option_count(w, o, value, &w->beams), vr_text(a, U(vr_beams(w))))
 
 static vram_status set_host_memory(vram_workload *w, const vram_option *o, vr_str value)
 {
