@@ -56,6 +56,8 @@ typedef enum vr_expert_load { VR_LOAD_EVEN, VR_LOAD_SAME } vr_expert_load;
     X(HOST_MEMORY, "host_memory")                                                                            \
     X(WEIGHT_QUANT, "quantization")                                                                          \
     X(ALLOC_CONF, "alloc_conf")                                                                              \
+    X(EXPERTS, "experts_implementation")                                                                     \
+    X(EXPERT_LOAD, "expert_load")                                                                            \
     X(UTILIZATION, "gpu_memory_utilization")                                                                 \
     X(BATCHED_TOKENS, "max_num_batched_tokens")                                                              \
     X(BLOCK_SIZE, "block_size")                                                                              \
