@@ -61,6 +61,8 @@ typedef enum vr_expert_load { VR_LOAD_EVEN, VR_LOAD_SAME } vr_expert_load;
     X(HOST_MEMORY, "host_memory")                                                                            \
     X(WEIGHT_QUANT, "quantization")                                                                          \
     X(ALLOC_CONF, "alloc_conf")                                                                              \
+    X(EXPERTS, "experts_implementation")                                                                     \
+    X(EXPERT_LOAD, "expert_load")                                                                            \
     X(UTILIZATION, "gpu_memory_utilization")                                                                 \
     X(BATCHED_TOKENS, "max_num_batched_tokens")                                                              \
     X(BLOCK_SIZE, "block_size")                                                                              \
@@ -166,9 +168,10 @@ typedef struct vr_placement {
 /* What an engine must know of a device. */
 typedef struct vr_device_facts {
     unsigned cc_major, cc_minor; /* compute capability; 0, 0: unknown, then the default workspace is taken */
-    uint64_t usable, available;  /* for the loader's warm-up rule */
-    uint64_t context;            /* of this process; the loader sees available less this; 0: unknown */
-    size_t rank;                 /* of the GPU among those of the run */
+    uint64_t usable;             /* for what an engine takes a share of; UINT64_MAX: any card's */
+    /* For where the pieces of a model go: free before this process has its context, and that; 0: unknown. */
+    uint64_t available, context;
+    size_t rank;                   /* of the GPU among those of the run */
     const vr_placement *placement; /* NULL: all is on this one */
 } vr_device_facts;
 

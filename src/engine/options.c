@@ -128,25 +128,9 @@ static const char *show_version(const vram_workload *w, vr_arena *a)
     return vr_text(a, T(own), T("+torch"), U(w->torch_major), T("."), U(w->torch_minor));
 }
 
-static vram_status set_context(vram_workload *w, const vram_option *o, vr_str value)
-{
-    return vr_option_count(w, o, value, &w->context);
-}
+VR_OPTION_COUNT(context, context)
 
-static const char *show_context(const vram_workload *w, vr_arena *a)
-{
-    return vr_text(a, U(w->context));
-}
-
-static vram_status set_sequences(vram_workload *w, const vram_option *o, vr_str value)
-{
-    return vr_option_count(w, o, value, &w->sequences);
-}
-
-static const char *show_sequences(const vram_workload *w, vr_arena *a)
-{
-    return vr_text(a, U(w->sequences));
-}
+VR_OPTION_COUNT(sequences, sequences)
 
 static const vr_option_row common[] = {
     { { "engine", "--engine", VRAM_OPT_CHOICE, "NAME", VR_ENGINE_NAMES "|" VR_ALL_ENGINES,

@@ -65,7 +65,7 @@ vram_status vr_transformers_version(vram_workload *w, vr_str text);
 
 /* ---- transformers_options.c ---- */
 
-#define VR_TRANSFORMERS_OPTIONS 14
+#define VR_TRANSFORMERS_OPTIONS 16
 extern const struct vr_option_row *const vr_transformers_options[VR_TRANSFORMERS_OPTIONS];
 
 /* ---- a pass ---- */

@@ -76,41 +76,17 @@ static uint32_t share_of(const vram_workload *w, uint64_t usable)
 
 /* ---- settings ---- */
 
-static vram_status set_share(vram_workload *w, const vram_option *o, vr_str value)
-{
-    return vr_option_share(w, o, value, &w->static_permille);
-}
-
-static const char *show_share(const vram_workload *w, vr_arena *a)
-{
-    return w->set_by[VR_SET_STATIC_SHARE] == VR_BY_USER ? vr_option_share_text(w->static_permille, a) : "";
-}
-
-static vram_status set_ratio(vram_workload *w, const vram_option *o, vr_str value)
-{
-    return vr_option_share(w, o, value, &w->swa_ratio_permille);
-}
+VR_OPTION(share, vr_option_share(w, o, value, &w->static_permille),
+          w->set_by[VR_SET_STATIC_SHARE] == VR_BY_USER ? vr_option_share_text(w->static_permille, a) : "")
 
 static uint32_t ratio_of(const vram_workload *w)
 {
     return w->swa_ratio_permille != 0 ? w->swa_ratio_permille : SWA_RATIO;
 }
 
-static const char *show_ratio(const vram_workload *w, vr_arena *a)
-{
-    return vr_option_share_text(ratio_of(w), a);
-}
+VR_OPTION(ratio, vr_option_share(w, o, value, &w->swa_ratio_permille), vr_option_share_text(ratio_of(w), a))
 
-static vram_status set_no_radix(vram_workload *w, const vram_option *o, vr_str value)
-{
-    return vr_option_flag(w, o, value, &w->no_radix);
-}
-
-static const char *show_no_radix(const vram_workload *w, vr_arena *a)
-{
-    (void)a;
-    return vr_option_flag_text(w->no_radix);
-}
+VR_OPTION_FLAG(no_radix, no_radix)
 
 static const vr_option_row own[] = {
     { { "mem_fraction_static", "--mem-fraction-static", VRAM_OPT_STRING, "SHARE", NULL,

@@ -120,8 +120,21 @@ static vram_status check_cache(const vram_workload *w, const vram_model *m)
     return s;
 }
 
+static vram_status default_experts(vram_workload *w)
+{
+    if (vr_rules_of(w)->fused_experts)
+        return VRAM_OK;
+    if (w->set_by[VR_SET_EXPERTS] == VR_BY_USER && w->experts != VR_EXPERTS_EAGER)
+        return vr_fail(
+            w->ctx, VRAM_ESETTING,
+            T("--experts-implementation: transformers before 5 runs its experts in a loop (eager)"));
+    w->experts = VR_EXPERTS_EAGER;
+    return VRAM_OK;
+}
+
 static vram_status defaults(vram_workload *w, const vram_model *m)
 {
+    VR_TRY(default_experts(w));
     VR_TRY(vr_check_unpacking(w, m));
     VR_TRY(default_dtype(w, m));
     if (m->structure == VR_ENCODER && (w->decode != 0 || vr_beams(w) > 1))

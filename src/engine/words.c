@@ -318,6 +318,9 @@ static const char *load_of_experts(const vr_pass *p, const char *text)
 {
     if (text == NULL || !vr_loops_over_experts(p))
         return text;
+    if (p->w->expert_load == VR_LOAD_SAME)
+        return vr_text(p->arena, T(text), T("; all tokens to the same "), GROUPED(p->m->experts_used),
+                       T(" of "), GROUPED(p->m->experts), T(" experts"));
     return vr_text(p->arena, T(text), T("; tokens spread evenly over "), GROUPED(p->m->experts),
                    T(" experts, "), GROUPED(p->m->experts_used),
                    T(" each; the high end is all tokens to the same experts"));

@@ -182,9 +182,8 @@ vram_status vr_answer_new(vr_answer *out, const vram_model *m, const vram_worklo
     VR_TRY(vr_need(&low, NULL, &s, VR_LOW, d != NULL ? d->available.high : UINT64_MAX));
     VR_TRY(vr_need(&high, NULL, &s, VR_HIGH, d != NULL ? d->available.low : UINT64_MAX));
     out->plan = s.here->plan;
-    out->large = s.large;
-    const vr_plan *of_needs = out->run.failed ? &s.large->plan : &out->plan;
-    VR_TRY(vr_ledger_new(&out->ledger, &s, &of_needs->tape, &out->needs.peak, &low.peak, &high.peak, a));
+    out->here = s.here;
+    VR_TRY(vr_ledger_new(&out->ledger, &s, &out->plan.tape, &out->needs.peak, &low.peak, &high.peak, a));
     if (d != NULL)
         out->headroom = vr_diff(d->available.bytes, out->ledger.required);
     return judge(out, &s, a);

@@ -350,8 +350,8 @@ static vram_status try_cards(search *q)
     vr_deck deck;
     uint64_t least = least_anywhere(q->f), required;
     VR_TRY(vr_deck_new(&deck, q->f->model, q->f->workload, &q->f->arena, &q->rooms));
-    if (q->f->large != NULL)
-        vr_deck_know(&deck, q->f->device, q->f->large);
+    if (q->f->device->facts.placement == NULL) /* of a card of its own */
+        vr_deck_know(&deck, q->f->device, q->f->here);
     for (size_t i = 0; i < deck.n; i++) {
         const vram_device *card = &deck.devices[i];
         bool fits;

@@ -130,6 +130,8 @@ static const struct {
     { VR_SET_LOGITS, logits, false },
     { VR_SET_DEVICE_MAP, device_map, false },
     { VR_SET_ALLOC_CONF, NULL, true },
+    { VR_SET_EXPERTS, NULL, true },
+    { VR_SET_EXPERT_LOAD, NULL, true },
     { VR_SET_UTILIZATION, NULL, true },
     { VR_SET_BATCHED_TOKENS, NULL, true },
     { VR_SET_BLOCK_SIZE, NULL, true },
@@ -165,8 +167,8 @@ static const char *words_of(vr_report *r, const vram_fit *f, size_t i)
         return NULL;
     if (shown[i].words != NULL)
         return shown[i].words(r, w);
-    return shown[i].setting >= VR_SET_UTILIZATION ? as_typed(r, w, shown[i].setting)
-                                                  : vr_workload_value(w, shown[i].setting, &r->arena);
+    return shown[i].setting >= VR_SET_EXPERTS ? as_typed(r, w, shown[i].setting)
+                                              : vr_workload_value(w, shown[i].setting, &r->arena);
 }
 
 static const char *list_of(vr_report *r, const vram_fit *f, vr_set_by by)

@@ -47,14 +47,15 @@ def answer(*words):
     return json.loads(done.stdout), done.returncode
 
 
-def on_terminal(columns, *words, env=None):
-    """Output and exit status of the command on a terminal of that width."""
+def on_terminal(columns, *words, env=None, messages=False):
+    """Output (or messages) and exit status of the command on a terminal of that width."""
     main, other = pty.openpty()
     fcntl.ioctl(other, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
     e = environment()
     e["TERM"] = "xterm-256color"
     e.update(env or {})
-    child = subprocess.Popen([VRAM, *words], stdout=other, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, env=e)
+    out, err = (subprocess.DEVNULL, other) if messages else (other, subprocess.DEVNULL)
+    child = subprocess.Popen([VRAM, *words], stdout=out, stderr=err, stdin=subprocess.DEVNULL, env=e)
     os.close(other)
     got = b""
     while True:
@@ -747,6 +748,31 @@ class Screens(unittest.TestCase):
     def test_columns_wins(self):
         text, _ = on_terminal(200, *STORY, env={"COLUMNS": "80", "NO_COLOR": "1"})
         self.assertLessEqual(max(map(len, text.splitlines())), 80)
+
+    def test_messages_break_between_words(self):
+        words = ["fit", "/" + "x" * 100 + "/no such directory", "--gpu", "24GiB"]
+        line = vram(*words).stderr.decode()
+        text, _ = on_terminal(60, *words, messages=True)
+        self.assertEqual(text.split(), line.split())
+        self.assertGreater(len(text.splitlines()), len(line.splitlines()))
+        for row in text.splitlines():
+            self.assertTrue(len(row) <= 60 or "/xxx" in row, row)
+
+
+class Maps(unittest.TestCase):
+    def test_a_map_of_unknown_modules_is_no_answer(self):
+        """An encoder with a decoder on one card: what does not fit there would go to the CPU."""
+        config = {"architectures": ["T5ForConditionalGeneration"], "model_type": "t5", "num_layers": 2, "d_model": 64,
+                  "d_kv": 16, "d_ff": 96, "num_heads": 4, "vocab_size": 256, "torch_dtype": "float32"}
+        with tempfile.TemporaryDirectory() as d:
+            path = os.path.join(d, "config.json")
+            with open(path, "w") as f:
+                json.dump(config, f)
+            for device_map, context, verdict, told in (("auto", "9000", "unknown", True), ("auto", "64", "fits", True),
+                                                       ("cuda", "9000", "does_not_fit", False)):
+                words = ["fit", path, "--gpu", "1GiB", "-c", context, "--device-map", device_map]
+                self.assertEqual(answer(*words)[0]["verdict"], verdict)
+                self.assertEqual(b"where the device map puts" in vram(*words).stderr, told)
 
 
 if __name__ == "__main__":
