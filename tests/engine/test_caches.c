@@ -184,7 +184,7 @@ static void beams(void **state)
     assert_int_equal(kept_at(&p.plan.tape, VR_AT_DECODE, &anew), 12 * 2 * TOKEN * 128);
     assert_int_equal(anew, (4 + 4) * 29);
     assert_int_equal(most_of(&p.plan.tape, "scores of beams"), 12 * 1000 * 4);
-    assert_int_equal(most_of(&p.plan.tape, "tokens of beams"), 12 * 128 * 8);
+    assert_int_equal(most_of(&p.plan.tape, "tokens of beams"), 3 * 12 * (100 + 28 + 1) * 8);
     assert_int_equal(most_of(&p.plan.tape, "lm_head output"), 12 * 1000 * 2);
     assert_int_equal(n_live_at_end(&p.plan.tape), 0);
     assert_false(p.plan.verified);
