@@ -432,7 +432,8 @@ static void make_positions(vr_pass *p, vr_given *g)
         g->positions = input(p, 3 * p->rows * 8, VR_PLACE_POSITIONS);
         return;
     }
-    g->positions = range(p, p->q, p->rules->positions_added);
+    if (vr_beams(p->w) == 1) /* otherwise they are given */
+        g->positions = range(p, p->q, p->rules->positions_added);
 }
 
 /* Gemma3Model makes the masks, Gemma3TextModel within it the positions; before transformers 5 the first made

@@ -49,7 +49,7 @@ void vr_learned_count(vr_pass *p, vr_learned *l)
 vr_block vr_learned_add(vr_pass *p, vr_learned *l)
 {
     bool moves = p->m->family->position_offset != 0;
-    uint64_t sequences = moves ? p->batch : 1;
+    uint64_t sequences = moves || vr_beams(p->w) > 1 ? p->batch : 1;
     vr_block moved = moves ? input(p, sequences * p->q * 8) : VR_NONE;
     hold(l, rows(p, sequences));
     vr_drop(p, moved);

@@ -182,11 +182,21 @@ typedef struct vr_kv {
 
 #define VR_MOST_SEEN 16
 
+/* What a search with beams holds, of all beams together; all VR_NONE without one. */
+typedef struct vr_search {
+    vr_block ids, places;    /* the repeated prompts and their positions, until the search is over */
+    vr_block more_places;    /* those that grow with each token */
+    vr_block input;          /* the prompt's positions, while the model runs */
+    vr_block read, running;  /* tokens of the beams that ran before, and that run */
+    vr_block finished, best; /* of the finished ones; of twice as many as there are beams */
+    vr_block logits, sum;    /* scores of the last call in 32 bits, and those added up */
+} vr_search;
+
 /* A group of sequences that are computed together. */
 typedef struct vr_group {
     uint64_t sequences, past;
     vr_kv *layers;
-    vr_block beams[2]; /* what searching with beams made of the last logits, or VR_NONE */
+    vr_search search;
     vr_block logits;
     vr_block seen[VR_MOST_SEEN]; /* of a vision tower, returned with the logits */
     size_t n_seen;
@@ -389,10 +399,11 @@ void vr_keep_all(vr_pass *p);
 /* ---- beams.c ---- */
 
 uint64_t vr_beams(const vram_workload *w); /* of each sequence, at least 1 */
-/* The lists of tokens, which stay until the search is over. */
-void vr_beams_begin(vr_pass *p, vr_block lists[3]);
+/* Before a call of the model over q tokens. */
+void vr_beams_feed(vr_pass *p, vr_group *g, uint64_t q);
 /* After a call of the model: takes its logits, and puts the cache in the order of the beams that go on. */
 void vr_beams_step(vr_pass *p, vr_group *g);
+void vr_beams_end(vr_pass *p, vr_group *g);
 
 /* ---- latent.c ---- */
 

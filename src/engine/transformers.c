@@ -152,7 +152,7 @@ static vram_status defaults(vram_workload *w, const vram_model *m)
 typedef struct groups {
     vr_group *list;
     uint64_t n;
-    vr_block ids, pixels, beams[3];
+    vr_block ids, pixels;
 } groups;
 
 static uint64_t events_of_all_layers(const vram_model *m)
@@ -166,6 +166,9 @@ static uint64_t events_of_all_layers(const vram_model *m)
     }
     return n;
 }
+
+static const vr_search no_search = { VR_NONE, VR_NONE, VR_NONE, VR_NONE, VR_NONE,
+                                     VR_NONE, VR_NONE, VR_NONE, VR_NONE, VR_NONE };
 
 static vram_status make_groups(groups *g, const vr_pass *p)
 {
@@ -188,7 +191,7 @@ static vram_status make_groups(groups *g, const vr_pass *p)
         uint64_t n = left < w->prefill_batch ? left : w->prefill_batch;
         g->list[i] = (vr_group){ .sequences = n * vr_beams(w),
                                  .layers = kv + i * layers,
-                                 .beams = { VR_NONE, VR_NONE },
+                                 .search = no_search,
                                  .logits = VR_NONE,
                                  .stream = (uint8_t)(1 + i % STREAMS) };
         left -= n;
@@ -209,6 +212,7 @@ static void pass_all(vr_pass *p, groups *g, uint64_t q)
     size_t from = p->tape->n;
     for (uint64_t i = 0; i < g->n && p->tape->status == VRAM_OK; i++) {
         vr_group *group = &g->list[i];
+        vr_beams_feed(p, group, q);
         vr_forward(p, group, q);
         vr_beams_step(p, group);
         if (i == 0 && q > 1)
@@ -244,8 +248,7 @@ static void release_all(vr_pass *p, groups *g)
         vr_group *group = &g->list[i];
         vr_drop(p, group->logits);
         vr_forget_seen(p, group);
-        vr_drop(p, group->beams[0]);
-        vr_drop(p, group->beams[1]);
+        vr_beams_end(p, group);
         for (uint64_t l = 0; l < p->m->n_layers; l++) {
             vr_drop(p, group->layers[l].window);
             vr_drop(p, group->layers[l].k);
@@ -256,7 +259,6 @@ static void release_all(vr_pass *p, groups *g)
         }
     }
     vr_drop(p, g->pixels);
-    vr_drop_all(p, g->beams, 3);
     vr_drop(p, g->ids);
     vr_tape_empty_cache(p->tape);
     vr_tape_mark(p->tape, VR_AT_RELEASED);
@@ -296,7 +298,6 @@ static vram_status run(vr_pass *p, vr_facts *facts)
     vr_pass_on(p, p->placement != NULL ? p->placement->embedding : 0);
     g.ids = vr_take_at(p, p->w->sequences * p->w->context * 8, VR_ITEM_INPUTS, VR_PLACE_IDS);
     g.pixels = p->w->images != 0 ? vr_pixels(p, p->w->sequences) : VR_NONE;
-    vr_beams_begin(p, g.beams);
     pass_all(p, &g, p->w->context);
     vr_tape_mark(p->tape, VR_AT_PREFILL);
     if (p->w->decode != 0) {

@@ -20,16 +20,19 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
+from data_folder import data_file  # noqa: E402
+
 VRAM, ROOT = sys.argv[1], sys.argv[2]
 GIB = 1 << 30
 EXPLAINED = {"club-1086": "nothing of its types and drafts is logged",
-             "idx-17822999525-r0": "another rank had less room, and the smallest decides"}
+             "idx-17822999525-r0": "its ranks differ, and which of them decided is not logged"}
 KV = {"auto": "auto", "fp8": "fp8", "fp8_e4m3": "fp8", "fp8_e5m2": "fp8_e5m2", "fp8_ds_mla": "fp8", "bfloat16": "bf16", "float16": "fp16"}
 
 
-def configurations(data):
+def configurations():
     """Model names of the cases to files."""
-    folder, found = os.path.join(data, "data/configs"), {}
+    folder, found = data_file(ROOT, "data/configs"), {}
     for name in os.listdir(folder):
         if name.endswith(".json"):
             found[name[:-5].replace("--", "/")] = os.path.join(folder, name)
@@ -155,12 +158,8 @@ def check(case, path, mode):
 
 
 def main():
-    data = os.environ.get("VRAM_DATA") or os.path.join(ROOT, "../shared")
-    cases = os.path.join(data, "data/vllm/cases.jsonl")
-    if not os.access(cases, os.R_OK):
-        print("no", cases)
-        return 1 if os.environ.get("VRAM_DATA") else 77
-    known, results, left = configurations(data), {}, {}
+    cases = data_file(ROOT, "data/vllm/cases.jsonl")
+    known, results, left = configurations(), {}, {}
     with open(cases, encoding="utf-8") as lines, tempfile.TemporaryDirectory() as folder:
         for case in map(json.loads, lines):
             if case["engine"] != "vllm":

@@ -52,6 +52,7 @@ versions, and
 """
 import argparse
 import contextlib
+import functools
 import json
 import os
 import random
@@ -243,6 +244,7 @@ class Call:
         """generate() marks nothing itself: each call of the model begins a place."""
         calls, forward = [], self.model.forward
 
+        @functools.wraps(forward)  # generate() looks for names of its arguments
         def marked(*args, **more):
             mark(f"decode {len(calls)}" if calls else "prefill")
             calls.append(1)
@@ -252,8 +254,8 @@ class Call:
         more = {**encoder, **inputs} if self.encodes else {"input_ids": ids, **inputs}
         if self.encodes:
             mark("encoder")
-        out = self.model.generate(**more, max_new_tokens=self.decode + 1, min_new_tokens=self.decode + 1,
-                                  do_sample=False, **self.run["generate"])
+        out = self.model.generate(**more, max_new_tokens=self.decode + 1, do_sample=False, **self.run["generate"])
+        assert len(calls) == self.decode + 1, "it ended early"
         mark("release")
         del out
         self.model.forward = forward
