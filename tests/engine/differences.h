@@ -26,6 +26,7 @@ typedef enum difference {
     HOST_SHAPE,
     CPU_PROMOTED,
     CPU_CONVOLUTION,
+    CPU_CONVOLVED,
     CPU_STATISTICS,
     CUDA_STATISTICS,
     CUDA_SOLVER,
@@ -73,6 +74,8 @@ static const struct {
                        "the CPU widens it in a storage of its own; CUDA's kernels widen as they read" },
     [CPU_CONVOLUTION] = { "convolution in layouts of its own",
                           "oneDNN reorders input, weight and result; CUDA's depthwise kernel does not" },
+    [CPU_CONVOLVED] = { "copy of a convolution's result",
+                        "in fp16 oneDNN gives a layout of its own; cuDNN the one that was asked for" },
     [CPU_STATISTICS] = { "mean and deviation of layer_norm", "in the input's dtype; see the next" },
     [CUDA_STATISTICS] = { "mean and deviation of layer_norm", "CUDA keeps them in 32 bits" },
     [CUDA_SOLVER] = { "addresses of a batched solver", "cuBLAS is given a list of matrices" },
@@ -211,7 +214,7 @@ static difference in_routing(const facts *f, size_t i)
         return CPU_ADDED;
     if (strcmp(op, "scatter_/empty") == 0)
         return CPU_SCATTERED;
-    if (strncmp(op, "repeat/", 7) == 0 && f->events[i].bytes <= 64)
+    if (strncmp(op, "repeat/", 7) == 0 && strcmp(op, "repeat/empty") != 0 && f->events[i].bytes <= 64)
         return HOST_SHAPE;
     return is_compared_number(f, i) ? HOST_SCALAR : SAME;
 }
@@ -373,6 +376,8 @@ static difference name_of_fact(const facts *f, size_t i)
         return CPU_STATISTICS;
     if (ends(op, "_convolution/mkldnn_convolution"))
         return CPU_CONVOLUTION;
+    if (ends(op, "mkldnn_convolution/contiguous/clone/empty_like/empty"))
+        return CPU_CONVOLVED;
     if (strcmp(op, "empty") == 0 && bytes == 8)
         return HOST_WINDOW;
     if (strcmp(op, "empty") == 0 && strcmp(next_op(f, i), "mul") == 0)
