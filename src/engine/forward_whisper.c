@@ -26,6 +26,12 @@ static vr_block next(vr_pass *p, vr_block x, vr_step step)
     return out;
 }
 
+/* Keys are put head by head after all is projected, and layers keep their weights. */
+static bool is_early(const vr_pass *p)
+{
+    return p->w->version_major < 5;
+}
+
 static bool is_encoders(const vr_pass *p)
 {
     return vr_layer_of(p)->cross_heads == 0;
@@ -62,8 +68,13 @@ static vr_block query(vr_pass *p)
 /* Of p->rows tokens, `tokens` of each sequence. */
 static void key_and_value(vr_pass *p, uint64_t tokens, vr_block *k, vr_block *v)
 {
-    *k = by_head(p, project(p, false, VR_STEP_K), tokens, VR_STEP_K);
-    *v = by_head(p, project(p, true, VR_STEP_V), tokens, VR_STEP_V);
+    *k = project(p, false, VR_STEP_K);
+    if (!is_early(p))
+        *k = by_head(p, *k, tokens, VR_STEP_K);
+    *v = project(p, true, VR_STEP_V);
+    if (is_early(p))
+        *k = by_head(p, *k, tokens, VR_STEP_K);
+    *v = by_head(p, *v, tokens, VR_STEP_V);
 }
 
 static vr_block attend(vr_pass *p, uint64_t keys, vr_block mask, vr_block *weights)
@@ -98,11 +109,11 @@ static vr_block self_attention(vr_pass *p, vr_kv *kv, uint64_t keys, vr_block ma
     return next(p, out, VR_STEP_MIDDLE);
 }
 
-/* The same of what the encoder heard, whose keys and values are made once. *weights: those of the attention
- * before it, which go when this one returns its own. */
-static vr_block cross_attention(vr_pass *p, vr_kv *kv, uint64_t source, vr_block *weights)
+/* The same of what the encoder heard, whose keys and values are made once. weights: of the attention before
+ * it, which go when this one returns its own, and these. */
+static vr_block cross_attention(vr_pass *p, vr_kv *kv, uint64_t source, vr_block weights[2])
 {
-    vr_block normed = norm(p, VR_STEP_NORM_CROSS), q = query(p), k, v, own;
+    vr_block normed = norm(p, VR_STEP_NORM_CROSS), q = query(p), k, v;
     if (kv->k == VR_NONE) {
         uint64_t rows = p->rows;
         p->rows = p->batch * source;
@@ -110,10 +121,11 @@ static vr_block cross_attention(vr_pass *p, vr_kv *kv, uint64_t source, vr_block
         vr_encdec_keep(p, kv, k, v, source);
         p->rows = rows;
     }
-    vr_block mixed = attend(p, source, VR_NONE, &own), out = project(p, true, VR_STEP_O);
-    const vr_block rest[] = { mixed, q, normed, *weights };
+    vr_block mixed = attend(p, source, VR_NONE, &weights[1]), out = project(p, true, VR_STEP_O);
+    const vr_block rest[] = { mixed, q, normed };
     vr_drop_all(p, rest, sizeof rest / sizeof *rest);
-    *weights = own;
+    if (!is_early(p))
+        vr_replace(p, &weights[0], VR_NONE);
     return next(p, out, VR_STEP_MIDDLE);
 }
 
@@ -131,14 +143,17 @@ static vr_block mlp(vr_pass *p)
     return next(p, down, VR_STEP_OUTPUT);
 }
 
-/* In fp16 what it gives is clamped. */
-static vr_block encoder_layer(vr_pass *p, vr_block x)
+/* In fp16 what it gives is clamped. *kept: the weights that an early layer returned, until the next does. */
+static vr_block encoder_layer(vr_pass *p, vr_block x, vr_block *kept)
 {
     vr_block weights, middle = self_attention(p, NULL, p->q, VR_NONE, &weights), out = mlp(p);
     if (p->w->dtype == VR_F16)
         out = next(p, out, VR_STEP_OUTPUT);
     vr_drop(p, middle);
-    vr_drop(p, weights);
+    if (is_early(p))
+        vr_replace(p, kept, weights);
+    else
+        vr_drop(p, weights);
     vr_drop(p, x);
     return out;
 }
@@ -146,12 +161,12 @@ static vr_block encoder_layer(vr_pass *p, vr_block x)
 static vr_block decoder_layer(vr_pass *p, vr_encdec_group *g, vr_block mask, vr_block x)
 {
     vr_kv *own = &g->own[p->layer], *cross = &g->cross[p->layer];
-    vr_block weights, first = self_attention(p, own, g->past + p->q, mask, &weights);
-    vr_block second = cross_attention(p, cross, g->source, &weights);
+    vr_block weights[2], first = self_attention(p, own, g->past + p->q, mask, &weights[0]);
+    vr_block second = cross_attention(p, cross, g->source, weights);
     vr_drop(p, first);
     vr_block out = mlp(p);
     vr_drop(p, second);
-    vr_drop(p, weights);
+    vr_drop_all(p, weights, 2);
     vr_drop(p, x);
     return out;
 }
@@ -183,27 +198,29 @@ vr_block vr_whisper_encode(vr_pass *p, uint64_t sequences)
     vr_block frames = convolve(p, VR_NONE, 2 * source), heard = convolve(p, frames, source);
     vr_block ids = vr_take_at(p, source * 8, VR_ITEM_INPUTS, VR_PLACE_POSITIONS);
     vr_block places = at(p, source * m->hidden, VR_PLACE_HEARD);
-    vr_block x = at(p, p->rows * m->hidden, VR_PLACE_HEARD);
+    vr_block x = at(p, p->rows * m->hidden, VR_PLACE_HEARD), kept = VR_NONE;
     vr_drop(p, places);
     for (uint64_t i = 0; i < m->n_encoder; i++) {
         p->layer = m->n_layers + i;
-        x = encoder_layer(p, x);
+        x = encoder_layer(p, x, &kept);
     }
     vr_block out = norm(p, VR_STEP_FINAL);
     vr_drop(p, x);
     vr_drop(p, heard);
     vr_drop(p, ids);
+    vr_drop(p, kept);
     return out;
 }
 
-/* Numbers of the tokens, once for each sequence. */
-static vr_block positions(vr_pass *p)
+/* Numbers of the tokens, once for each sequence. *range: of one, as early versions keep it. */
+static vr_block positions(vr_pass *p, vr_block *range)
 {
-    vr_block range = vr_take_at(p, p->q * 8, VR_ITEM_INPUTS, VR_PLACE_POSITIONS);
-    vr_block moved = vr_take_at(p, p->q * 8, VR_ITEM_INPUTS, VR_PLACE_POSITIONS);
-    vr_drop(p, range);
+    *range = vr_take_at(p, p->q * 8, VR_ITEM_INPUTS, VR_PLACE_POSITIONS);
+    if (p->rules->positions_added)
+        vr_replace(p, range, vr_take_at(p, p->q * 8, VR_ITEM_INPUTS, VR_PLACE_POSITIONS));
     vr_block out = vr_take_at(p, p->rows * 8, VR_ITEM_INPUTS, VR_PLACE_POSITIONS);
-    vr_drop(p, moved);
+    if (p->rules->positions_added)
+        vr_replace(p, range, VR_NONE);
     return out;
 }
 
@@ -211,7 +228,8 @@ void vr_whisper_decode(vr_pass *p, vr_encdec_group *g, uint64_t tokens)
 {
     const vram_model *m = p->m;
     of_tokens(p, g->sequences, tokens);
-    vr_block words = at(p, p->rows * m->hidden, VR_PLACE_EMBEDDING), ids = positions(p);
+    vr_block words = at(p, p->rows * m->hidden, VR_PLACE_EMBEDDING);
+    vr_block range, ids = positions(p, &range);
     vr_block places = at(p, p->rows * m->hidden, VR_PLACE_EMBEDDING);
     vr_block x = at(p, p->rows * m->hidden, VR_PLACE_EMBEDDING);
     vr_block mask = p->w->attention == VR_IMPL_EAGER ? vr_added_mask(p, g->past + p->q) : VR_NONE;
@@ -219,7 +237,7 @@ void vr_whisper_decode(vr_pass *p, vr_encdec_group *g, uint64_t tokens)
         x = decoder_layer(p, g, mask, x);
     p->layer = m->n_layers - 1;
     vr_block normed = norm(p, VR_STEP_FINAL);
-    const vr_block rest[] = { x, words, ids, places, mask };
+    const vr_block rest[] = { x, words, range, ids, places, mask };
     vr_drop_all(p, rest, sizeof rest / sizeof *rest);
     vr_block logits = vr_take_at(p, p->rows * m->vocab * p->width, VR_ITEM_LOGITS, VR_PLACE_LOGITS);
     vr_gemm(p, false);

@@ -26,7 +26,6 @@ typedef enum difference {
     HOST_SHAPE,
     CPU_PROMOTED,
     CPU_CONVOLUTION,
-    CPU_CONVOLVED,
     CPU_STATISTICS,
     CUDA_STATISTICS,
     CUDA_SOLVER,
@@ -38,6 +37,7 @@ typedef enum difference {
     CUDA_SCATTERED,
     LEFT_OUT_PLACES,
     CUDA_LEAVING,
+    CPU_CONVOLVED,
     N_DIFFERENCES
 } difference;
 
@@ -74,8 +74,6 @@ static const struct {
                        "the CPU widens it in a storage of its own; CUDA's kernels widen as they read" },
     [CPU_CONVOLUTION] = { "convolution in layouts of its own",
                           "oneDNN reorders input, weight and result; CUDA's depthwise kernel does not" },
-    [CPU_CONVOLVED] = { "copy of a convolution's result",
-                        "in fp16 oneDNN gives a layout of its own; cuDNN the one that was asked for" },
     [CPU_STATISTICS] = { "mean and deviation of layer_norm", "in the input's dtype; see the next" },
     [CUDA_STATISTICS] = { "mean and deviation of layer_norm", "CUDA keeps them in 32 bits" },
     [CUDA_SOLVER] = { "addresses of a batched solver", "cuBLAS is given a list of matrices" },
@@ -93,6 +91,8 @@ static const struct {
                        "a window within a wider storage: gathered on the card, then copied" },
     [CUDA_SUMS] = { "sums of the attention kernel",
                     "memory-efficient kernel, more than 128 a head: not in registers" },
+    [CPU_CONVOLVED] = { "copy of a convolution's result",
+                        "in fp16 oneDNN gives a layout of its own; cuDNN the one that was asked for" },
 };
 
 static bool ends(const char *s, const char *end)
