@@ -16,8 +16,13 @@ typedef struct vr_encdec_group {
 
 /* One call of the encoder; its last hidden states are the caller's. */
 vr_block vr_t5_encode(vr_pass *p, uint64_t sequences, uint64_t tokens);
-/* One call of the decoder with one token; its logits replace the group's. */
+vr_block vr_whisper_encode(vr_pass *p, uint64_t sequences);
+/* One call of the decoder, of T5 with one token; its logits replace the group's. */
 void vr_t5_decode(vr_pass *p, vr_encdec_group *g);
+void vr_whisper_decode(vr_pass *p, vr_encdec_group *g, uint64_t tokens);
+
+/* torch.cat of what is there and what is new, which goes; the first time of the new alone. tokens: in all. */
+void vr_encdec_keep(vr_pass *p, vr_kv *kv, vr_block k, vr_block v, uint64_t tokens);
 
 uint64_t vr_encoded_tokens(const vr_pass *p); /* of a sequence, that the encoder reads */
 uint64_t vr_decoder_prompt(const vr_pass *p); /* tokens of the decoder's first call */

@@ -126,19 +126,6 @@ static vr_block attend(vr_pass *p, const vr_heads *h, vr_block *weights)
     return p->w->attention == VR_IMPL_EAGER ? vr_kernel_eager(p, h, weights) : vr_kernel_sdpa(p, h);
 }
 
-/* torch.cat of what is there and what is new; the first time of the new alone. */
-static void keep(vr_pass *p, vr_kv *kv, vr_block k, vr_block v, uint64_t tokens)
-{
-    uint64_t bytes = p->batch * tokens * inner(vr_layer_of(p)) * p->width;
-    vr_block keys = vr_take(p, bytes, VR_ITEM_KV, VR_STEP_KEYS);
-    vr_drop(p, kv->k);
-    vr_block values = vr_take(p, bytes, VR_ITEM_KV, VR_STEP_VALUES);
-    vr_drop(p, kv->v);
-    *kv = (vr_kv){ keys, values, VR_NONE };
-    vr_drop(p, k);
-    vr_drop(p, v);
-}
-
 static vr_block project(vr_pass *p, vr_step step)
 {
     return vr_linear(p, p->m->hidden, inner(vr_layer_of(p)), false, VR_ITEM_HIDDEN, step);
@@ -155,7 +142,7 @@ static vr_block self_attention(vr_pass *p, vr_kv *kv, uint64_t keys, vr_block ma
     vr_block normed = norm(p, VR_STEP_NORM_IN);
     vr_block q = project(p, VR_STEP_Q), k = project(p, VR_STEP_K), v = project(p, VR_STEP_V);
     if (kv != NULL)
-        keep(p, kv, k, v, keys);
+        vr_encdec_keep(p, kv, k, v, keys);
     if (*bias == VR_NONE)
         *bias = make_bias(p, keys, kv == NULL);
     vr_block mixed = attend(p, &h, weights);
@@ -181,7 +168,7 @@ static vr_block cross_attention(vr_pass *p, vr_kv *kv, uint64_t source, vr_block
     if (kv->k == VR_NONE) {
         p->rows = p->batch * source;
         vr_block k = project(p, VR_STEP_K), v = project(p, VR_STEP_V);
-        keep(p, kv, k, v, source);
+        vr_encdec_keep(p, kv, k, v, source);
         p->rows = rows;
     }
     if (*bias == VR_NONE)

@@ -48,10 +48,11 @@ static const char *layer_path(const vram_model *m, uint64_t *layer)
         return "encoder.layer.";
     if (m->structure == VR_DECODER)
         return "model.layers.";
+    bool hears = m->source_positions != 0;
     if (*layer < m->n_layers)
-        return "decoder.block.";
+        return hears ? "model.decoder.layers." : "decoder.block.";
     *layer -= m->n_layers;
-    return "encoder.block.";
+    return hears ? "model.encoder.layers." : "encoder.block.";
 }
 
 /* "model.layers.17.self_attn.q_proj output", made at its first use */

@@ -160,6 +160,8 @@ typedef enum vr_step {
     X(STATISTICS, "statistics of a normalisation")                                                           \
     X(KERNEL, "sums of the attention kernel")                                                                \
     X(PIXELS, "pixel values")                                                                                \
+    X(SPEECH, "frames of speech")                                                                            \
+    X(HEARD, "model.encoder convolutions and positions")                                                     \
     X(FEATURES, "image features")                                                                            \
     X(SCATTERED, "places of image features")                                                                 \
     X(MOVED, "hidden states from another device")                                                            \

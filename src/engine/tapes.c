@@ -62,11 +62,11 @@ static const char *no_tape_of_recurrent(const vr_layer *l, const vram_workload *
                                 : NULL;
 }
 
-/* Flash attention knows no bias. */
-static const char *no_tape_of_encdec(const vram_workload *w)
+/* Flash attention knows no bias, which T5 has. */
+static const char *no_tape_of_encdec(const vram_model *m, const vram_workload *w)
 {
     bool usual = w->cache == VR_CACHE_DYNAMIC && vr_beams(w) == 1;
-    if (w->attention == VR_IMPL_FLASH)
+    if (w->attention == VR_IMPL_FLASH && m->bias_buckets != 0)
         return refuses_flash;
     if (!usual || w->weight_quant != VR_QUANT_NONE)
         return "what this encoder and decoder compute is not known storage by storage";
@@ -153,7 +153,7 @@ static const char *no_tape_of_structure(const vram_model *m, const vram_workload
     if (m->family->untaped || w->version_major * 100 + w->version_minor < m->family->taped_from)
         return "what this class computes is not known storage by storage";
     if (m->structure == VR_ENCODER_DECODER)
-        return no_tape_of_encdec(w);
+        return no_tape_of_encdec(m, w);
     if (m->structure == VR_ENCODER)
         return w->weight_quant != VR_QUANT_NONE ? "what this encoder computes is not known storage by storage"
                                                 : NULL;

@@ -132,6 +132,19 @@ static vram_status default_experts(vram_workload *w)
     return VRAM_OK;
 }
 
+/* Its forward has no logits_to_keep (modeling_whisper.py). */
+static vram_status default_logits(vram_workload *w, const vram_model *m)
+{
+    if (m->source_positions == 0 || w->logits == VR_LOGITS_ALL)
+        return VRAM_OK;
+    if (w->set_by[VR_SET_LOGITS] == VR_BY_USER)
+        return vr_fail(w->ctx, VRAM_ESETTING, T("--logits last: "), T(m->architecture),
+                       T(" computes those of every token that it reads"));
+    w->logits = VR_LOGITS_ALL;
+    w->set_by[VR_SET_LOGITS] = VR_BY_MODEL;
+    return VRAM_OK;
+}
+
 static vram_status defaults(vram_workload *w, const vram_model *m)
 {
     VR_TRY(default_experts(w));
@@ -144,6 +157,7 @@ static vram_status defaults(vram_workload *w, const vram_model *m)
         return vr_fail(w->ctx, VRAM_ESETTING,
                        T("--beams: generate() computes the last logits only, not --logits all"));
     VR_TRY(check_cache(w, m));
+    VR_TRY(default_logits(w, m));
     return default_attention(w, m);
 }
 

@@ -125,7 +125,7 @@ static const vr_option_row own[] = {
       VR_SET_PREFILL_BATCH,
       set_prefill_batch,
       show_prefill_batch },
-    { { "decode", "--decode", VRAM_OPT_COUNT, "TOKENS", NULL, "0",
+    { { "decode", "--decode", VRAM_OPT_COUNT, "TOKENS", NULL, "0; of speech what the decoder has room for",
         "Tokens that every sequence generates after its prompt.", "fit", 0, VR_MOST_TOKENS },
       VR_SET_DECODE,
       set_decode,

@@ -297,16 +297,28 @@ static const char *logits_words(const vr_pass *p)
                    U(p->width), T(" B"));
 }
 
+/* "448 tokens" of each sequence */
+static const char *read_words(const vr_pass *p)
+{
+    const char *tokens = vr_text(p->arena, GROUPED(p->w->context), T(" tokens"));
+    if (p->m->source_positions == 0 || tokens == NULL)
+        return tokens;
+    return vr_text(p->arena, T("("), GROUPED(p->m->source_positions), T(" positions of speech + "), T(tokens),
+                   T(")"));
+}
+
 static const char *activations(const vr_pass *p, const vr_facts *f)
 {
     const vram_workload *w = p->w;
     const char *logits = logits_words(p), *pictures = picture_words(p);
     if (logits == NULL || pictures == NULL)
         return NULL;
-    const char *text =
-        vr_text(p->arena, T("a pass over "), GROUPED(w->prefill_batch * vr_beams(w)), T(" x "),
-                GROUPED(w->context), T(" tokens, every storage in its order ("), T(attention_words(w)),
-                T(" attention"), T(pictures), T(")"), T(logits), T(fallback_words(p->m)));
+    const char *read = read_words(p);
+    if (read == NULL)
+        return NULL;
+    const char *text = vr_text(p->arena, T("a pass over "), GROUPED(w->prefill_batch * vr_beams(w)), T(" x "),
+                               T(read), T(", every storage in its order ("), T(attention_words(w)),
+                               T(" attention"), T(pictures), T(")"), T(logits), T(fallback_words(p->m)));
     if (text != NULL && f->steps_skipped)
         text =
             vr_text(p->arena, T(text), T("; "), GROUPED(w->decode), T(" generated tokens in larger steps"));

@@ -37,7 +37,8 @@ static bool version_from(const vram_workload *w, unsigned major, unsigned minor)
 /* transformers computed all logits in every prefill before 4.45 (pull request 31292). */
 static vram_status logits_last(change *c, bool *applies)
 {
-    *applies = c->now->logits != VR_LOGITS_LAST && version_from(c->now, 4, 45);
+    bool can = c->m->source_positions == 0; /* Whisper's forward gives all of them */
+    *applies = can && c->now->logits != VR_LOGITS_LAST && version_from(c->now, 4, 45);
     c->w->logits = VR_LOGITS_LAST;
     set(c, VR_SET_LOGITS);
     return VRAM_OK;

@@ -37,6 +37,7 @@ typedef enum difference {
     CUDA_SCATTERED,
     LEFT_OUT_PLACES,
     CUDA_LEAVING,
+    CPU_CONVOLVED,
     N_DIFFERENCES
 } difference;
 
@@ -90,6 +91,8 @@ static const struct {
                        "a window within a wider storage: gathered on the card, then copied" },
     [CUDA_SUMS] = { "sums of the attention kernel",
                     "memory-efficient kernel, more than 128 a head: not in registers" },
+    [CPU_CONVOLVED] = { "copy of a convolution's result",
+                        "in fp16 oneDNN gives a layout of its own; cuDNN the one that was asked for" },
 };
 
 static bool ends(const char *s, const char *end)
@@ -211,7 +214,7 @@ static difference in_routing(const facts *f, size_t i)
         return CPU_ADDED;
     if (strcmp(op, "scatter_/empty") == 0)
         return CPU_SCATTERED;
-    if (strncmp(op, "repeat/", 7) == 0 && f->events[i].bytes <= 64)
+    if (strncmp(op, "repeat/", 7) == 0 && strcmp(op, "repeat/empty") != 0 && f->events[i].bytes <= 64)
         return HOST_SHAPE;
     return is_compared_number(f, i) ? HOST_SCALAR : SAME;
 }
@@ -444,6 +447,8 @@ static difference name_of_fact(const facts *f, size_t i)
         return CPU_STATISTICS;
     if (ends(op, "_convolution/mkldnn_convolution"))
         return CPU_CONVOLUTION;
+    if (ends(op, "mkldnn_convolution/contiguous/clone/empty_like/empty"))
+        return CPU_CONVOLVED;
     if (strcmp(op, "empty") == 0 && bytes == 8)
         return HOST_WINDOW;
     if (strcmp(op, "empty") == 0 && strcmp(next_op(f, i), "mul") == 0)

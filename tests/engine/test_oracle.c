@@ -74,7 +74,8 @@ static void real_run(run *r, const facts *f)
         difference d = name_of_fact(f, i);
         count(d, &all.now->only_real, e->bytes);
         number[e->storage] = d == SAME ? (int)r->n : -1;
-        if (d == CPU_LAYOUT) { /* stands for what it copies, the last storage before it */
+        if (d == CPU_LAYOUT ||
+            d == CPU_CONVOLVED) { /* stands for what it copies, the last storage before it */
             number[e->storage] = (int)r->n - 1;
             for (unsigned k = 0; k < e->storage; k++)
                 number[k] = number[k] == (int)r->n - 1 ? -1 : number[k];
@@ -123,8 +124,8 @@ static void our_run(run *r, const vr_tape *t)
         number[e->block] = -1;
         if (d == CUDA_ALIGNED)
             stand_in(number, t->n_blocks, e->block, (int)r->n - 1);
-        if (d != SAME || vr_str_is(label, "input ids") ||
-            vr_str_is(label, "pixel values")) /* the ids are there before the recording begins */
+        if (d != SAME || vr_str_is(label, "input ids") || vr_str_is(label, "pixel values") ||
+            vr_str_is(label, "frames of speech")) /* the ids are there before the recording begins */
             continue;
         number[e->block] = (int)r->n;
         snprintf(add(r, e->bytes)->what, sizeof(r->list->what), "%.*s", (int)label.n, label.s);
