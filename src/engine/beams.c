@@ -3,7 +3,7 @@
  * sequences x beams; after each call the scores of all words of all beams are kept in 32 bits, and the cache
  * is selected anew, layer by layer (transformers 5, generation/utils.py, _beam_search; cache_utils.py,
  * reorder_cache). Lists of the chosen and what topk sorts in are some KiB and left out. */
-#include "engine/pass.h"
+#include "engine/caches.h"
 
 uint64_t vr_beams(const vram_workload *w)
 {
