@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * An attention module: projections, rotary embedding, the cache's update, the kernel, the output projection
  * (modeling_*.py, apply_rotary_pos_emb; cache_utils.py, DynamicLayer and DynamicSlidingWindowLayer). */
-#include "engine/pass.h"
+#include "engine/caches.h"
 
 typedef struct states {
     vr_block q, k, v;
@@ -179,6 +179,11 @@ static void update(vr_pass *p, states *s, vr_block keys)
     vr_kv *kv = &p->group->layers[p->layer];
     uint64_t window = vr_window(p);
     bool first = kv->k == VR_NONE;
+    if (p->w->cache == VR_CACHE_QUANTIZED) {
+        s->k = keys;
+        vr_quantized_update(p, &s->k, &s->v);
+        return;
+    }
     if (vr_cache_offloads(p->w))
         vr_prefetch(p);
     if (vr_cache_fixed(p->w)) {

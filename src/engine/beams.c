@@ -4,7 +4,7 @@
  * kept in 32 bits, the lists of tokens are gathered anew, and so is the cache, layer by layer
  * (transformers 5.24, generation/utils.py, _beam_search; cache_utils.py, reorder_cache). What is kept of a
  * beam but not of its tokens, and what topk sorts in, is some KiB and left out. */
-#include "engine/pass.h"
+#include "engine/caches.h"
 
 uint64_t vr_beams(const vram_workload *w)
 {

@@ -3,7 +3,7 @@
  * order of the forward functions of modeling_*.py and of masking_utils.py. A variable of the calling function
  * holds what it names until it is assigned anew or the function returns: the embeddings live as long as the
  * model runs. */
-#include "engine/pass.h"
+#include "engine/caches.h"
 
 static vr_block input(vr_pass *p, uint64_t bytes, vr_place place)
 {
@@ -377,8 +377,10 @@ static vr_block first_hidden(vr_pass *p, vr_block embeddings)
 
 static void start_cache(vr_pass *p)
 {
+    static const vr_packed none = { VR_NONE, VR_NONE, VR_NONE };
+    const vr_kv empty = { VR_NONE, VR_NONE, VR_NONE, VR_NONE, VR_NONE, VR_NONE, { none, none }, 0 };
     for (uint64_t i = 0; i < p->m->n_layers && !p->group->started; i++)
-        p->group->layers[i] = (vr_kv){ VR_NONE, VR_NONE, VR_NONE, VR_NONE, VR_NONE, VR_NONE };
+        p->group->layers[i] = empty;
     p->group->started = true;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * What the cache keeps of all tokens at the end, for models whose activations are not known: keys, values and
  * states still are. A convolution's state has the model's dtype, a recurrent one 32 bits. */
+#include "engine/caches.h"
 #include "engine/encdec.h"
 
 static void keep(vr_pass *p, uint64_t bytes, vr_step step)
@@ -33,9 +34,23 @@ static columns columns_of(const vr_pass *p)
     return (columns){ vr_kept_of(vr_layer_of(p), p->rules), tokens * w->sequences * vr_beams(w) * p->width };
 }
 
+/* Keys or values of a quantised cache: what is packed, and the last tokens as they are. */
+static void keep_packed(vr_pass *p, uint64_t of_token, vr_step step)
+{
+    const vram_workload *w = p->w;
+    uint64_t rest = vr_residual_tokens(w, w->decode), packed = w->context + w->decode - rest;
+    keep(p, vr_packed_bytes(w, w->sequences * packed * of_token, p->width), step);
+    keep(p, w->sequences * rest * of_token * p->width, step);
+}
+
 static void keep_columns(vr_pass *p)
 {
     columns c = columns_of(p);
+    if (p->w->cache == VR_CACHE_QUANTIZED) {
+        keep_packed(p, c.kept.keys, VR_STEP_KEYS);
+        keep_packed(p, c.kept.values, VR_STEP_VALUES);
+        return;
+    }
     keep(p, c.tokens * c.kept.keys, VR_STEP_KEYS);
     keep(p, c.tokens * c.kept.values, VR_STEP_VALUES);
     keep(p, c.tokens * c.kept.index, VR_STEP_INDEX_KEYS);

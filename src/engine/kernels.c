@@ -7,7 +7,7 @@
  * knows no grouped queries, plain matrix products (aten attention.cpp, _scaled_dot_product_attention_math).
  * Splits of short passes over the key length, some hundred KiB, depend on the number of multiprocessors and
  * are left out. */
-#include "engine/pass.h"
+#include "engine/caches.h"
 
 typedef enum backend { FLASH, EFFICIENT, MATH } backend;
 

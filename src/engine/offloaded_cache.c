@@ -4,7 +4,7 @@
  * one's keys and values come back, on a stream of their own: PyTorch's allocator keeps their blocks apart
  * from all others. Behind the last layer follows the first, which then waits on the card for the next token.
  * A layer's own are copied to the host as soon as they are updated; only the attention still reads them. */
-#include "engine/pass.h"
+#include "engine/caches.h"
 
 bool vr_cache_offloads(const vram_workload *w)
 {

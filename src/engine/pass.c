@@ -7,7 +7,7 @@
  * result is allocated first). */
 #include <string.h>
 
-#include "engine/pass.h"
+#include "engine/caches.h"
 
 #define WORKSPACE_SMALL (UINT64_C(2) * 4096 * VR_KIB + UINT64_C(8) * 16 * VR_KIB)
 #define WORKSPACE_LARGE (32 * VR_MIB)

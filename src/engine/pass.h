@@ -65,7 +65,7 @@ vram_status vr_transformers_version(vram_workload *w, vr_str text);
 
 /* ---- transformers_options.c ---- */
 
-#define VR_TRANSFORMERS_OPTIONS 16
+#define VR_TRANSFORMERS_OPTIONS 20
 extern const struct vr_option_row *const vr_transformers_options[VR_TRANSFORMERS_OPTIONS];
 
 /* ---- a pass ---- */
@@ -90,6 +90,8 @@ typedef uint32_t vr_block;
     X(ROPE, "self_attn rotary embedding")                                                                    \
     X(KEYS, "key cache")                                                                                     \
     X(VALUES, "value cache")                                                                                 \
+    X(WHOLE_KEYS, "self_attn keys from the cache")                                                           \
+    X(WHOLE_VALUES, "self_attn values from the cache")                                                       \
     X(INDEX, "self_attn.indexer")                                                                            \
     X(MIXER_IN, "mixer projections")                                                                         \
     X(CONV, "mixer convolution")                                                                             \
@@ -146,6 +148,7 @@ typedef enum vr_step {
     X(BIAS, "bias of relative positions")                                                                    \
     X(WINDOW, "sliding window of the cache")                                                                 \
     X(LENGTH, "length and place in the cache")                                                               \
+    X(PACKING, "packing of keys or values")                                                                  \
     X(LEAVING, "keys or values on their way to the host")                                                    \
     X(CACHE, "update of the cache")                                                                          \
     X(FINAL_NORM, "model.norm output")                                                                       \
@@ -174,12 +177,19 @@ typedef enum vr_place {
         VR_PLACE_COUNT
 } vr_place;
 
+/* Keys or values in few bits, with a scale and a shift for each group of them. */
+typedef struct vr_packed {
+    vr_block data, scale, shift;
+} vr_packed;
+
 /* Keys and values of one layer of one group of sequences. */
 typedef struct vr_kv {
     vr_block k, v;
     vr_block index;       /* keys of its index, or VR_NONE */
     vr_block window;      /* the tensor that holds its window or its length, or VR_NONE */
     vr_block conv, state; /* of a recurrent layer, instead of keys and values */
+    vr_packed packed[2];  /* of a quantised cache, of which k and v are the last tokens */
+    uint64_t packed_tokens;
 } vr_kv;
 
 #define VR_MOST_SEEN 16
@@ -375,29 +385,6 @@ vr_block vr_experts_batched(vr_pass *p, const vr_routed *r);
  * which may be VR_NONE. */
 vr_block vr_attention(vr_pass *p, vr_block normed, vr_block *probabilities);
 
-/* ---- static_cache.c ---- */
-
-bool vr_cache_fixed(const vram_workload *w); /* taken once, for all tokens there will be */
-/* Tokens that such a cache has room for, in a layer with this window (0: none). */
-uint64_t vr_static_room(const vram_workload *w, uint64_t window);
-uint64_t vr_static_length(const vr_pass *p, uint64_t window); /* keys that this pass attends to */
-/* Takes new keys and values, which stay; whether attention reads these and not the cache. */
-bool vr_static_update(vr_pass *p);
-
-/* ---- offloaded_cache.c ---- */
-
-bool vr_cache_offloads(const vram_workload *w);
-bool vr_layer_offloads(const vr_pass *p, uint64_t layer); /* such a cache this layer's */
-/* Before a layer's cache is updated: the next layer's keys and values come to the card. */
-void vr_prefetch(vr_pass *p);
-/* Behind it: they go to the host, and the attention alone holds what it reads of them. */
-void vr_offload(vr_pass *p, vr_block *keys, vr_block *values);
-
-/* ---- kept_tokens.c ---- */
-
-/* Keys, values and states at the end, where activations are not known. */
-void vr_keep_all(vr_pass *p);
-
 /* ---- beams.c ---- */
 
 uint64_t vr_beams(const vram_workload *w); /* of each sequence, at least 1 */
@@ -490,6 +477,8 @@ vr_encoded vr_encode(vr_pass *p, uint64_t sequences, uint64_t tokens);
 
 /* Why nothing is known of what this model computes; NULL: it is. */
 const char *vr_no_tape(const vram_model *m, const vram_workload *w);
+/* Why not even what its cache keeps; NULL: it is. */
+const char *vr_no_cache(const vram_model *m, const vram_workload *w);
 
 /* ---- held.c ---- */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * A cache whose storages are taken once, for all tokens there will be, at the first update (transformers 5,
  * cache_utils.py: StaticLayer and StaticSlidingWindowLayer). */
-#include "engine/pass.h"
+#include "engine/caches.h"
 
 bool vr_cache_fixed(const vram_workload *w)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Which models have a tape at all. What is described has weights and a cache; its activations are counted
  * only when every kind of layer that it has, is written by a file here. */
-#include "engine/pass.h"
+#include "engine/caches.h"
 #include "model/experts.h"
 
 static const uint8_t attentions[] = { VR_ATTENTION_FULL, VR_ATTENTION_SLIDING, VR_ATTENTION_LATENT,
@@ -97,7 +97,7 @@ static const char *no_tape_of_shared(const vr_layer *l, const vram_workload *w)
  * by class. */
 static const char *no_tape_of_beams(const vr_layer *l, const vram_workload *w)
 {
-    bool known = w->version_major >= 5 && !vr_cache_offloads(w) &&
+    bool known = w->version_major >= 5 && !vr_cache_offloads(w) && w->cache != VR_CACHE_QUANTIZED &&
                  (l->attention == VR_ATTENTION_FULL || l->attention == VR_ATTENTION_SLIDING);
     return vr_beams(w) == 1 || known ? NULL : "what beams take here is not known storage by storage";
 }
@@ -146,6 +146,19 @@ static const char *no_tape_of_images(const vram_model *m, const vram_workload *w
     return w->device_map != VR_MAP_NONE || w->weight_quant != VR_QUANT_NONE
                ? "where a vision tower's results go with a device map or quantisation is not known"
                : vr_no_look(m, w);
+}
+
+/* Of a quantised cache only plain layers are known, and not what it was before caches had layers. */
+const char *vr_no_cache(const vram_model *m, const vram_workload *w)
+{
+    if (m->structure == VR_ENCODER_DECODER && vr_cache_offloads(w))
+        return "what an encoder and its decoder offload is not known";
+    if (w->cache != VR_CACHE_QUANTIZED)
+        return NULL;
+    for (uint64_t i = 0; i < m->n_layers; i++)
+        if (m->layers[i].attention != VR_ATTENTION_FULL || vr_rules_of(w)->appends)
+            return "what a quantised cache keeps here is not known";
+    return NULL;
 }
 
 static const char *no_tape_of_structure(const vram_model *m, const vram_workload *w)

@@ -9,6 +9,7 @@
  * under torch.no_grad(). Which of these tapes have been held against real runs is in `held` below. */
 #include <string.h>
 
+#include "engine/caches.h"
 #include "engine/encdec.h"
 #include "engine/words.h"
 
@@ -16,6 +17,7 @@
 #define EVENTS_A_LATENT 60 /* more than that, of latent attention, and of its index */
 #define EVENTS_AN_INDEX 90
 #define EVENTS_AN_EXPERT 20
+#define EVENTS_A_PACKING 80 /* of a quantised cache */
 /* Of generated tokens; what is more is taken in larger steps, of which there are at least so many. Held
  * against every single step on Qwen2.5 of 0.5, 1.5 and 7 billion, up to 4,096 tokens: the driver figure
  * differs by one segment of 2 MiB at most with one batch of prompts; with 64 of them, against 128 steps, by
@@ -158,6 +160,7 @@ static vram_status defaults(vram_workload *w, const vram_model *m)
                        T("--beams: generate() computes the last logits only, not --logits all"));
     VR_TRY(check_cache(w, m));
     VR_TRY(default_logits(w, m));
+    VR_TRY(vr_quantized_defaults(w, m));
     return default_attention(w, m);
 }
 
@@ -169,9 +172,11 @@ typedef struct groups {
     vr_block ids, pixels;
 } groups;
 
-static uint64_t events_of_all_layers(const vram_model *m)
+static uint64_t events_of_all_layers(const vram_model *m, const vram_workload *w)
 {
     uint64_t n = EVENTS_A_LAYER;
+    if (w->cache == VR_CACHE_QUANTIZED)
+        n += m->n_layers * EVENTS_A_PACKING;
     for (uint64_t i = 0; i < m->n_layers; i++) {
         const vr_layer *l = &m->layers[i];
         n += EVENTS_A_LAYER + (uint64_t)l->experts * EVENTS_AN_EXPERT;
@@ -190,7 +195,7 @@ static vram_status make_groups(groups *g, const vr_pass *p)
     uint64_t left = w->sequences, layers = p->m->n_layers;
     uint64_t passes = w->decode == 0 ? 1 : 1 + (w->decode < LEAST_STEPS ? w->decode : LEAST_STEPS);
     g->n = w->sequences / w->prefill_batch + (w->sequences % w->prefill_batch != 0);
-    if (g->n > MOST_PASS_EVENTS / (events_of_all_layers(p->m) * passes) + 1) {
+    if (g->n > MOST_PASS_EVENTS / (events_of_all_layers(p->m, w) * passes) + 1) {
         vram_status s = vr_fail(p->m->ctx, VRAM_ELIMIT, GROUPED(g->n),
                                 T(" batches of prompts one after the other are more than can be rehearsed"));
         vr_hint(p->m->ctx,
@@ -242,7 +247,8 @@ static void pass_all(vr_pass *p, groups *g, uint64_t q)
 /* Steps of one token; the cache of so many that they would fill the tape grows by several at a time. */
 static bool decode_all(vr_pass *p, groups *g)
 {
-    uint64_t n = p->w->decode, most = MOST_STEP_EVENTS / (g->n * events_of_all_layers(p->m)) + LEAST_STEPS;
+    uint64_t n = p->w->decode,
+             most = MOST_STEP_EVENTS / (g->n * events_of_all_layers(p->m, p->w)) + LEAST_STEPS;
     uint64_t steps = n < most ? n : most;
     size_t from = p->tape->n;
     for (uint64_t s = 0; s < steps && p->tape->status == VRAM_OK; s++) {
@@ -270,6 +276,7 @@ static void release_all(vr_pass *p, groups *g)
             vr_drop(p, group->layers[l].index);
             vr_drop(p, group->layers[l].conv);
             vr_drop(p, group->layers[l].state);
+            vr_drop_packed(p, &group->layers[l]);
         }
     }
     vr_drop(p, g->pixels);
@@ -358,7 +365,7 @@ static const char *why_no_cache(const vr_pass *p, const vr_facts *f)
 {
     return f->refused != NULL            ? f->refused
            : p->m->cache_unknown != NULL ? p->m->cache_unknown
-           : vr_cache_offloads(p->w)     ? "what an encoder and its decoder offload is not known"
+           : vr_no_cache(p->m, p->w)     ? vr_no_cache(p->m, p->w)
                                          : p->m->not_understood;
 }
 
@@ -476,9 +483,10 @@ static void note(vr_facts *f, const vr_pass *p, const struct vr_prepared *from)
     f->refused = from->params.refused;
     f->n_anew = from->params.n_anew;
     f->as_stored = from->as_stored;
-    bool both = m->structure == VR_ENCODER_DECODER && vr_cache_offloads(p->w);
-    f->has_kv = known && m->cache_unknown == NULL && !both;
-    f->has_activations = known && !m->quantised && m->uncounted_part == NULL && vr_no_tape(m, p->w) == NULL;
+    bool cache = vr_no_cache(m, p->w) == NULL;
+    f->has_kv = known && m->cache_unknown == NULL && cache;
+    f->has_activations =
+        known && cache && !m->quantised && m->uncounted_part == NULL && vr_no_tape(m, p->w) == NULL;
 }
 
 static vram_status write_tape(vr_pass *p, vr_facts *f)

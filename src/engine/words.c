@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * How the figures of the transformers engine come about, in words with the numbers put in. */
+#include "engine/caches.h"
 #include "engine/words.h"
 #include "engine/encdec.h"
 
@@ -224,6 +225,16 @@ static const char *sliding(const vr_pass *p, const char *text, uint64_t n, uint6
                    GROUPED(window), T(fixed ? " tokens" : " tokens from then on"));
 }
 
+/* That product is of 16 bits; what is packed takes less. */
+static const char *quantized(const vr_pass *p, const char *text)
+{
+    const vram_workload *w = p->w;
+    return vr_text(p->arena, T(text), T(" before they are packed in "), U(w->cache_bits),
+                   T(" bits with a scale and a shift for each "), U(w->cache_group),
+                   T(" (quanto); of the generated tokens up to "), GROUPED(w->cache_residual - 1),
+                   T(" are kept as they are"));
+}
+
 static const char *kv(const vr_pass *p)
 {
     const vram_model *m = p->m;
@@ -242,6 +253,8 @@ static const char *kv(const vr_pass *p)
         text = sliding(p, text, n_sliding, window);
     if (text != NULL && p->w->cache == VR_CACHE_STATIC)
         text = vr_text(p->arena, T(text), T("; all of it taken when the first prompt comes"));
+    if (text != NULL && p->w->cache == VR_CACHE_QUANTIZED)
+        text = quantized(p, text);
     if (text != NULL && vr_cache_offloads(p->w))
         text = vr_text(p->arena, T(text),
                        T("; on the card are those of the layer that runs and of the next, the others in "
@@ -355,7 +368,7 @@ static uint64_t full_cache(const vr_pass *p)
 
 vram_status vr_formulas(vr_plan *plan, const vr_pass *p, const vr_facts *f)
 {
-    plan->kv_token = f->has_kv ? token_bytes(p) : 0;
+    plan->kv_token = f->has_kv && p->w->cache != VR_CACHE_QUANTIZED ? token_bytes(p) : 0;
     bool summed = p->m->structure == VR_DECODER && vr_beams(p->w) == 1 && p->w->cache == VR_CACHE_DYNAMIC;
     plan->kv_full = f->has_kv && summed ? full_cache(p) : 0;
     plan->formula[VR_WEIGHTS] = weights(p, f);

@@ -313,11 +313,83 @@ static void offloaded_but_not_known(void **state)
     }
 }
 
+/* Of one layer's keys or values: 4 bits a number, a scale and a shift of 2 bytes for each 64. */
+static void quantized(void **state)
+{
+    static const char *const two_bits[][2] = { { "cache_bits", "2" },
+                                               { "cache_group_size", "32" },
+                                               { "cache_residual_length", "8" } };
+    planned p;
+    size_t n;
+    (void)state;
+    plan_it(&p, &plain, "quantized", NULL, 0);
+    /* 2 heads x 64 x 100 tokens = 12,800 numbers: 6,400 bytes and 200 groups x 4 bytes */
+    assert_int_equal(kept_at(&p.plan.tape, VR_AT_PREFILL, &n), 4 * (6400 + 800));
+    assert_int_equal(n, 4 * 3);
+    /* and 28 tokens as they are, fewer than 128 */
+    assert_int_equal(kept_at(&p.plan.tape, VR_AT_DECODE, &n), 4 * (6400 + 800) + 2 * TOKEN * 28);
+    assert_int_equal(n, 4 * 3 + 4 * 28);
+    assert_int_equal(most_of(&p.plan.tape, "model.layers.1.self_attn keys from the cache"), TOKEN / 2 * 128);
+    assert_int_equal(n_live_at_end(&p.plan.tape), 0);
+    assert_true(p.plan.counted[VR_ACTIVATIONS]);
+    assert_false(p.plan.verified);
+    assert_non_null(strstr(p.plan.formula[VR_KV_CACHE], "packed in 4 bits"));
+    close_planned(&p);
+    plan_it(&p, &plain, "quantized", two_bits, 3);
+    /* after 24 of 28 tokens all is packed: 15,872 numbers, 3,968 bytes and 496 groups x 4 */
+    assert_int_equal(kept_at(&p.plan.tape, VR_AT_DECODE, &n), 4 * (3968 + 1984) + 2 * TOKEN * 4);
+    assert_int_equal(n, 4 * 3 * (1 + 3) + 4 * (28 - 3));
+    close_planned(&p);
+    plan_it(&p, &plain, "quantized", (const char *const[][2]){ { "beams", "2" } }, 1);
+    assert_false(p.plan.counted[VR_ACTIVATIONS]); /* a longer wait for the order of beams */
+    close_planned(&p);
+}
+
+static void refused(const shape *s, const char *const (*settings)[2], size_t n, const char *words)
+{
+    world w;
+    vr_plan plan;
+    vr_arena arena;
+    open_world(&w, s);
+    set_number(&w, "context", 100);
+    for (size_t i = 0; i < n; i++)
+        set(&w, settings[i][0], settings[i][1]);
+    assert_int_equal(make_plan(&w, &ampere, &plan, &arena), VRAM_ESETTING);
+    if (strstr(vram_last_error(w.ctx)->text, words) == NULL)
+        fail_msg("%s", vram_last_error(w.ctx)->text);
+    vr_arena_free(&arena);
+    close_world(&w);
+}
+
+static void quantized_but_refused(void **state)
+{
+    static const char *const settings[][2] = {
+        { "cache", "quantized" },         { "cache_bits", "8" },
+        { "cache", "quantized" },         { "cache_bits", "2" },
+        { "cache_residual_length", "4" }, { "cache", "quantized" },
+        { "cache_group_size", "96" },
+    };
+    static const char *const early[][2] = { { "engine_version", "4.57" } };
+    planned p;
+    (void)state;
+    refused(&plain, settings, 2, "2 or 4 bits");
+    refused(&plain, settings + 3, 1, "--cache-bits: the cache is not a quantised one");
+    refused(&plain, settings + 4, 1, "--residual-length: the cache is not a quantised one");
+    refused(&plain, settings + 5, 2, "no multiple of groups of 96");
+    refused(&sliding, settings, 1, "other kinds than full attention");
+    plan_it(&p, &sliding, "quantized", early, 1); /* no check then; what is kept of a window is not known */
+    assert_false(p.plan.counted[VR_KV_CACHE]);
+    assert_false(p.plan.counted[VR_ACTIVATIONS]);
+    close_planned(&p);
+}
+
 static void of_transformers_alone(void **state)
 {
     world w;
     (void)state;
     open_world(&w, &plain);
+    assert_int_equal(vram_workload_set(w.w, "cache_residual_length", "1"), VRAM_ESETTING);
+    assert_int_equal(vram_workload_set(w.w, "cache_backend", "fp8"), VRAM_ESETTING);
     assert_int_equal(vram_workload_set(w.w, "cache", "sliding"), VRAM_ESETTING);
     set(&w, "engine", "vllm");
     assert_int_equal(vram_workload_set(w.w, "cache", "static"), VRAM_ESETTING);
@@ -335,6 +407,8 @@ int main(void)
         cmocka_unit_test(offloaded),
         cmocka_unit_test(offloaded_windows),
         cmocka_unit_test(offloaded_but_not_known),
+        cmocka_unit_test(quantized),
+        cmocka_unit_test(quantized_but_refused),
         cmocka_unit_test(of_transformers_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

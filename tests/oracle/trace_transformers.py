@@ -40,7 +40,7 @@ dtype ("bfloat16"), implementation ("sdpa", "eager", "math": sdpa's plain produc
 versions, and
   config     members that replace those of the case, nested ones too
   cache      "dynamic" (default), "none" (use_cache=False), {"static": LENGTH}, "offloaded", {"static": LENGTH,
-             "offloading": true}
+             "offloading": true}, {"quantized": {"backend": "quanto", "nbits": 4, ...}}
   experts    experts_implementation of 5.x ("eager", "grouped_mm", "batched_mm")
   routing    "spread" (default): token t's j-th expert is (t * k + j) modulo n; "first": experts 0..k-1
   encoder    {"tokens": N}, or inputs as below: what the encoder reads first; `tokens` are the decoder's
@@ -158,6 +158,19 @@ OFFLOADING = [
      "by": ["torch.empty_like(self.keys, device=self.device)", "torch.empty_like(self.values, device=self.device)"]},
 ]
 
+
+def unpack_as_on_cuda():
+    """Quanto's extension for the CPU puts pieces together; the one for CUDA (unpack.cu) takes its result alone."""
+    from optimum.quanto.library.extensions import extension
+
+    class Library:
+        @staticmethod
+        def unpack(packed, bits):
+            return torch.empty((packed.shape[0] * (8 // bits), *packed.shape[1:]), dtype=packed.dtype)
+
+    extension.get_extension("quanto_cpp")._lib = Library
+
+
 CACHE_NAMES = ("cache", "past_key_values", "cache_params", "mems")
 
 
@@ -198,7 +211,11 @@ class Call:
 
     def new_cache(self):
         asked, config = self.run["cache"], self.model.config
-        if isinstance(asked, dict):
+        if isinstance(asked, dict) and "quantized" in asked:
+            from transformers import QuantizedCache
+            cache = QuantizedCache(config=config, **asked["quantized"])
+            unpack_as_on_cuda()
+        elif isinstance(asked, dict):
             from transformers import StaticCache
             cache = StaticCache(config=config, max_cache_len=asked["static"], offloading=asked.get("offloading", False))
         elif asked == "offloaded":
