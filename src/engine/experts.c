@@ -305,6 +305,70 @@ static vr_block add_shared(vr_pass *p, vr_block routed, vr_block shared)
     return sum;
 }
 
+/* ---- every token by every expert ---- */
+
+/* Llama4Router: the best logits among -inf for all others, their sigmoid in fp32. */
+static vr_block route_every(vr_pass *p)
+{
+    uint64_t all = p->rows * vr_layer_of(p)->experts, slots = p->rows * vr_layer_of(p)->experts_used;
+    p->router_output =
+        vr_linear(p, p->m->hidden, vr_layer_of(p)->experts, false, VR_ITEM_HIDDEN, VR_STEP_ROUTER);
+    vr_block best = piece(p, slots * p->width, VR_STEP_ROUTER);
+    vr_block indices = piece(p, slots * 8, VR_STEP_ROUTER);
+    vr_block scores = piece(p, all * p->width, VR_STEP_ROUTER);
+    vr_block wide = p->width != 4 ? piece(p, all * 4, VR_STEP_ROUTER) : VR_NONE;
+    vr_block out = piece(p, all * 4, VR_STEP_ROUTER);
+    vr_drop(p, wide);
+    if (p->width != 4) {
+        vr_block cast = piece(p, all * p->width, VR_STEP_ROUTER);
+        vr_drop(p, out);
+        out = cast;
+    }
+    vr_drop(p, scores);
+    vr_drop(p, indices);
+    vr_drop(p, best);
+    return out;
+}
+
+/* Llama4TextExperts: batches of matrices, gates and ups beside each other */
+static vr_block run_every(vr_pass *p)
+{
+    const vr_layer *l = vr_layer_of(p);
+    uint64_t rows = p->rows * l->experts, f = rows * l->expert_ffn * p->width;
+    uint64_t matrix = (uint64_t)l->experts * l->expert_ffn * p->m->hidden * p->width;
+    vr_block weights = vr_bring(p, 2 * matrix, VR_STEP_EXPERT_GATE);
+    vr_block down_weights = vr_bring(p, matrix, VR_STEP_EXPERT_DOWN);
+    vr_block both = piece(p, 2 * f, VR_STEP_EXPERT_GATE);
+    vr_gemm(p, false);
+    vr_block act = piece(p, f, VR_STEP_EXPERT_ACT), product = piece(p, f, VR_STEP_EXPERT_ACT);
+    vr_drop(p, act);
+    vr_block out = piece(p, rows * p->m->hidden * p->width, VR_STEP_EXPERT_DOWN);
+    vr_gemm(p, false);
+    vr_drop(p, product);
+    vr_drop(p, both);
+    vr_drop(p, weights);
+    vr_drop(p, down_weights);
+    return out;
+}
+
+/* Llama4TextMoe: inputs times weights, which are 0 where a token is not sent to an expert */
+static vr_block every_expert(vr_pass *p)
+{
+    uint64_t experts = vr_layer_of(p)->experts, all = p->rows * experts;
+    vr_block weights = route_every(p);
+    vr_block inputs = piece(p, all * p->m->hidden * p->width, VR_STEP_EXPERT_IN);
+    vr_block by_expert = p->rows > 1 ? piece(p, all * p->width, VR_STEP_ROUTED) : VR_NONE;
+    vr_block weighted = piece(p, all * p->m->hidden * p->width, VR_STEP_EXPERT_IN);
+    vr_drop(p, by_expert);
+    vr_drop(p, inputs);
+    vr_block routed = run_every(p), out = shared_mlp(p);
+    vr_drop(p, piece(p, p->rows * p->m->hidden * p->width, VR_STEP_EXPERTS)); /* added in place */
+    vr_drop(p, routed);
+    vr_drop(p, weighted);
+    vr_drop(p, weights);
+    return out;
+}
+
 /* ---- the block ---- */
 
 static vr_block run_where_they_lie(vr_pass *p, vr_routed *r)
@@ -335,6 +399,8 @@ vr_block vr_experts_run(vr_pass *p, vr_routed *r)
 vr_block vr_experts(vr_pass *p)
 {
     const vr_layer *l = vr_layer_of(p);
+    if (l->moe->router == VR_ROUTER_TOP_SIGMOID)
+        return every_expert(p);
     vr_routed r = { .slots = p->rows * l->experts_used };
     bool first = vr_experts_fused(p) && l->moe->shared_first_5 && l->shared_ffn != 0;
     vr_block shared = first ? shared_mlp(p) : VR_NONE;
@@ -355,7 +421,7 @@ vr_block vr_experts(vr_pass *p)
 
 static bool loops(const vr_pass *p, const vr_layer *l)
 {
-    if (l->experts == 0)
+    if (l->experts == 0 || l->moe->router == VR_ROUTER_TOP_SIGMOID)
         return false;
     return vr_experts_fused(p) ? p->w->experts == VR_EXPERTS_EAGER : l->moe->form == VR_EXPERTS_LIST;
 }

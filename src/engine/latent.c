@@ -27,7 +27,7 @@ bool vr_chooses_for_others(const vram_model *m)
 
 bool vr_rotates_complex(const vram_model *m)
 {
-    return vr_str_is(vr_str_of(m->family->model_type), "deepseek_v2");
+    return m->family->rope == VR_ROPE_COMPLEX;
 }
 
 /* What the module's variables hold until it returns. */

@@ -4,8 +4,8 @@
 #include "engine/pass.h"
 #include "model/experts.h"
 
-static const uint8_t attentions[] = { VR_ATTENTION_FULL, VR_ATTENTION_SLIDING, VR_ATTENTION_LATENT,
-                                      VR_ATTENTION_RECURRENT, VR_ATTENTION_NONE };
+static const uint8_t attentions[] = { VR_ATTENTION_FULL,   VR_ATTENTION_SLIDING,   VR_ATTENTION_CHUNKED,
+                                      VR_ATTENTION_LATENT, VR_ATTENTION_RECURRENT, VR_ATTENTION_NONE };
 static const uint8_t mlps[] = { VR_MLP_GATED, VR_MLP_GATED_FUSED, VR_MLP_PLAIN, VR_MLP_EXPERTS, VR_MLP_NONE };
 
 static bool is_in(uint8_t kind, const uint8_t *list, size_t n)
@@ -36,6 +36,8 @@ static bool runs_experts(const vr_layer *l, const vram_workload *w)
         return runs_scaled(l, w);
     case VR_ROUTER_TOP_SOFTMAX:
         return moe->clamped;
+    case VR_ROUTER_TOP_SIGMOID:
+        return moe->form == VR_EXPERTS_TRANSPOSED;
     default:
         return false;
     }
@@ -72,6 +74,8 @@ static const char *no_tape_of_encdec(const vram_model *m, const vram_workload *w
 
 static const char *no_tape_of_index(const vr_layer *l, const vram_workload *w)
 {
+    if (l->attention == VR_ATTENTION_CHUNKED && w->attention == VR_IMPL_FLASH)
+        return "its class refuses flash attention";
     if (l->index_topk == 0)
         return NULL;
     if (w->attention == VR_IMPL_FLASH)
