@@ -101,8 +101,8 @@ static void project_in_turn(vr_pass *p, states *s, vr_rotated *r)
     vr_drop(p, v);
 }
 
-/* ministral3: times 1 + beta * log(1 + floor(position / length)) (get_llama_4_attn_scale) */
-static void scale_query(vr_pass *p, vr_block *q)
+/* ministral3, mistral4: times 1 + beta * log(1 + floor(position / length)) (get_llama_4_attn_scale) */
+void vr_scale_query(vr_pass *p, vr_block *q)
 {
     vr_block x = VR_NONE;
     for (int i = 0; i < 6; i++) {
@@ -167,7 +167,7 @@ static void turn(vr_pass *p, states *s, vr_rotated *r)
         normalise_bare(p, &r->k, l->kv_heads);
     }
     if (f->query_scaled)
-        scale_query(p, &r->q);
+        vr_scale_query(p, &r->q);
     if (l->query_tempered)
         temper(p, &r->q, s);
     if (f->qk_norm && f->qk_norm_rotated) {

@@ -403,6 +403,11 @@ static vr_block head(vr_pass *p, vr_block normed)
 {
     uint64_t rows = p->w->logits == VR_LOGITS_ALL ? p->rows : p->batch, h = p->m->hidden;
     vr_go_to(p, vr_ends(p).head);
+    if (p->m->family->head_input_scaled) {
+        vr_block scaled = hidden(p, VR_PLACE_FINAL_NORM);
+        vr_drop(p, normed);
+        normed = scaled;
+    }
     vr_block copy =
         vr_sent(p, normed, vr_ends(p).norm, rows * h * p->width, VR_ITEM_HIDDEN, VR_PLACE_FINAL_NORM);
     vr_block weight = vr_bring_at(p, p->m->vocab * h * p->width, VR_PLACE_LOGITS);

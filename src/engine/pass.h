@@ -333,6 +333,7 @@ typedef struct vr_routed {
 vr_block vr_experts_run(vr_pass *p, vr_routed *r);
 /* Its weight is kept in 32 bits, and so are its inputs. */
 bool vr_router_wide(const vr_rules *rules, const vr_layer *l);
+uint64_t vr_expert_hidden(const vr_pass *p); /* width of what experts read and give */
 bool vr_experts_fused(const vr_pass *p); /* the class has all experts in one tensor */
 uint64_t vr_expert_tokens(const vr_pass *p, uint64_t expert);
 /* act_fn(gate) * up of `rows` rows; `both` holds them beside each other, and goes. */
@@ -357,6 +358,9 @@ vr_block vr_experts_batched(vr_pass *p, const vr_routed *r);
 /* The projections, the cache and the kernel; *probabilities stay until the layer returns. Drops `normed`,
  * which may be VR_NONE. */
 vr_block vr_attention(vr_pass *p, vr_block normed, vr_block *probabilities);
+
+/* Queries of all heads times a factor of their positions. */
+void vr_scale_query(vr_pass *p, vr_block *q);
 
 /* ---- static_cache.c ---- */
 

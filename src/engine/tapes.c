@@ -26,11 +26,19 @@ static bool runs_scaled(const vr_layer *l, const vram_workload *w)
 static bool runs_experts(const vr_layer *l, const vram_workload *w)
 {
     const struct vr_moe *moe = l->moe;
-    if (moe == NULL || moe->gate == NULL || l->expert_hidden != 0) /* two matrices an expert, narrower ones */
-        return moe != NULL && moe->router == VR_ROUTER_BESIDE;
+    if (moe == NULL)
+        return false;
     switch (moe->router) {
-    case VR_ROUTER_SOFTMAX:
+    case VR_ROUTER_BESIDE:
+        return true;
+    case VR_ROUTER_WIDE_TOP_SOFTMAX:
+    case VR_ROUTER_GROUPS:
+        return vr_rules_of(w)->fused_experts;
     case VR_ROUTER_SIGMOID:
+        if (moe->gate == NULL) /* two matrices an expert: its loop is another */
+            return w->experts != VR_EXPERTS_EAGER && vr_rules_of(w)->fused_experts;
+        return moe->form != VR_EXPERTS_TRANSPOSED;
+    case VR_ROUTER_SOFTMAX:
         return moe->form != VR_EXPERTS_TRANSPOSED;
     case VR_ROUTER_SCALED:
         return runs_scaled(l, w);
