@@ -98,7 +98,7 @@ static bool keep_alike(const vr_layer *a, const vr_layer *b)
 static const char *kept_of_token(const vr_pass *p, const vr_layer *l)
 {
     bool latent = l->attention == VR_ATTENTION_LATENT;
-    uint32_t heads = latent ? l->heads : l->kv_heads;
+    uint32_t heads = latent || l->all_heads_cached ? l->heads : l->kv_heads;
     const char *unit = heads == 1 ? " head x " : " heads x ";
     if (latent && vr_kept_of(l, p->rules).keys == l->latent)
         return vr_text(p->arena, T("("), U(l->latent), T(" + "), U(l->rotary_dim), T(")"));

@@ -187,9 +187,10 @@ typedef struct vr_layer {
     uint32_t rotary_dim;         /* of key_dim, rotated */
     uint32_t cross_heads;        /* of the attention to an encoder, key_dim and value_dim wide; 0: none */
     bool sinks;                  /* a logit of each head that stands for no token (gpt-oss) */
-    bool key_is_value;           /* values are made of what the keys are made of; both are cached */
-    uint32_t side_width;         /* of an embedding that this layer alone reads (Gemma 4); 0: none */
-    uint32_t kv_from;            /* uses the cache of layer kv_from - 1 and has none of its own; 0: it has */
+    bool all_heads_cached; /* transformers repeats keys and values for all heads, then caches (Falcon) */
+    bool key_is_value;     /* values are made of what the keys are made of; both are cached */
+    uint32_t side_width;   /* of an embedding that this layer alone reads (Gemma 4); 0: none */
+    uint32_t kv_from;      /* uses the cache of layer kv_from - 1 and has none of its own; 0: it has */
     /* LATENT: kept of a token are latent + rotary_dim elements, where the engine does not expand them. */
     uint32_t latent, query_latent; /* query_latent 0: queries are projected at once */
     /* Sparse: an index chooses index_topk tokens, and keeps index_dim elements of each. LATENT with
@@ -261,17 +262,18 @@ bool vr_picture_fixed(const vram_model *m); /* its size makes no difference: the
 
 /* What a declared tensor is to those who load, quantise and count it. */
 typedef enum vr_param_kind {
-    VR_PARAM_WEIGHT,     /* vectors, embeddings, heads */
-    VR_PARAM_LINEAR,     /* weight of a torch.nn.Linear: what quantisers look for */
-    VR_PARAM_EXPERTS,    /* of all experts in one, three dimensions */
-    VR_PARAM_CONV,       /* of a convolution */
-    VR_PARAM_BUFFER,     /* no parameter; in the model's dtype */
-    VR_PARAM_BUFFER_F32, /* no parameter; always 32 bits */
-    VR_PARAM_BUFFER_I64, /* no parameter; whole numbers of 64 bits */
-    VR_PARAM_STATE,      /* no parameter, but checkpoints hold it; in the model's dtype */
-    VR_PARAM_STATE_F32,  /* ... always 32 bits */
-    VR_PARAM_ROTARY,     /* a rotary module's buffers stand here: how many depends on the engine's version */
-    VR_PARAM_SCALE       /* the embedding's scale stands here, where the engine's version has one */
+    VR_PARAM_WEIGHT,      /* vectors, embeddings, heads */
+    VR_PARAM_LINEAR,      /* weight of a torch.nn.Linear: what quantisers look for */
+    VR_PARAM_EXPERTS,     /* of all experts in one, three dimensions */
+    VR_PARAM_CONV,        /* of a convolution */
+    VR_PARAM_BUFFER,      /* no parameter; in the model's dtype */
+    VR_PARAM_BUFFER_F32,  /* no parameter; always 32 bits */
+    VR_PARAM_BUFFER_I64,  /* no parameter; whole numbers of 64 bits */
+    VR_PARAM_BUFFER_BOOL, /* no parameter; a byte each */
+    VR_PARAM_STATE,       /* no parameter, but checkpoints hold it; in the model's dtype */
+    VR_PARAM_STATE_F32,   /* ... always 32 bits */
+    VR_PARAM_ROTARY,      /* a rotary module's buffers stand here: how many depends on the engine's version */
+    VR_PARAM_SCALE        /* the embedding's scale stands here, where the engine's version has one */
 } vr_param_kind;
 
 typedef enum vr_structure {
@@ -389,6 +391,7 @@ struct vram_model {
 };
 
 bool vr_param_is_state(uint8_t kind);  /* a buffer that checkpoints hold */
+bool vr_param_is_buffer(uint8_t kind); /* one that they do not hold */
 bool vr_param_is_stored(uint8_t kind); /* in checkpoints; buffers are made anew */
 
 /* What transformers and others that expand it keep of a token for this layer, elements over all heads. */

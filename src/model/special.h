@@ -44,6 +44,9 @@ extern const vr_special vr_special_decilm;
 extern const vr_special vr_special_mimo;
 extern const vr_special vr_special_mimo_v2;
 extern const vr_special vr_special_minimax_m3;
+extern const vr_special vr_special_falcon;
+extern const vr_special vr_special_gptj;
+extern const vr_special vr_special_gpt_neo;
 
 const vr_special *vr_special_of(const vr_family *f); /* NULL: a plain decoder */
 

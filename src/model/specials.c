@@ -18,6 +18,9 @@ static const vr_special *const specials[] = {
     &vr_special_mimo,
     &vr_special_mimo_v2,
     &vr_special_minimax_m3,
+    &vr_special_falcon,
+    &vr_special_gptj,
+    &vr_special_gpt_neo,
     NULL,
 };
 
