@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Granite 4 hybrids: Mamba-2 layers, a few of full attention, each with experts and a dense MLP beside them
  * (transformers 5.24, models/granitemoehybrid: configuration_*.py, modeling_*.py). Without
- * position_embedding_type "rope" nothing is rotated. */
+ * position_embedding_type "rope" nothing is rotated.
+ *
+ * Granite 3 with experts: the same blocks in a plain decoder (models/granitemoe, granitemoeshared). */
 #include "model/experts.h"
 #include "model/recurrent.h"
 
@@ -124,6 +126,8 @@ static void declare_mlp(vr_declaring *d, const vr_layer *l)
         vr_declare_experts(d, "output_linear.weight", n, h, f);
         d->path = path;
     }
+    if (shared == 0)
+        return;
     vr_declare_linear(d, "shared_mlp.input_linear", h, 2 * shared, false);
     vr_declare_linear(d, "shared_mlp.output_linear", shared, h, false);
 }
@@ -143,4 +147,22 @@ const vr_special vr_special_granite_hybrid = {
     .own_kinds = true,
     .read = read,
     .declare_layer = declare_layer,
+};
+
+static vram_status read_plain(vr_reading *r)
+{
+    return vr_read_experts(r, vr_moe_of(r->family->model_type));
+}
+
+static void declare_plain_layer(vr_declaring *d, const vr_layer *l)
+{
+    vr_declare_attention(d, l);
+    vr_declare_norms(d);
+    declare_mlp(d, l);
+}
+
+const vr_special vr_special_granite_moe = {
+    .name = "granite_moe",
+    .read = read_plain,
+    .declare_layer = declare_plain_layer,
 };

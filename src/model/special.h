@@ -34,6 +34,7 @@ extern const vr_special vr_special_compressed;
 extern const vr_special vr_special_delta;
 extern const vr_special vr_special_encoder;
 extern const vr_special vr_special_granite_hybrid;
+extern const vr_special vr_special_granite_moe;
 extern const vr_special vr_special_kimi_linear;
 extern const vr_special vr_special_latent;
 extern const vr_special vr_special_moe;

@@ -8,6 +8,7 @@ static const vr_special *const specials[] = {
     &vr_special_delta,
     &vr_special_encoder,
     &vr_special_granite_hybrid,
+    &vr_special_granite_moe,
     &vr_special_kimi_linear,
     &vr_special_latent,
     &vr_special_moe,
