@@ -53,6 +53,11 @@ uint64_t vr_layer_index_elements(const vr_layer *l)
     return l->index_dim;
 }
 
+bool vr_layer_keeps_state(const vr_layer *l)
+{
+    return l->conv_channels != 0 || l->state_rows != 0;
+}
+
 uint64_t vr_layer_conv_elements(const vr_layer *l)
 {
     return (uint64_t)l->conv_channels * l->conv_taps;

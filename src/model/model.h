@@ -20,7 +20,9 @@ typedef enum vr_attention_kind {
 typedef enum vr_recurrent_kind {
     VR_RECURRENT_DELTA,       /* gated delta rule: one decay a head */
     VR_RECURRENT_KEYED_DELTA, /* KDA: one decay for each key dimension */
-    VR_RECURRENT_MAMBA2       /* one decay a head, B and C shared by groups of heads */
+    VR_RECURRENT_MAMBA2,      /* one decay a head, B and C shared by groups of heads */
+    VR_RECURRENT_MAMBA1,      /* a decay for each channel and state, one head */
+    VR_RECURRENT_SHORT_CONV   /* a gated convolution and no other state (LFM2) */
 } vr_recurrent_kind;
 
 typedef enum vr_norm_kind {
@@ -207,10 +209,13 @@ typedef struct vr_layer {
      * channels x (taps - 1) where it is not (llama.cpp, vLLM). */
     uint32_t conv_channels, conv_taps;
     uint32_t state_heads, state_rows, state_columns; /* and the recurrent one heads x rows x columns */
-    uint32_t state_groups;      /* of heads, each with keys and queries (B and C of an SSM) of its own */
-    uint32_t chunk;             /* tokens that a scan takes at once */
-    bool conv_bias, mixer_bias; /* of the convolution; of the projections in and out */
-    uint32_t ffn;               /* of the dense MLP */
+    uint32_t state_groups; /* of heads, each with keys and queries (B and C of an SSM) of its own */
+    uint32_t chunk;        /* tokens that a scan takes at once */
+    uint32_t step_rank;    /* of a Mamba-1: its step goes through so short a vector */
+    bool conv_bias, mixer_bias, out_bias; /* of the convolution; of the projections in; out */
+    bool unnormed;                        /* a Mamba-2 without a norm behind its scan (Falcon-H1) */
+    bool inputs_normed;                   /* a Mamba-1 with norms of its step, B and C (Jamba) */
+    uint32_t ffn;                         /* of the dense MLP */
     uint32_t experts, experts_used, expert_ffn;
     uint32_t shared_ffn;                 /* of all shared experts together */
     uint32_t expert_groups, groups_used; /* the router picks groups of experts first; 1: all are one */
@@ -400,6 +405,7 @@ uint64_t vr_layer_kv_elements(const vr_layer *l);
 uint64_t vr_layer_latent_elements(const vr_layer *l);
 uint64_t vr_layer_index_elements(const vr_layer *l);
 /* Elements of a recurrent layer's states, one sequence. */
+bool vr_layer_keeps_state(const vr_layer *l); /* beside its keys and values too (Falcon-H1, Zamba) */
 uint64_t vr_layer_conv_elements(const vr_layer *l);
 uint64_t vr_layer_state_elements(const vr_layer *l);
 
