@@ -124,7 +124,7 @@ static const column architecture_columns[] = {
     { "heads", NUMBER, "heads_default", NULL, true },
     { "kv_heads", NUMBER, "kv_heads_default", NULL, false },
     { "head_dim", NUMBER, "head_dim_default", NULL, false },
-    { "context", NUMBER, "context_default", NULL, true },
+    { "context", NUMBER, "context_default", NULL, false },
     { "position_offset", NUMBER, "position_offset", NULL, false },
     { "window", NUMBER, "window_default", NULL, false },
     { "window_rule", CHOICE, "window_rule",

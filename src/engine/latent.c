@@ -17,6 +17,8 @@ vr_kept vr_kept_of(const vr_layer *l, const vr_rules *rules)
 {
     if (l->attention == VR_ATTENTION_LATENT && is_small(l, rules))
         return (vr_kept){ l->latent, l->rotary_dim, l->index_dim };
+    if (l->all_heads_cached)
+        return (vr_kept){ (uint64_t)l->heads * l->key_dim, (uint64_t)l->heads * l->value_dim, l->index_dim };
     return (vr_kept){ l->key_elements, l->value_elements, l->index_dim };
 }
 

@@ -82,7 +82,7 @@ static uint64_t widest_expert(const vram_model *m)
 static vr_layer recurrent_of(const vram_model *m)
 {
     for (uint64_t i = 0; i < m->n_layers; i++) {
-        if (m->layers[i].attention == VR_ATTENTION_RECURRENT)
+        if (vr_layer_keeps_state(&m->layers[i]))
             return m->layers[i];
     }
     return (vr_layer){ .chunk = 1 };

@@ -234,7 +234,7 @@ static vr_block mamba2(vr_pass *p)
     } else if (p->width != 4) {
         cast = vr_mix(p, p->rows * inner * p->width, VR_STEP_MIXER_NORM);
     }
-    vr_block out = vr_linear(p, inner, p->m->hidden, l->mixer_bias, VR_ITEM_HIDDEN, VR_STEP_MIXER_OUT);
+    vr_block out = vr_linear(p, inner, p->m->hidden, l->out_bias, VR_ITEM_HIDDEN, VR_STEP_MIXER_OUT);
     const vr_block held[] = { cast, a, whole, mixed, normed, core, state };
     vr_drop_all(p, held, sizeof(held) / sizeof(held[0]));
     return out;

@@ -171,7 +171,7 @@ static pools pools_of(const vram_model *m, const vram_workload *w)
         const vr_layer *l = &m->layers[i];
         uint64_t *to = two && l->window != 0 ? &p.sliding : &p.full;
         *to = vr_add_sat(*to, token_bytes(m, l, w));
-        if (l->attention == VR_ATTENTION_RECURRENT)
+        if (vr_layer_keeps_state(l))
             p.state = vr_add_sat(p.state, state_bytes(l, w));
     }
     p.sliding_tokens = p.sliding != 0 ? vr_add_sat(vr_mul_sat(p.tokens - 1, ratio_of(w)) / 1000, 1) : 0;
@@ -198,6 +198,9 @@ static const char *words_of(const pools *p, vr_arena *a)
 static vram_status cache_of(vr_sum *kv, pools *p, const vram_model *m, const vram_workload *w, vr_arena *a)
 {
     const char *why = m->gguf ? m->not_understood : vr_why_no_layers(m);
+    for (uint64_t i = 0; why == NULL && i < m->n_layers; i++)
+        if (m->layers[i].recurrent == VR_RECURRENT_MAMBA1)
+            why = "what SGLang keeps of a Mamba-1 is not known";
     *p = (pools){ .full = 0 };
     *kv = (vr_sum){ .words = why };
     if (why != NULL || vr_keeps_nothing(kv, m))

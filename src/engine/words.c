@@ -100,7 +100,7 @@ static bool keep_alike(const vr_layer *a, const vr_layer *b)
 static const char *kept_of_token(const vr_pass *p, const vr_layer *l)
 {
     bool latent = l->attention == VR_ATTENTION_LATENT;
-    uint32_t heads = latent ? l->heads : l->kv_heads;
+    uint32_t heads = latent || l->all_heads_cached ? l->heads : l->kv_heads;
     const char *unit = heads == 1 ? " head x " : " heads x ";
     if (latent && vr_kept_of(l, p->rules).keys == l->latent)
         return vr_text(p->arena, T("("), U(l->latent), T(" + "), U(l->rotary_dim), T(")"));
@@ -180,7 +180,7 @@ static const char *tokens_words(const vr_pass *p, uint64_t tokens)
 static const char *states(const vr_pass *p, const char *text, uint64_t n, const vr_layer *l)
 {
     uint64_t sequences = p->w->sequences;
-    text = vr_text(p->arena, T(text), T("; "), GROUPED(n),
+    text = vr_text(p->arena, T(text), T(*text != '\0' ? "; " : ""), GROUPED(n),
                    T(n == 1 ? " recurrent layer x (" : " recurrent layers x ("),
                    GROUPED(vr_layer_conv_elements(l)), T(" x "), U(p->width), T(" B"));
     if (text != NULL && vr_layer_state_elements(l) != 0)
@@ -208,6 +208,8 @@ static const char *kv_of(const vr_pass *p, uint64_t tokens)
 {
     const vram_workload *w = p->w;
     const char *text = kept_of_layers(p), *many = text != NULL ? tokens_words(p, tokens) : NULL;
+    if (text != NULL && *text == '\0') /* only states */
+        return text;
     if (many != NULL)
         text = vr_text(p->arena, T(text), T(" x "), U(p->width), T(" B x "), T(many));
     if (many != NULL && text != NULL && w->sequences > 1)
@@ -244,9 +246,9 @@ static const char *kv(const vr_pass *p)
     for (uint64_t i = 0; i < m->n_layers; i++) {
         const vr_layer *l = &m->layers[i];
         n_sliding += vr_has_window(l);
-        n_recurrent += l->attention == VR_ATTENTION_RECURRENT;
+        n_recurrent += vr_layer_keeps_state(l);
         window = vr_has_window(l) ? l->window : window;
-        recurrent = l->attention == VR_ATTENTION_RECURRENT ? l : recurrent;
+        recurrent = vr_layer_keeps_state(l) ? l : recurrent;
     }
     const char *text = kv_of(p, tokens);
     if (text != NULL && n_sliding != 0 && tokens > window)

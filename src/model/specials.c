@@ -8,6 +8,7 @@ static const vr_special *const specials[] = {
     &vr_special_delta,
     &vr_special_encoder,
     &vr_special_granite_hybrid,
+    &vr_special_granite_moe,
     &vr_special_kimi_linear,
     &vr_special_latent,
     &vr_special_moe,
@@ -19,6 +20,14 @@ static const vr_special *const specials[] = {
     &vr_special_mimo_v2,
     &vr_special_minimax_m3,
     &vr_special_whisper,
+    &vr_special_mamba,
+    &vr_special_jamba,
+    &vr_special_mamba2,
+    &vr_special_bamba,
+    &vr_special_falcon_h1,
+    &vr_special_falcon,
+    &vr_special_gptj,
+    &vr_special_gpt_neo,
     NULL,
 };
 

@@ -3,6 +3,9 @@
 """What real classes declare and keep, of every configuration of the built-in catalogue: no weights, all on meta.
 
     class_parameters.py [--only WORD] FACTS MISSING     writes tests/model/class_parameters.tsv and ..._missing.tsv
+    class_parameters.py [--only WORD] --more FILE FACTS tests/model/more_parameters.tsv, of the configurations in FILE
+                                                        (tests/oracle/more_classes.json): classes without a published
+                                                        configuration in the catalogue, small and with odd sizes
 
 Run with the python of one of the environments that run.sh makes. Of each configuration, without its
 quantization_config (parameters are those that packed ones stand for):
@@ -14,6 +17,7 @@ quantization_config (parameters are those that packed ones stand for):
     L stack count parameters                         so many layers of that stack have so many parameters
     C count name=shape ...                           so many layers' caches, tensors after a pass over t tokens
     T count shape name                               tensors of a checkpoint; {} stands for any number
+    J {...}                                          with --more: the configuration itself
 
 MISSING has a line for each configuration without facts, and for those that the catalogue leaves out: name, reason.
 """
@@ -151,9 +155,10 @@ class Unrouted(torch.nn.Module):
 
 
 def tensors_of(layer):
-    """Every tensor a layer's cache holds, t for the tokens of the pass."""
+    """Every tensor a layer's cache holds, t for the tokens of the pass; :f32 where it is wider than the model."""
     def word(t):
-        return "x".join("t" if n == TOKENS else str(n) for n in t.shape) or "-"
+        shape = "x".join("t" if n == TOKENS else str(n) for n in t.shape) or "-"
+        return shape + (":f32" if t.dtype == torch.float32 else "")
 
     out = []
     for name, value in sorted(vars(layer).items()):
@@ -206,8 +211,29 @@ def facts_of(facts):
     return lines + tensors
 
 
+def head_of(torch_version):
+    return (f"# SPDX-License-Identifier: MIT\n# Made by tests/oracle/class_parameters.py with transformers {VERSION}, "
+            f"PyTorch {torch_version.split('+')[0]}; what it says is told there.\n")
+
+
+def record_more(path, out, only):
+    with open(path, encoding="utf-8") as f:
+        cases = json.load(f)
+    with open(out, "w", encoding="utf-8") as out:
+        out.write(head_of(torch.__version__))
+        for name, facts in cases.items():
+            if only not in name:
+                continue
+            print(name, file=sys.stderr, flush=True)
+            lines = facts_of(copy.deepcopy(facts))
+            out.write("\n".join([f"M {name} {lines[0]}", "J " + json.dumps(facts, separators=(",", ":")), *lines[1:], ""]))
+
+
 def main():
     only = sys.argv[2] if sys.argv[1] == "--only" else ""
+    if sys.argv[-3] == "--more":
+        record_more(sys.argv[-2], sys.argv[-1], only)
+        return
     paths, found, missing = sys.argv[-2:], {}, []
     for name, facts in catalogue():
         if only not in name:
@@ -225,8 +251,7 @@ def main():
             print(f"  {found[key][:200]}", file=sys.stderr, flush=True)
         else:
             found.setdefault("names", {}).setdefault(key, []).append(name)
-    head = (f"# SPDX-License-Identifier: MIT\n# Made by tests/oracle/class_parameters.py with transformers {VERSION}, "
-            f"PyTorch {torch.__version__.split('+')[0]}; what it says is told there.\n")
+    head = head_of(torch.__version__)
     with open(paths[0], "w") as out:
         out.write(head)
         for key, names in found.get("names", {}).items():
