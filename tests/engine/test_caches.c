@@ -244,7 +244,7 @@ static void offloaded(void **state)
     size_t n;
     (void)state;
     three.layers = 3;
-    plan_it(&p, &three, "offloaded", NULL, 0);
+    plan_shape(&p, &three, "offloaded", NULL, 0);
     assert_int_equal(kept_at(&p.plan.tape, VR_AT_PREFILL, &n), TOKEN * 100);
     assert_int_equal(most_kept(&p.plan.tape, VR_AT_PREFILL, &n), 2 * TOKEN * 100); /* the first, the last */
     assert_int_equal(n, 2);
@@ -256,12 +256,12 @@ static void offloaded(void **state)
     assert_true(p.plan.counted[VR_ACTIVATIONS]);
     assert_non_null(strstr(p.plan.formula[VR_KV_CACHE], "in pinned host memory"));
     close_planned(&p);
-    plan_it(&p, &three, "offloaded_static", NULL, 0);
+    plan_shape(&p, &three, "offloaded_static", NULL, 0);
     assert_int_equal(most_kept(&p.plan.tape, VR_AT_DECODE, &n), 2 * TOKEN * 128);
     assert_int_equal(n, 2 + 28 * 3 * 2);
     assert_int_equal(n_live_at_end(&p.plan.tape), 0);
     close_planned(&p);
-    plan_it(&p, &three, "offloaded", two, 2); /* each batch has a cache and a stream */
+    plan_shape(&p, &three, "offloaded", two, 2); /* each batch has a cache and a stream */
     assert_int_equal(kept_at(&p.plan.tape, VR_AT_DECODE, &n), 2 * TOKEN * 128);
     assert_int_equal(n_live_at_end(&p.plan.tape), 0);
     close_planned(&p);
@@ -274,10 +274,10 @@ static void offloaded_windows(void **state)
     planned p;
     size_t n;
     (void)state;
-    plan_it(&p, &sliding, "offloaded", NULL, 0);
+    plan_shape(&p, &sliding, "offloaded", NULL, 0);
     assert_int_equal(kept_at(&p.plan.tape, VR_AT_PREFILL, &n), TOKEN * 47); /* the first layer's window */
     close_planned(&p);
-    plan_it(&p, &sliding, "offloaded_static", NULL, 0);
+    plan_shape(&p, &sliding, "offloaded_static", NULL, 0);
     assert_int_equal(kept_at(&p.plan.tape, VR_AT_PREFILL, &n), TOKEN * 48);
     /* the only one that goes comes back while the one before it runs */
     assert_int_equal(kept_at(&p.plan.tape, VR_AT_DECODE, &n), TOKEN * 48);
@@ -305,7 +305,7 @@ static void offloaded_but_not_known(void **state)
     (void)state;
     three.layers = 3;
     for (size_t i = 0; i < 2; i++) {
-        plan_it(&p, &three, "offloaded", cases[i], 2);
+        plan_shape(&p, &three, "offloaded", cases[i], 2);
         assert_false(p.plan.counted[VR_ACTIVATIONS]);
         assert_true(p.plan.counted[VR_KV_CACHE]);
         assert_int_equal(kept_at(&p.plan.tape, VR_MOMENT_COUNT, &n), 2 * TOKEN * 128 * (i + 1));
@@ -322,7 +322,7 @@ static void quantized(void **state)
     planned p;
     size_t n;
     (void)state;
-    plan_it(&p, &plain, "quantized", NULL, 0);
+    plan_shape(&p, &plain, "quantized", NULL, 0);
     /* 2 heads x 64 x 100 tokens = 12,800 numbers: 6,400 bytes and 200 groups x 4 bytes */
     assert_int_equal(kept_at(&p.plan.tape, VR_AT_PREFILL, &n), 4 * (6400 + 800));
     assert_int_equal(n, 4 * 3);
@@ -335,12 +335,12 @@ static void quantized(void **state)
     assert_false(p.plan.verified);
     assert_non_null(strstr(p.plan.formula[VR_KV_CACHE], "packed in 4 bits"));
     close_planned(&p);
-    plan_it(&p, &plain, "quantized", two_bits, 3);
+    plan_shape(&p, &plain, "quantized", two_bits, 3);
     /* after 24 of 28 tokens all is packed: 15,872 numbers, 3,968 bytes and 496 groups x 4 */
     assert_int_equal(kept_at(&p.plan.tape, VR_AT_DECODE, &n), 4 * (3968 + 1984) + 2 * TOKEN * 4);
     assert_int_equal(n, 4 * 3 * (1 + 3) + 4 * (28 - 3));
     close_planned(&p);
-    plan_it(&p, &plain, "quantized", (const char *const[][2]){ { "beams", "2" } }, 1);
+    plan_shape(&p, &plain, "quantized", (const char *const[][2]){ { "beams", "2" } }, 1);
     assert_false(p.plan.counted[VR_ACTIVATIONS]); /* a longer wait for the order of beams */
     close_planned(&p);
 }
@@ -377,7 +377,7 @@ static void quantized_but_refused(void **state)
     refused(&plain, settings + 4, 1, "--residual-length: the cache is not a quantised one");
     refused(&plain, settings + 5, 2, "no multiple of groups of 96");
     refused(&sliding, settings, 1, "other kinds than full attention");
-    plan_it(&p, &sliding, "quantized", early, 1); /* no check then; what is kept of a window is not known */
+    plan_shape(&p, &sliding, "quantized", early, 1); /* no check then; what is kept of a window is not known */
     assert_false(p.plan.counted[VR_KV_CACHE]);
     assert_false(p.plan.counted[VR_ACTIVATIONS]);
     close_planned(&p);
