@@ -79,7 +79,8 @@ static const column gpu_columns[] = {
     "query_scaled=query_scaled|untaped=untaped|query_multiplied=query_multiplied|"                           \
     "qk_norm_after=qk_norm_after|narrow_softmax=narrow_softmax|inline_mlp=inline_mlp|"                       \
     "keeps_outputs=keeps_outputs|both_masks=both_masks|early_masks=early_masks|"                             \
-    "own_rotary=own_rotary|tables_in_dict=tables_in_dict|grid_sections=grid_sections"
+    "own_rotary=own_rotary|tables_in_dict=tables_in_dict|grid_sections=grid_sections|"                       \
+    "index_shared=index_shared|turned_at_once=turned_at_once"
 #define BIASES "qkv=qkv_bias|o=o_bias|mlp=mlp_bias|head=head_bias"
 
 static const column architecture_columns[] = {
@@ -90,7 +91,8 @@ static const column architecture_columns[] = {
     { "norm", CHOICE, "norm",
       "rms=VR_NORM_RMS|rms_gemma=VR_NORM_RMS_GEMMA|rms_late=VR_NORM_RMS_LATE|rms_bare=VR_NORM_RMS_BARE|"
       "layer=VR_NORM_LAYER|layer_weight=VR_NORM_LAYER_WEIGHT|layer_bare=VR_NORM_LAYER_BARE|"
-      "layer_cohere=VR_NORM_LAYER_COHERE|layer_1p=VR_NORM_LAYER_1P|rms_late_wide=VR_NORM_RMS_LATE_WIDE",
+      "layer_cohere=VR_NORM_LAYER_COHERE|layer_1p=VR_NORM_LAYER_1P|rms_late_wide=VR_NORM_RMS_LATE_WIDE|"
+      "rms_power=VR_NORM_RMS_POWER",
       true },
     { "mlp", CHOICE, "mlp", "gated=VR_MLP_GATED|gated_fused=VR_MLP_GATED_FUSED|plain=VR_MLP_PLAIN", true },
     { "activation", CHOICE, "activation",
@@ -101,7 +103,7 @@ static const column architecture_columns[] = {
       "half=VR_ROPE_HALF|chunks=VR_ROPE_CHUNKS|half_each=VR_ROPE_HALF_EACH|half_then=VR_ROPE_HALF_THEN|"
       "half_kept=VR_ROPE_HALF_KEPT|half_returned=VR_ROPE_HALF_RETURNED|half_wide=VR_ROPE_HALF_WIDE|"
       "pairs=VR_ROPE_PAIRS|pairs_all=VR_ROPE_PAIRS_ALL|pairs_float=VR_ROPE_PAIRS_FLOAT|"
-      "pairs_wide=VR_ROPE_PAIRS_WIDE",
+      "pairs_wide=VR_ROPE_PAIRS_WIDE|pairs_complex=VR_ROPE_PAIRS_COMPLEX",
       false },
     { "rotary_percent", NUMBER, "rotary_percent", NULL, false },
     { "traits", WORDS, NULL, TRAITS, false },

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * An attention module: projections, rotary embedding, the cache's update, the kernel, the output projection
  * (modeling_*.py, apply_rotary_pos_emb; cache_utils.py, DynamicLayer and DynamicSlidingWindowLayer). */
-#include "engine/pass.h"
+#include "engine/caches.h"
 
 typedef struct states {
     vr_block q, k, v;
@@ -30,17 +30,12 @@ static void normalise(vr_pass *p, vr_block *x, uint64_t heads)
         size *= heads;
     else
         rows *= heads;
-    vr_block out = vr_norm(p, rows, size, VR_STEP_QK_NORM);
-    vr_drop(p, *x);
-    *x = out;
+    vr_replace(p, x, vr_norm(p, rows, size, VR_STEP_QK_NORM));
 }
 
-/* opt: what is projected, times a number */
 static void multiply(vr_pass *p, vr_block *x, uint64_t bytes, vr_step step)
 {
-    vr_block out = vr_take(p, bytes, VR_ITEM_HIDDEN, step);
-    vr_drop(p, *x);
-    *x = out;
+    vr_replace(p, x, vr_take(p, bytes, VR_ITEM_HIDDEN, step));
 }
 
 /* Qwen3 normalises each projection at once, Gemma3 after all three, Hunyuan after the rotation. */
@@ -74,19 +69,42 @@ static void project(vr_pass *p, states *s)
     }
 }
 
+/* Gemma4TextAttention: queries, keys and values one after the other, each until it is done; a layer that uses
+ * another's cache has queries alone. */
+static void project_in_turn(vr_pass *p, states *s, vr_rotated *r)
+{
+    const vram_model *m = p->m;
+    const vr_layer *l = vr_layer_of(p);
+    uint64_t kv = (uint64_t)l->kv_heads * l->key_dim;
+    *s = (states){ VR_NONE, VR_NONE, VR_NONE, VR_NONE, VR_NONE, { VR_NONE, VR_NONE } };
+    *r = (vr_rotated){ VR_NONE, VR_NONE, { VR_NONE, VR_NONE } };
+    vr_block q =
+        vr_linear(p, m->hidden, (uint64_t)l->heads * l->key_dim, m->qkv_bias, VR_ITEM_HIDDEN, VR_STEP_Q);
+    normalise(p, &q, l->heads);
+    r->q = vr_rotate_one(p, l->heads, VR_ITEM_HIDDEN);
+    vr_drop(p, q);
+    if (l->kv_from != 0)
+        return;
+    vr_block k = vr_linear(p, m->hidden, kv, m->qkv_bias, VR_ITEM_HIDDEN, VR_STEP_K), v = k;
+    if (!l->key_is_value)
+        v = vr_linear(p, m->hidden, kv, m->qkv_bias, VR_ITEM_HIDDEN, VR_STEP_V);
+    vr_block normed = vr_norm(p, p->rows * l->kv_heads, l->key_dim, VR_STEP_QK_NORM);
+    vr_drop(p, v != k ? k : VR_NONE);
+    r->k = vr_rotate_one(p, l->kv_heads, VR_ITEM_HIDDEN);
+    vr_drop(p, normed);
+    s->v = vr_norm_bare(p, p->rows * l->kv_heads, l->key_dim, VR_STEP_QK_NORM);
+    vr_drop(p, v);
+}
+
 /* ministral3: times 1 + beta * log(1 + floor(position / length)) (get_llama_4_attn_scale) */
 static void scale_query(vr_pass *p, vr_block *q)
 {
     vr_block x = VR_NONE;
     for (int i = 0; i < 6; i++) {
-        vr_block next = vr_take(p, p->q * 4, VR_ITEM_HIDDEN, VR_STEP_ROPE);
-        vr_drop(p, x);
-        x = next;
+        vr_replace(p, &x, vr_take(p, p->q * 4, VR_ITEM_HIDDEN, VR_STEP_ROPE));
     }
     if (p->width != 4) {
-        vr_block cast = vr_take(p, p->q * p->width, VR_ITEM_HIDDEN, VR_STEP_ROPE);
-        vr_drop(p, x);
-        x = cast;
+        vr_replace(p, &x, vr_take(p, p->q * p->width, VR_ITEM_HIDDEN, VR_STEP_ROPE));
     }
     multiply(p, q, p->rows * vr_layer_of(p)->heads * vr_layer_of(p)->key_dim * p->width, VR_STEP_ROPE);
     vr_drop(p, x);
@@ -144,20 +162,36 @@ static void concatenate(vr_pass *p, vr_kv *kv, uint64_t window)
     kv->v = v;
 }
 
+/* The attention's variables name what the cache has, and no longer what was projected. */
+static void replace_by_cached(vr_pass *p, states *s, vr_block keys)
+{
+    vr_block values = s->v;
+    s->v = VR_NONE;
+    if (vr_cache_offloads(p->w))
+        vr_offload(p, &s->k, &s->v);
+    vr_drop(p, keys);
+    vr_drop(p, values);
+}
+
 /* Takes the new keys (rotated) and values. */
 static void update(vr_pass *p, states *s, vr_block keys)
 {
     vr_kv *kv = &p->group->layers[p->layer];
     uint64_t window = vr_window(p);
     bool first = kv->k == VR_NONE;
-    if (p->w->cache == VR_CACHE_STATIC) {
+    if (p->w->cache == VR_CACHE_QUANTIZED) {
+        s->k = keys;
+        vr_quantized_update(p, &s->k, &s->v);
+        return;
+    }
+    if (vr_cache_offloads(p->w))
+        vr_prefetch(p);
+    if (vr_cache_fixed(p->w)) {
         if (vr_static_update(p)) {
             s->k = keys;
             return;
         }
-        vr_drop(p, keys);
-        vr_drop(p, s->v);
-        s->v = VR_NONE;
+        replace_by_cached(p, s, keys);
         return;
     }
     if (first && window != 0 && p->rules->window_tensor)
@@ -169,9 +203,7 @@ static void update(vr_pass *p, states *s, vr_block keys)
         return;
     }
     concatenate(p, kv, window);
-    vr_drop(p, keys);
-    vr_drop(p, s->v);
-    s->v = VR_NONE;
+    replace_by_cached(p, s, keys);
 }
 
 /* ---- the module ---- */
@@ -217,9 +249,14 @@ vr_block vr_attention(vr_pass *p, vr_block normed, vr_block *probabilities)
     states s;
     vr_rotated r;
     *probabilities = VR_NONE;
-    project(p, &s);
-    turn(p, &s, &r);
-    update(p, &s, r.k);
+    if (p->m->family->turned_at_once) {
+        project_in_turn(p, &s, &r);
+    } else {
+        project(p, &s);
+        turn(p, &s, &r);
+    }
+    if (l->kv_from == 0)
+        update(p, &s, r.k);
     vr_block mixed = run_kernel(p, probabilities);
     if (s.gate != VR_NONE)
         mixed = gated(p, mixed);
@@ -227,8 +264,7 @@ vr_block vr_attention(vr_pass *p, vr_block normed, vr_block *probabilities)
                              VR_STEP_O);
     const vr_block held[] = { mixed, s.k,       s.v,       s.whole,   s.gate,
                               r.q,   s.kept[0], s.kept[1], r.kept[0], r.kept[1] };
-    for (size_t i = 0; i < sizeof held / sizeof *held; i++)
-        vr_drop(p, held[i]);
+    vr_drop_all(p, held, sizeof(held) / sizeof(held[0]));
     if (p->m->family->position_offset != 0 && !p->rules->plain_masks) { /* opt of version 4 returns none */
         vr_drop(p, *probabilities);
         *probabilities = VR_NONE;

@@ -319,7 +319,7 @@ static vr_block run_where_they_lie(vr_pass *p, vr_routed *r)
 }
 
 /* Experts in one tensor that lie on the host are brought to the card all at once. */
-static vr_block run(vr_pass *p, vr_routed *r)
+vr_block vr_experts_run(vr_pass *p, vr_routed *r)
 {
     const vr_layer *l = vr_layer_of(p);
     bool at_once = vr_experts_fused(p) || l->moe->form != VR_EXPERTS_LIST;
@@ -339,15 +339,14 @@ vr_block vr_experts(vr_pass *p)
     bool first = vr_experts_fused(p) && l->moe->shared_first_5 && l->shared_ffn != 0;
     vr_block shared = first ? shared_mlp(p) : VR_NONE;
     route(p, &r);
-    vr_block out = add_shared(p, run(p, &r), shared);
+    vr_block out = add_shared(p, vr_experts_run(p, &r), shared);
     bool best = l->moe->router == VR_ROUTER_TOP_SOFTMAX;
     bool logits = !best && l->moe->returns_logits && !vr_experts_fused(p);
     p->router_output = best ? r.weights : logits ? r.logits : VR_NONE;
     vr_drop(p, logits ? VR_NONE : r.logits);
     vr_drop(p, best ? VR_NONE : r.weights);
     vr_drop(p, r.indices);
-    for (unsigned i = 0; i < r.n_held; i++)
-        vr_drop(p, r.held[i]);
+    vr_drop_all(p, r.held, r.n_held);
     return out;
 }
 
@@ -355,7 +354,7 @@ vr_block vr_experts(vr_pass *p)
 
 static bool loops(const vr_pass *p, const vr_layer *l)
 {
-    if (l->mlp != VR_MLP_EXPERTS)
+    if (l->experts == 0)
         return false;
     return vr_experts_fused(p) ? p->w->experts == VR_EXPERTS_EAGER : l->moe->form == VR_EXPERTS_LIST;
 }

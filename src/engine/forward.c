@@ -3,7 +3,7 @@
  * order of the forward functions of modeling_*.py and of masking_utils.py. A variable of the calling function
  * holds what it names until it is assigned anew or the function returns: the embeddings live as long as the
  * model runs. */
-#include "engine/pass.h"
+#include "engine/caches.h"
 
 static vr_block input(vr_pass *p, uint64_t bytes, vr_place place)
 {
@@ -122,7 +122,7 @@ static vr_block make_mask(vr_pass *p, uint64_t window)
         return VR_NONE;
     if (p->w->attention == VR_IMPL_EAGER)
         return added_mask(p, kv, bool_mask(p, window, kv));
-    bool compiles = p->w->cache == VR_CACHE_STATIC && p->q == 1;
+    bool compiles = vr_cache_fixed(p->w) && p->q == 1;
     if (p->m->layers[0].index_topk != 0 || compiles) /* allow_is_causal_skip=False */
         return bool_mask(p, window, kv);
     return window != 0 && kv >= window ? bool_mask(p, window, kv) : VR_NONE;
@@ -145,9 +145,7 @@ static vr_block early_mask(vr_pass *p)
         return VR_NONE;
     vr_block mask = flags(p, p->q * kv * p->width);
     if (!p->m->family->both_masks && p->q > 1) { /* without windows: torch.triu */
-        vr_block upper = flags(p, p->q * kv * p->width);
-        vr_drop(p, mask);
-        mask = upper;
+        vr_replace(p, &mask, flags(p, p->q * kv * p->width));
     }
     vr_block keys = range(p, kv, false);
     vr_block later = flags(p, p->q * kv);
@@ -235,12 +233,15 @@ static vr_block attend(vr_pass *p, vr_block normed, vr_block *probabilities)
     return has(p, VR_MODULE_POST_ATTENTION) ? norm_then_drop(p, out, VR_STEP_NORM_ATTENTION) : out;
 }
 
-static vr_block feed_forward(vr_pass *p)
+/* *weights: what eager attention returned, until experts beside the MLP take its name. */
+static vr_block feed_forward(vr_pass *p, vr_block *weights)
 {
     bool after = has(p, VR_MODULE_POST_ATTENTION);
     p->mlp_input = norm_if(p, VR_MODULE_PRE_MLP, after ? VR_STEP_NORM_BEFORE : VR_STEP_NORM_ATTENTION);
     vr_block out = vr_mlp(p);
     vr_drop(p, p->mlp_input);
+    if (vr_layer_of(p)->mlp != VR_MLP_EXPERTS && vr_layer_of(p)->experts != 0)
+        out = vr_experts_beside(p, out, weights);
     return has(p, VR_MODULE_POST_MLP) ? norm_then_drop(p, out, VR_STEP_NORM_AFTER) : out;
 }
 
@@ -250,7 +251,7 @@ static vr_block parallel_layer(vr_pass *p)
     bool one = !has(p, VR_MODULE_PRE_MLP);
     vr_block probabilities, normed = norm_if(p, VR_MODULE_PRE_ATTENTION, VR_STEP_NORM_IN);
     vr_block mixed = attend(p, one ? VR_NONE : normed, &probabilities);
-    vr_block fed = feed_forward(p);
+    vr_block fed = feed_forward(p, &probabilities);
     vr_block two = sum(p, VR_STEP_OUTPUT), next = sum(p, VR_STEP_OUTPUT);
     vr_drop(p, two);
     vr_drop(p, mixed);
@@ -271,8 +272,7 @@ static vr_block keeping_layer(vr_pass *p)
     vr_block fed = vr_mlp(p);
     vr_block next = sum(p, VR_STEP_OUTPUT);
     const vr_block rest[] = { normed, fed, mixed, middle, probabilities };
-    for (size_t i = 0; i < sizeof rest / sizeof *rest; i++)
-        vr_drop(p, rest[i]);
+    vr_drop_all(p, rest, sizeof(rest) / sizeof(rest[0]));
     return next;
 }
 
@@ -312,14 +312,21 @@ static vr_block layer(vr_pass *p)
         p->m->family->early_masks && !p->rules->plain_masks; /* attention that does not return them */
     forget_if(p, early, &probabilities);
     vr_block middle = add_to_residual(p, mixed, VR_STEP_MIDDLE);
-    vr_block out = feed_forward(p);
+    vr_block out = feed_forward(p, &probabilities);
     /* hidden_states, _ = ...: what the router gives takes the name of the probabilities */
     forget_if(p, p->router_output != VR_NONE, &probabilities);
     vr_block next = add_to_residual(p, out, VR_STEP_OUTPUT);
     vr_drop(p, middle);
+    if (vr_layer_of(p)->side_width != 0) {
+        vr_block before = next;
+        next = vr_side_add(p);
+        vr_drop(p, before);
+    }
     vr_drop(p, probabilities);
     vr_drop(p, p->router_output);
     p->router_output = VR_NONE;
+    for (size_t i = 0; i < sizeof p->beside / sizeof *p->beside; i++)
+        forget_if(p, true, &p->beside[i]);
     return next;
 }
 
@@ -344,14 +351,10 @@ static vr_block head(vr_pass *p, vr_block normed)
     int more = p->m->final_softcap != 0 ? 3 : 0; /* / cap, tanh, * cap */
     more += p->m->family->logits_multiplied;
     for (int i = 0; i < more; i++) {
-        vr_block next = take_logits(p, rows);
-        vr_drop(p, logits);
-        logits = next;
+        vr_replace(p, &logits, take_logits(p, rows));
     }
     if (p->m->family->wide_logits && p->width != 4) {
-        vr_block wide = vr_take_at(p, rows * p->m->vocab * 4, VR_ITEM_LOGITS, VR_PLACE_LOGITS);
-        vr_drop(p, logits);
-        logits = wide;
+        vr_replace(p, &logits, vr_take_at(p, rows * p->m->vocab * 4, VR_ITEM_LOGITS, VR_PLACE_LOGITS));
     }
     vr_drop(p, normed);
     vr_go_to(p, vr_ends(p).embedding); /* io_same_device: the output goes where the input came from */
@@ -374,8 +377,10 @@ static vr_block first_hidden(vr_pass *p, vr_block embeddings)
 
 static void start_cache(vr_pass *p)
 {
+    static const vr_packed none = { VR_NONE, VR_NONE, VR_NONE };
+    const vr_kv empty = { VR_NONE, VR_NONE, VR_NONE, VR_NONE, VR_NONE, VR_NONE, { none, none }, 0 };
     for (uint64_t i = 0; i < p->m->n_layers && !p->group->started; i++)
-        p->group->layers[i] = (vr_kv){ VR_NONE, VR_NONE, VR_NONE, VR_NONE, VR_NONE, VR_NONE };
+        p->group->layers[i] = empty;
     p->group->started = true;
 }
 
@@ -388,6 +393,7 @@ static vr_block run_layers(vr_pass *p, const vr_given *g, vr_block first, vr_blo
         uint16_t device = p->placement != NULL ? p->placement->layers[p->layer] : 0;
         vr_copies c = { .n = 0 };
         vr_go_to(p, device);
+        vr_leave_out(p);
         vr_keep_copy(&c, vr_sent(p, x, *lies, bytes, VR_ITEM_HIDDEN, VR_PLACE_MOVED));
         vr_carry(p, g, &c);
         vr_block before = p->deepened, next = vr_deepen(p, layer(p), &p->deepened);
@@ -416,7 +422,7 @@ static void make_tables(vr_pass *p, vr_given *g, vr_block embeddings)
         vr_block x = vr_sent(p, embeddings, vr_ends(p).embedding, bytes, VR_ITEM_HIDDEN, VR_PLACE_MOVED);
         vr_block at =
             vr_sent(p, g->positions, vr_ends(p).embedding, p->q * 8, VR_ITEM_INPUTS, VR_PLACE_POSITIONS);
-        vr_rotary_table(p, &g->cos[i], &g->sin[i]);
+        vr_rotary_table(p, vr_table_columns(p->m, i == 1), &g->cos[i], &g->sin[i]);
         vr_drop(p, x);
         vr_drop(p, at);
     }
@@ -428,7 +434,8 @@ static void make_positions(vr_pass *p, vr_given *g)
         g->positions = input(p, 3 * p->rows * 8, VR_PLACE_POSITIONS);
         return;
     }
-    g->positions = range(p, p->q, p->rules->positions_added);
+    if (vr_beams(p->w) == 1) /* otherwise they are given */
+        g->positions = range(p, p->q, p->rules->positions_added);
 }
 
 /* Gemma3Model makes the masks, Gemma3TextModel within it the positions; before transformers 5 the first made
@@ -478,6 +485,7 @@ static vr_block run_model(vr_pass *p)
     vr_sight sight;
     if (p->w->images != 0 && p->group->past == 0)
         embeddings = vr_see(p, embeddings, &sight);
+    p->side = vr_side_inputs(p);
     start_cache(p);
     vr_block first = prepare(p, &g, &l);
     make_tables(p, &g, embeddings);
@@ -491,11 +499,11 @@ static vr_block run_model(vr_pass *p)
         moved,    x,        g.full_mask, g.sliding_mask, x != embeddings ? embeddings : VR_NONE,
         g.cos[0], g.sin[0], g.cos[1],    g.sin[1],       g.positions
     };
-    for (size_t i = 0; i < sizeof(rest) / sizeof(rest[0]); i++)
-        vr_drop(p, rest[i]);
-    for (size_t i = 0; i < l.n; i++)
-        vr_drop(p, l.list[i]);
+    vr_drop_all(p, rest, sizeof(rest) / sizeof(rest[0]));
+    vr_drop_all(p, l.list, l.n);
     vr_drop(p, p->chosen);
+    vr_drop(p, p->side);
+    p->side = VR_NONE;
     vr_sight_end(p);
     p->full_mask = p->sliding_mask = p->chosen = p->chosen_now = VR_NONE;
     return normed;
@@ -507,6 +515,7 @@ void vr_forward(vr_pass *p, vr_group *g, uint64_t q)
     p->batch = g->sequences;
     p->q = q;
     p->rows = g->sequences * q;
+    p->skipped = 0;
     vr_block logits = head(p, run_model(p));
     vr_drop(p, g->logits); /* the caller's variable is assigned anew only now */
     g->logits = logits;

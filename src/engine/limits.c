@@ -32,11 +32,28 @@ static uint64_t widest_latent(const vr_layer *l)
     return l->query_latent > most ? l->query_latent : most;
 }
 
+/* Layers of one model may differ in their heads and MLPs, and have embeddings of their own. */
+static uint64_t widest_layer(const vram_model *m)
+{
+    uint64_t most = 1;
+    for (uint64_t i = 0; i < m->n_layers; i++) {
+        const vr_layer *l = &m->layers[i];
+        const uint64_t widths[] = { (uint64_t)l->heads * l->key_dim, 2 * (uint64_t)l->ffn,
+                                    2 * (uint64_t)l->kv_heads * l->key_dim, l->side_width * m->n_layers };
+        for (size_t k = 0; k < sizeof widths / sizeof *widths; k++)
+            most = widths[k] > most ? widths[k] : most;
+    }
+    return most;
+}
+
 static uint64_t widest(const vram_model *m)
 {
-    const uint64_t widths[] = { m->hidden, vr_mul_sat(m->heads, m->head_dim),
-                                vr_mul_sat(vr_mul_sat(2, m->kv_heads), m->head_dim), vr_mul_sat(2, m->ffn),
-                                m->vocab };
+    const uint64_t widths[] = { m->hidden,
+                                vr_mul_sat(m->heads, m->head_dim),
+                                vr_mul_sat(vr_mul_sat(2, m->kv_heads), m->head_dim),
+                                vr_mul_sat(2, m->ffn),
+                                m->vocab,
+                                widest_layer(m) };
     uint64_t most = 1;
     for (size_t i = 0; i < sizeof(widths) / sizeof(widths[0]); i++)
         most = widths[i] > most ? widths[i] : most;
@@ -71,12 +88,28 @@ static vr_layer recurrent_of(const vram_model *m)
     return (vr_layer){ .chunk = 1 };
 }
 
+/* Of an encoder of speech: numbers of a frame, or what a layer makes of a position. */
+static uint64_t widest_heard(const vram_model *m)
+{
+    uint64_t ffn = m->n_encoder != 0 ? m->encoder[0].ffn : 0, most = m->hidden;
+    most = ffn > most ? ffn : most;
+    return m->mel_bins > most ? m->mel_bins : most;
+}
+
+/* Of any stack. */
+static uint64_t most_heads(const vram_model *m)
+{
+    uint64_t heads = m->n_encoder != 0 ? m->encoder[0].heads : 0;
+    return heads > m->heads ? heads : m->heads;
+}
+
 /* After this no size of a storage overflows. */
 vram_status vr_check_limits(const vr_pass *p)
 {
     const vram_model *m = p->m;
     const vram_workload *w = p->w;
     uint64_t tokens = vr_add_sat(w->context, w->decode), beams = vr_beams(w);
+    tokens = m->source_positions > tokens ? m->source_positions : tokens;
     uint64_t batch = vr_mul_sat(w->prefill_batch, beams), sequences = vr_mul_sat(w->sequences, beams);
     const vr_layer r = recurrent_of(m);
     uint64_t longest = r.state_rows > r.state_columns ? r.state_rows : r.state_columns, chunk = r.chunk + 1;
@@ -97,7 +130,8 @@ vram_status vr_check_limits(const vr_pass *p)
         { { batch, w->context, vr_mul_sat(m->experts_used, widest_expert(m)), 8, 1 }, "the experts' tokens" },
         { { batch, w->context, vr_mul_sat(m->experts_used, m->experts + 1), 8, 1 }, "the experts' masks" },
         { { sequences, tokens, widest(m), m->n_layers + 1, 8 }, "the KV cache" },
-        { { batch, m->heads, tokens, tokens, 8 }, "the attention scores" },
+        { { batch, most_heads(m), tokens, tokens, 8 }, "the attention scores" },
+        { { sequences, m->source_positions, 2, widest_heard(m), 8 }, "the encoder's widest storage" },
         { { batch, index_heads(m), tokens, tokens, 8 }, "the scores of the index" },
         { { batch, index_width(m), tokens, tokens, 8 }, "the keys of the index" },
         { { w->sequences, w->images, vr_patches(w), vr_patch_width(m), 16 }, "the pictures' patches" },

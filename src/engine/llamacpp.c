@@ -225,14 +225,17 @@ static vram_status converted_weights(vr_sum *out, uint64_t *elements, const vram
                          "the model has to be converted to a GGUF file first, and how large that would be is "
                          "not known" };
     *elements = 0;
-    if (m->family == NULL || m->declared == NULL)
+    if (m->source_positions != 0)
+        out->words = "llama.cpp runs no Whisper: whisper.cpp does, a program of its own";
+    if (m->family == NULL || m->declared == NULL || m->source_positions != 0)
         return VRAM_OK;
     out->counted = true;
     out->basis = VR_BASIS_ASSUMED;
     for (size_t i = 0; i < m->n_declared; i++) {
         const vr_declared *d = &m->declared[i];
-        bool parameter = d->kind <= VR_PARAM_CONV, embedding = vr_str_ends(d->name, "embed_tokens.weight");
-        if (!parameter || d->part != VR_PART_DECODER || (embedding && !m->tied))
+        bool parameter = d->kind <= VR_PARAM_CONV, language = d->part <= VR_PART_ENCODER;
+        bool embedding = vr_str_ends(d->name, "embed_tokens.weight") || vr_str_is(d->name, "shared.weight");
+        if (!parameter || !language || (embedding && !m->tied))
             continue;
         bool matrix = d->n_dims >= 2 && d->kind != VR_PARAM_CONV;
         out->bytes = vr_add_sat(out->bytes, vr_round_up(vr_mul_sat(d->elements, matrix ? 2 : 4), ALIGNMENT));

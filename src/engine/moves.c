@@ -49,7 +49,8 @@ static bool gets_table(const vr_pass *p, int table)
 
 void vr_carry(vr_pass *p, const vr_given *g, vr_copies *c)
 {
-    uint64_t table = p->q * p->m->rotary_dim * (vr_rotary_is_wide(p->m->family->rope) ? 4 : p->width);
+    uint64_t columns = vr_table_columns(p->m, vr_layer_of(p)->attention == VR_ATTENTION_SLIDING);
+    uint64_t table = p->q * columns * (vr_rotary_is_wide(p->m->family->rope) ? 4 : p->width);
     unsigned ids = p->rules->own_maps ? 1 : 2; /* version 4: cache_position beside position_ids */
     carry_mask(p, g, c);
     for (unsigned i = 0; i < ids; i++)
@@ -65,6 +66,5 @@ void vr_carry(vr_pass *p, const vr_given *g, vr_copies *c)
 
 void vr_drop_copies(vr_pass *p, vr_copies *c)
 {
-    for (size_t i = 0; i < c->n; i++)
-        vr_drop(p, c->list[i]);
+    vr_drop_all(p, c->list, c->n);
 }

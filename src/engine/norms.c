@@ -115,6 +115,27 @@ static vr_block norm_late(const norm_of *n, bool widens)
     return out;
 }
 
+/* Gemma4RMSNorm: (x * pow(mean(x^2) + eps, -0.5) * weight.float()).type_as(x), or without a weight */
+static vr_block norm_power(const norm_of *n, bool weighted)
+{
+    vr_pass *p = n->p;
+    vr_block x = narrow(n) ? wide(n) : VR_NONE, square = wide(n), mean = row(n);
+    vr_drop(p, square);
+    vr_block sum = row(n);
+    vr_drop(p, mean);
+    vr_block root = row(n), out = wide(n);
+    vr_drop(p, root);
+    vr_drop(p, sum);
+    vr_drop(p, x);
+    if (weighted) {
+        vr_block weight = narrow(n) ? piece(n, n->size * 4) : VR_NONE, product = wide(n);
+        vr_drop(p, weight);
+        vr_drop(p, out);
+        out = product;
+    }
+    return narrowed(n, out);
+}
+
 /* torch's own: the result, then mean and reciprocal deviation of each row in 32 bits */
 static vr_block native(const norm_of *n, vr_block (*result)(const norm_of *n))
 {
@@ -178,6 +199,8 @@ static vr_block of_kind(const norm_of *n)
         return norm_late(n, false);
     case VR_NORM_RMS_LATE_WIDE:
         return norm_late(n, true);
+    case VR_NORM_RMS_POWER:
+        return norm_power(n, true);
     case VR_NORM_LAYER:
     case VR_NORM_LAYER_WEIGHT:
         return native(n, same);
@@ -225,4 +248,9 @@ vr_block vr_norm_at(vr_pass *p, uint64_t rows, uint64_t size, vr_place place)
     vr_block out = of_kind(&n);
     vr_drop(p, weight);
     return out;
+}
+
+vr_block vr_norm_bare(vr_pass *p, uint64_t rows, uint64_t size, vr_step step)
+{
+    return norm_power(&(norm_of){ p, rows, size, vr_pass_label(p, step) }, false);
 }

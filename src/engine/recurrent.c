@@ -10,12 +10,6 @@ vr_block vr_mix(vr_pass *p, uint64_t bytes, vr_step step)
     return vr_take(p, bytes, VR_ITEM_HIDDEN, step);
 }
 
-void vr_drop_all(vr_pass *p, const vr_block *list, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        vr_drop(p, list[i]);
-}
-
 /* The layer has no state yet. */
 static bool first_pass(const vr_pass *p)
 {
@@ -35,9 +29,7 @@ static vr_block conv_of_prompt(vr_pass *p, vr_block from)
     uint64_t taps = vr_layer_of(p)->conv_taps, n = p->q < taps ? taps : p->q;
     p->group->layers[p->layer].conv = vr_take(p, columns(p, taps), VR_ITEM_KV, VR_STEP_CONV_STATE);
     if (p->q < taps) {
-        vr_block padded = vr_mix(p, columns(p, n), VR_STEP_CONV);
-        vr_drop(p, from);
-        from = padded;
+        vr_replace(p, &from, vr_mix(p, columns(p, n), VR_STEP_CONV));
     }
     vr_block copy = p->q < taps ? VR_NONE : vr_mix(p, columns(p, n), VR_STEP_CONV);
     vr_block out = vr_mix(p, columns(p, n + taps - 1), VR_STEP_CONV);

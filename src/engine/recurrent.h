@@ -8,7 +8,6 @@
 #include "engine/pass.h"
 
 vr_block vr_mix(vr_pass *p, uint64_t bytes, vr_step step); /* one of its storages */
-void vr_drop_all(vr_pass *p, const vr_block *list, size_t n);
 
 /* ---- recurrent_delta.c ---- */
 

@@ -194,6 +194,11 @@ vr_rotated vr_rotate(vr_pass *p, vr_item item)
     }
 }
 
+vr_block vr_rotate_one(vr_pass *p, uint64_t heads, vr_item item)
+{
+    return turned(&(turn){ p, vr_layer_of(p), item, p->width, p->width }, heads, item);
+}
+
 bool vr_rotary_packs(uint8_t kind)
 {
     return kind == VR_ROPE_CHUNKS || kind == VR_ROPE_HALF_EACH || kind == VR_ROPE_HALF_THEN ||

@@ -3,9 +3,11 @@
  * modeling_*.py). */
 #include "engine/pass.h"
 
+/* generate() with beams gives positions for each of them. */
 static vr_block rotary(vr_pass *p, uint64_t columns, unsigned width)
 {
-    return vr_take_at(p, p->q * columns * width, VR_ITEM_INPUTS, VR_PLACE_ROTARY);
+    uint64_t places = vr_beams(p->w) > 1 ? p->rows : p->q;
+    return vr_take_at(p, places * columns * width, VR_ITEM_INPUTS, VR_PLACE_ROTARY);
 }
 
 /* cos or sin, times attention_scaling */
@@ -65,14 +67,25 @@ static void grid_table(vr_pass *p, vr_block *cos, vr_block *sin)
     }
 }
 
-void vr_rotary_table(vr_pass *p, vr_block *cos, vr_block *sin)
+/* Heads may have a width of their own in each kind of layer (Gemma 4). */
+uint64_t vr_table_columns(const vram_model *m, bool sliding)
+{
+    for (uint64_t i = 0; i < m->n_layers && m->family->local_rope; i++) {
+        const vr_layer *l = &m->layers[i];
+        if ((l->attention == VR_ATTENTION_SLIDING) == sliding && l->rotary_dim != 0)
+            return l->rotary_dim;
+    }
+    return m->rotary_dim;
+}
+
+void vr_rotary_table(vr_pass *p, uint64_t all, vr_block *cos, vr_block *sin)
 {
     if (p->m->family->grid_rotary) {
         grid_table(p, cos, sin);
         return;
     }
     bool chunks = p->m->family->rope == VR_ROPE_CHUNKS; /* each angle once */
-    uint64_t all = p->m->rotary_dim, d = chunks ? all / 2 : all;
+    uint64_t d = chunks ? all / 2 : all;
     vr_block positions = rotary(p, 1, 4);
     vr_block angles = rotary(p, all / 2, 4);
     if (!p->rules->rotary_product) {
@@ -81,7 +94,7 @@ void vr_rotary_table(vr_pass *p, vr_block *cos, vr_block *sin)
         vr_drop(p, positions);
         positions = VR_NONE;
     }
-    if (vr_rotates_complex(p->m)) {
+    if (p->m->family->rope == VR_ROPE_PAIRS_COMPLEX) {
         *cos = complex_wave(p);
         *sin = VR_NONE;
         vr_drop(p, positions);

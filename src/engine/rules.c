@@ -17,7 +17,7 @@
 #define V5_18 V5_17, .balance_by_largest = true, .masks_rarely = true, .sparse_latent_cache = true
 #define V5_19 V5_18, .rotary_product = true, .returns_features = true
 #define V5_21 V5_19, .gemma2_eager = true
-#define V5_23 V5_21, .packs_gqa = true
+#define V5_23 V5_21, .packs_gqa = true, .leaves_out = true
 #define V5_24                                                                                                \
     V5_23, .wide_routers = true, .groups_inside = true, .opt_unmasked = true, .ssm_products = true,          \
            .norms_widened = true

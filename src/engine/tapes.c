@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT
  * Which models have a tape at all. What is described has weights and a cache; its activations are counted
  * only when every kind of layer that it has, is written by a file here. */
-#include "engine/pass.h"
+#include "engine/caches.h"
 #include "model/experts.h"
 
 static const uint8_t attentions[] = { VR_ATTENTION_FULL, VR_ATTENTION_SLIDING, VR_ATTENTION_LATENT,
                                       VR_ATTENTION_RECURRENT, VR_ATTENTION_NONE };
 static const uint8_t mlps[] = { VR_MLP_GATED, VR_MLP_GATED_FUSED, VR_MLP_PLAIN, VR_MLP_EXPERTS, VR_MLP_NONE };
+
+static const char refuses_flash[] = "its class refuses flash attention";
 
 static bool is_in(uint8_t kind, const uint8_t *list, size_t n)
 {
@@ -22,15 +24,28 @@ static bool runs_scaled(const vr_layer *l, const vram_workload *w)
     return l->moe->router == VR_ROUTER_SCALED && l->expert_groups <= 1 && vr_rules_of(w)->fused_experts;
 }
 
+/* Its router, its experts' own matrices and what becomes of them are written in experts*.c or beside.c. */
+static bool runs_experts(const vr_layer *l, const vram_workload *w)
+{
+    const struct vr_moe *moe = l->moe;
+    if (moe == NULL || moe->gate == NULL || l->expert_hidden != 0) /* two matrices an expert, narrower ones */
+        return moe != NULL && moe->router == VR_ROUTER_BESIDE;
+    switch (moe->router) {
+    case VR_ROUTER_SOFTMAX:
+    case VR_ROUTER_SIGMOID:
+        return moe->form != VR_EXPERTS_TRANSPOSED;
+    case VR_ROUTER_SCALED:
+        return runs_scaled(l, w);
+    case VR_ROUTER_TOP_SOFTMAX:
+        return moe->clamped;
+    default:
+        return false;
+    }
+}
+
 static const char *no_tape_of_experts(const vr_layer *l, const vram_workload *w)
 {
-    bool two = l->moe != NULL && l->moe->gate == NULL; /* matrices an expert */
-    if (two || l->expert_hidden != 0)
-        return "what its experts compute is not known storage by storage";
-    bool routed = l->moe != NULL && (l->moe->router == VR_ROUTER_SOFTMAX || runs_scaled(l, w) ||
-                                     l->moe->router == VR_ROUTER_SIGMOID);
-    bool best = l->moe != NULL && l->moe->router == VR_ROUTER_TOP_SOFTMAX && l->moe->clamped;
-    if (!best && (!routed || l->moe->form == VR_EXPERTS_TRANSPOSED))
+    if (!runs_experts(l, w))
         return "what its experts compute is not known storage by storage";
     return w->weight_quant != VR_QUANT_NONE ? "what quantised experts compute is not known storage by storage"
                                             : NULL;
@@ -47,12 +62,13 @@ static const char *no_tape_of_recurrent(const vr_layer *l, const vram_workload *
                                 : NULL;
 }
 
-/* Before version 5 T5 computed its attention itself; UMT5 makes a bias in each layer. */
+/* Flash attention knows no bias, which T5 has. */
 static const char *no_tape_of_encdec(const vram_model *m, const vram_workload *w)
 {
-    bool t5 = vr_str_is(vr_str_of(m->family->model_type), "t5");
     bool usual = w->cache == VR_CACHE_DYNAMIC && vr_beams(w) == 1;
-    if (!t5 || !usual || w->version_major < 5 || w->weight_quant != VR_QUANT_NONE)
+    if (w->attention == VR_IMPL_FLASH && m->bias_buckets != 0)
+        return refuses_flash;
+    if (!usual || w->weight_quant != VR_QUANT_NONE)
         return "what this encoder and decoder compute is not known storage by storage";
     return NULL;
 }
@@ -62,29 +78,42 @@ static const char *no_tape_of_index(const vr_layer *l, const vram_workload *w)
     if (l->index_topk == 0)
         return NULL;
     if (w->attention == VR_IMPL_FLASH)
-        return "its class refuses flash attention";
+        return refuses_flash;
     return vr_rules_of(w)->latent_cache
                ? NULL
                : "sparse attention before transformers 5.15 is not known storage by storage";
+}
+
+/* Where what is shared by layers goes with a device map is not worked out. */
+static const char *no_tape_of_shared(const vr_layer *l, const vram_workload *w)
+{
+    bool shares = l->kv_from != 0 || l->side_width != 0;
+    return shares && w->device_map != VR_MAP_NONE
+               ? "where what its layers share goes with a device map is not known"
+               : NULL;
 }
 
 /* Searching with beams was written anew for version 5; what else than keys and values is put in order differs
  * by class. */
 static const char *no_tape_of_beams(const vr_layer *l, const vram_workload *w)
 {
-    bool known =
-        w->version_major >= 5 && (l->attention == VR_ATTENTION_FULL || l->attention == VR_ATTENTION_SLIDING);
+    bool known = w->version_major >= 5 && !vr_cache_offloads(w) && w->cache != VR_CACHE_QUANTIZED &&
+                 (l->attention == VR_ATTENTION_FULL || l->attention == VR_ATTENTION_SLIDING);
     return vr_beams(w) == 1 || known ? NULL : "what beams take here is not known storage by storage";
 }
 
-/* Its lengths were counted outside before; flash attention cuts the keys in ways of its own. */
+/* Lengths of a static one were counted outside before; flash attention cuts its keys in ways of its own.
+ * Offloading was a class of its own before caches had layers (4.56). */
 static const char *no_tape_of_cache(const vr_layer *l, const vram_workload *w)
 {
-    bool known = w->version_major * 100 + w->version_minor >= 517 && w->attention != VR_IMPL_FLASH &&
-                 (l->attention == VR_ATTENTION_FULL || l->attention == VR_ATTENTION_SLIDING);
-    return w->cache == VR_CACHE_DYNAMIC || known
-               ? NULL
-               : "what a static cache takes here is not known storage by storage";
+    bool plain =
+        (l->attention == VR_ATTENTION_FULL || l->attention == VR_ATTENTION_SLIDING) && l->kv_from == 0;
+    bool fixed = w->version_major * 100 + w->version_minor >= 517 && w->attention != VR_IMPL_FLASH && plain;
+    if (vr_cache_fixed(w) && !fixed)
+        return "what a static cache takes here is not known storage by storage";
+    if (vr_cache_offloads(w) && (!plain || vr_rules_of(w)->appends))
+        return "what an offloaded cache takes here is not known storage by storage";
+    return NULL;
 }
 
 static const char *no_tape_of_layer(const vr_layer *l, const vram_workload *w)
@@ -94,21 +123,22 @@ static const char *no_tape_of_layer(const vr_layer *l, const vram_workload *w)
         why = no_tape_of_cache(l, w);
     if (why == NULL)
         why = no_tape_of_beams(l, w);
+    if (why == NULL)
+        why = no_tape_of_shared(l, w);
     if (why != NULL)
         return why;
-    if (!is_in(l->attention, attentions, sizeof attentions) || l->kv_from != 0 ||
-        (l->sinks && w->attention != VR_IMPL_EAGER))
+    if (!is_in(l->attention, attentions, sizeof attentions) || (l->sinks && w->attention != VR_IMPL_EAGER))
         return "what its kind of attention computes is not known storage by storage";
     if (!is_in(l->mlp, mlps, sizeof mlps))
         return "what its experts compute is not known storage by storage";
     why = no_tape_of_index(l, w);
-    return why == NULL && l->mlp == VR_MLP_EXPERTS ? no_tape_of_experts(l, w) : why;
+    return why == NULL && l->experts != 0 ? no_tape_of_experts(l, w) : why;
 }
 
 static const char *no_tape_of_images(const vram_model *m, const vram_workload *w)
 {
     if (w->cache != VR_CACHE_DYNAMIC || vr_beams(w) > 1)
-        return "pictures with beams or a static cache are not known storage by storage";
+        return "pictures with beams or another cache than the dynamic one are not known storage by storage";
     if (!vr_tower_runs(m))
         return "what its vision tower computes is not known storage by storage; leave --images out to see "
                "what "
@@ -118,16 +148,28 @@ static const char *no_tape_of_images(const vram_model *m, const vram_workload *w
                : vr_no_look(m, w);
 }
 
-const char *vr_no_tape(const vram_model *m, const vram_workload *w)
+/* Of a quantised cache only plain layers are known, and not what it was before caches had layers. */
+const char *vr_no_cache(const vram_model *m, const vram_workload *w)
 {
+    if (m->structure == VR_ENCODER_DECODER && vr_cache_offloads(w))
+        return "what an encoder and its decoder offload is not known";
+    if (w->cache != VR_CACHE_QUANTIZED)
+        return NULL;
+    for (uint64_t i = 0; i < m->n_layers; i++)
+        if (m->layers[i].attention != VR_ATTENTION_FULL || vr_rules_of(w)->appends)
+            return "what a quantised cache keeps here is not known";
+    return NULL;
+}
+
+static const char *no_tape_of_structure(const vram_model *m, const vram_workload *w)
+{
+    if (m->family->untaped || w->version_major * 100 + w->version_minor < m->family->taped_from)
+        return "what this class computes is not known storage by storage";
     if (m->structure == VR_ENCODER_DECODER)
         return no_tape_of_encdec(m, w);
     if (m->structure == VR_ENCODER)
-        return w->version_major < 5 || w->weight_quant != VR_QUANT_NONE
-                   ? "what this encoder computes is not known storage by storage"
-                   : NULL;
-    if (m->family->untaped || w->version_major * 100 + w->version_minor < m->family->taped_from)
-        return "what this class computes is not known storage by storage";
+        return w->weight_quant != VR_QUANT_NONE ? "what this encoder computes is not known storage by storage"
+                                                : NULL;
     if (w->images != 0 && no_tape_of_images(m, w) != NULL)
         return no_tape_of_images(m, w);
     for (uint64_t i = 0; i < m->n_layers; i++) {
@@ -135,5 +177,12 @@ const char *vr_no_tape(const vram_model *m, const vram_workload *w)
         if (why != NULL)
             return why;
     }
-    return m->activation == VR_ACT_UNKNOWN ? "its activation function is not known storage by storage" : NULL;
+    return NULL;
+}
+
+const char *vr_no_tape(const vram_model *m, const vram_workload *w)
+{
+    const char *why = no_tape_of_structure(m, w);
+    bool unknown = why == NULL && m->activation == VR_ACT_UNKNOWN;
+    return unknown ? "its activation function is not known storage by storage" : why;
 }

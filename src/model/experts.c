@@ -3,7 +3,7 @@
 #include "model/experts.h"
 
 #define MOST_EXPERTS 8192                      /* of a layer */
-#define MOST_OF_ALL_LAYERS (UINT64_C(1) << 17) /* three times what the largest model has */
+#define MOST_OF_ALL_LAYERS (UINT64_C(1) << 17) /* Kimi-K3, the largest, has 93 x 896 */
 
 /* clang-format off */
 /* The block of DeepSeek-V3, which other classes have as well. */
@@ -152,6 +152,8 @@ static const vr_moe rows[] = {
       .shared = "shared_experts", .shared_key = "shared_intermediate_size",
       .dense_ffn_key = "dense_intermediate_size", .dense_ffn = 12288,
       .experts = 128, .used = 4, .shared_default = 3072, .normalised = true, .source = "minimax_m3_vl" },
+    { .model_type = "gemma4_text", .router = VR_ROUTER_BESIDE, .form = VR_EXPERTS_FUSED, .normalised = true,
+      .source = "gemma4" },
     { .model_type = "llama4_text", .router = VR_ROUTER_TOP_SIGMOID, .form = VR_EXPERTS_TRANSPOSED,
       .where = VR_MOE_INTERLEAVED, .block = "feed_forward.", .router_name = "router",
       .gate = "gate_up_proj", .down = "down_proj", .router_last = true, .router_last_5 = true,

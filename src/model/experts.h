@@ -19,6 +19,7 @@ typedef enum vr_router_kind {
     VR_ROUTER_SIGMOID,     /* sigmoid in fp32, a correction added, groups, the best of the best groups */
     VR_ROUTER_TOP_SIGMOID, /* the best, sigmoid of these, the others 0 */
     VR_ROUTER_SCALED,      /* softmax over all in fp32, the best of it times a number; may choose groups */
+    VR_ROUTER_BESIDE,      /* as SOFTMAX of what it normalises, times numbers of the experts; beside an MLP */
     VR_ROUTER_OTHER        /* no tape for it */
 } vr_router_kind;
 
@@ -69,7 +70,7 @@ typedef struct vr_moe {
     const char *dense_ffn_key; /* of layers without experts; NULL: intermediate_size */
     /* Defaults of the configuration class; 0: there is none. */
     uint32_t experts, used, ffn, shared_default, first_dense, step;
-    uint32_t dense_ffn; /* of dense_ffn_key; 0: twice intermediate_size */
+    uint32_t dense_ffn;           /* of dense_ffn_key; 0: twice intermediate_size */
     uint32_t groups, groups_used; /* n_group and topk_group; 0: one */
     /* What of a token's weights stays in fp32: its router does not narrow them again. */
     bool wide_weights;   /* up to transformers 4 */

@@ -2,6 +2,7 @@
  * Gemma 4 (configuration_gemma4.py, modeling_gemma4.py of transformers 5.24): layers of full attention have
  * heads of another width and number, their values may be their keys, the last layers may use the cache of
  * earlier ones, each layer may read an embedding of its own, and experts may stand beside the MLP. */
+#include "model/experts.h"
 #include "model/special.h"
 
 #define DEFAULT_GLOBAL_HEAD_DIM 512
@@ -112,6 +113,7 @@ static vram_status read_beside(vr_reading *r)
         return vr_not_understood(r, T("enable_moe_block is true, and experts are not stated"));
     for (uint64_t i = 0; i < m->n_layers; i++) {
         m->layers[i].side_width = (uint32_t)side;
+        m->layers[i].moe = moe ? vr_moe_of("gemma4_text") : NULL;
         m->layers[i].experts = (uint32_t)experts;
         m->layers[i].experts_used = (uint32_t)used;
         m->layers[i].expert_ffn = (uint32_t)ffn;

@@ -142,6 +142,7 @@ static vram_status build(vram_model *m)
     }
     keep_kv(m);
     VR_TRY(vr_declare_all(m));
+    VR_TRY(vr_count_ahead(&r));
     return vr_sum_parameters(m);
 }
 

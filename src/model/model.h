@@ -24,16 +24,17 @@ typedef enum vr_recurrent_kind {
 } vr_recurrent_kind;
 
 typedef enum vr_norm_kind {
-    VR_NORM_RMS,          /* LlamaRMSNorm: fp32 inside, weight times the narrowed result */
-    VR_NORM_RMS_GEMMA,    /* Gemma*RMSNorm: (1 + weight) in fp32, narrowed last */
-    VR_NORM_RMS_LATE,     /* Olmo2RMSNorm: weight times the fp32 result, narrowed last */
-    VR_NORM_RMS_BARE,     /* without a weight */
-    VR_NORM_LAYER,        /* torch.nn.LayerNorm, weight and bias */
-    VR_NORM_LAYER_WEIGHT, /* the same without a bias */
-    VR_NORM_LAYER_BARE,   /* OlmoLayerNorm: in fp32, neither */
-    VR_NORM_LAYER_COHERE, /* CohereLayerNorm: a weight, by elementwise operators in fp32 */
-    VR_NORM_LAYER_1P,     /* NemotronLayerNorm1P: 1 + weight, and a bias */
-    VR_NORM_RMS_LATE_WIDE /* HeliumRMSNorm: as RMS_LATE, with the weight widened */
+    VR_NORM_RMS,           /* LlamaRMSNorm: fp32 inside, weight times the narrowed result */
+    VR_NORM_RMS_GEMMA,     /* Gemma*RMSNorm: (1 + weight) in fp32, narrowed last */
+    VR_NORM_RMS_LATE,      /* Olmo2RMSNorm: weight times the fp32 result, narrowed last */
+    VR_NORM_RMS_BARE,      /* without a weight */
+    VR_NORM_LAYER,         /* torch.nn.LayerNorm, weight and bias */
+    VR_NORM_LAYER_WEIGHT,  /* the same without a bias */
+    VR_NORM_LAYER_BARE,    /* OlmoLayerNorm: in fp32, neither */
+    VR_NORM_LAYER_COHERE,  /* CohereLayerNorm: a weight, by elementwise operators in fp32 */
+    VR_NORM_LAYER_1P,      /* NemotronLayerNorm1P: 1 + weight, and a bias */
+    VR_NORM_RMS_LATE_WIDE, /* HeliumRMSNorm: as RMS_LATE, with the weight widened */
+    VR_NORM_RMS_POWER      /* Gemma4RMSNorm: the same, by a power of a mean that is kept */
 } vr_norm_kind;
 
 /* How many storages the activation of an MLP takes. */
@@ -59,7 +60,8 @@ typedef enum vr_rope_kind {
     VR_ROPE_PAIRS,         /* neighbours beside each other, in part (glm) */
     VR_ROPE_PAIRS_ALL,     /* ... all of a head (helium) */
     VR_ROPE_PAIRS_FLOAT,   /* ... in fp32 (cohere) */
-    VR_ROPE_PAIRS_WIDE     /* ... by cos and sin in fp32 (ernie4_5) */
+    VR_ROPE_PAIRS_WIDE,    /* ... by cos and sin in fp32 (ernie4_5) */
+    VR_ROPE_PAIRS_COMPLEX  /* ... as complex numbers (deepseek_v2) */
 } vr_rope_kind;
 
 /* What a module is to its layer. */
@@ -137,7 +139,8 @@ typedef struct vr_family {
     bool own_rotary;       /* ... and each attention has a rotary module, which it does not use */
     bool query_multiplied; /* opt: queries times their scale, before they are used */
     bool qk_norm_after;    /* queries and keys are normalised after all is projected, not each at once */
-    bool narrow_softmax;   /* gpt2: in the model's width */
+    bool turned_at_once;   /* ... each before the next is projected; values are normalised too (gemma4) */
+    bool narrow_softmax;   /* of eager attention: in the model's width */
     bool inline_mlp;       /* opt: the MLP is no module of its own */
     bool wide_logits;      /* logits are given in fp32 */
     bool norm_widened;     /* from some version on its norms are VR_NORM_RMS_LATE_WIDE */
@@ -156,8 +159,9 @@ typedef struct vr_family {
     bool grid_sections;                       /* ... by sections that are copied first (qwen2_5_vl) */
     bool local_rope;                          /* gemma3: second rotary table for sliding layers */
     bool reads_bidirectional;                 /* gemma3: use_bidirectional_attention halves the window */
-    const char *keys; /* other names of settings, "num_hidden_layers=n_layer ..."; or NULL */
-    const char *only; /* "key=value ...": not understood when the config says otherwise; or NULL */
+    bool index_shared; /* layers of sparse attention choose tokens for those after them that have no index */
+    const char *keys;  /* other names of settings, "num_hidden_layers=n_layer ..."; or NULL */
+    const char *only;  /* "key=value ...": not understood when the config says otherwise; or NULL */
     uint32_t vocab_default, hidden_default, layers_default, heads_default;
     uint32_t ffn_default;       /* 0: four times hidden */
     uint32_t kv_heads_default;  /* 0: as many as heads */
@@ -375,6 +379,9 @@ struct vram_model {
     uint64_t n_encoder;
     uint64_t token_types;  /* rows of BERT's table */
     uint64_t bias_buckets; /* rows of T5's table of relative positions */
+    /* An encoder of speech: numbers of a frame, and positions that it always has, each of two frames. 0: it
+     * reads the prompt. */
+    uint64_t mel_bins, source_positions;
     bool output_scaled;    /* T5: what the head reads, where config.json ties it to the embeddings */
     /* A configuration alone: why its weights are not known all the same; NULL: they are, and `checkpoint` has
      * what the class declares. */
@@ -384,6 +391,11 @@ struct vram_model {
     const vr_declared *declared;
     size_t n_declared;
     uint64_t declared_parameters; /* each once; buffers are none */
+    /* What published checkpoints have beside that: layers that predict further tokens. 0: none, or how they
+     * are built is not known. */
+    struct {
+        uint64_t layers, parameters;
+    } ahead;
     /* All layers, one sequence, full length, 2 bytes an element; of latent attention the short vectors. */
     uint64_t kv_bytes_per_token_16bit;
 };

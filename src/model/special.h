@@ -44,7 +44,11 @@ extern const vr_special vr_special_decilm;
 extern const vr_special vr_special_mimo;
 extern const vr_special vr_special_mimo_v2;
 extern const vr_special vr_special_minimax_m3;
+extern const vr_special vr_special_whisper;
 
 const vr_special *vr_special_of(const vr_family *f); /* NULL: a plain decoder */
+
+/* A stack of n such layers; NULL: out of memory. */
+vr_layer *vr_layers_alike(const vr_reading *r, uint64_t n, vr_layer like);
 
 #endif

@@ -18,6 +18,7 @@ static const vr_special *const specials[] = {
     &vr_special_mimo,
     &vr_special_mimo_v2,
     &vr_special_minimax_m3,
+    &vr_special_whisper,
     NULL,
 };
 
@@ -33,4 +34,12 @@ vram_status vr_read_special(vr_reading *r)
 {
     const vr_special *s = vr_special_of(r->family);
     return s != NULL && s->read != NULL ? s->read(r) : VRAM_OK;
+}
+
+vr_layer *vr_layers_alike(const vr_reading *r, uint64_t n, vr_layer like)
+{
+    vr_layer *list = VR_ARRAY(&r->m->arena, vr_layer, (size_t)n);
+    for (uint64_t i = 0; list != NULL && i < n; i++)
+        list[i] = like;
+    return list;
 }

@@ -50,7 +50,11 @@ static const char *cache(vr_report *r, const vram_workload *w)
 {
     if (w->cache == VR_CACHE_DYNAMIC)
         return NULL;
-    return vr_say(r, T(vr_workload_value(w, VR_SET_CACHE, &r->arena)), T(" cache"));
+    const char *kind = vr_workload_value(w, VR_SET_CACHE, &r->arena);
+    if (w->cache != VR_CACHE_QUANTIZED)
+        return vr_say(r, T(kind), T(" cache"));
+    return vr_say(r, T(kind), T(" cache ("), T(vr_workload_value(w, VR_SET_CACHE_BACKEND, &r->arena)),
+                  T(", "), U(w->cache_bits), T(" bits)"));
 }
 
 static const char *logits(vr_report *r, const vram_workload *w)

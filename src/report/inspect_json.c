@@ -186,6 +186,8 @@ static void put_model(vr_json_out *o, const vram_model *m)
     vr_json_kv_known(o, "experts", m->experts);
     vr_json_kv_known(o, "experts_used", m->experts_used);
     vr_json_kv_known(o, "expert_ffn", m->expert_ffn);
+    vr_json_kv_known(o, "ahead_layers", m->ahead.layers);
+    vr_json_kv_known(o, "ahead_parameters", m->ahead.parameters);
     vr_json_kv_text(o, "file_type", m->file_type);
     vr_json_kv_bool(o, "shape_known", m->family != NULL || m->shape_known);
     vr_json_kv_bool(o, "tied", m->tied && m->structure != VR_ENCODER);

@@ -259,6 +259,26 @@ class Ledgers(unittest.TestCase):
                 self.assertEqual([k["ledger"][c]["basis"] for c in SIX[:4]], ["table", "exact", "exact", "table"])
             self.assertEqual((known[0]["model"]["evidence"], stored[0]["model"]["evidence"]), ("catalogue", "checkpoint"))
 
+    def test_caches(self):
+        """Another cache is offered where there is much to save; its figures are those of its option."""
+        asked = ("fit", "llama-3.1-8b-instruct", "--gpu", "rtx-4090", "--decode", "4")
+        def lever(d, name):
+            return next((x for x in d["levers"] if x["ids"] == [name]), None)
+        few, _ = answer(*asked, "--context", "2048")
+        self.assertEqual([lever(few, n) for n in ("cache_offloaded", "cache_quantized")], [None, None])
+        many, _ = answer(*asked, "--context", "60000")
+        for name in ("offloaded", "quantized"):
+            found = lever(many, "cache_" + name)
+            self.assertEqual(found["option"], "--cache " + name)
+            self.assertEqual(found["flag"], f'generate(..., cache_implementation="{name}")')
+            typed, _ = answer(*asked, "--context", "60000", "--cache", name)
+            self.assertEqual(typed["devices"][0]["required_bytes"], found["required_bytes"])
+            self.assertEqual([lever(typed, n) for n in ("cache_offloaded", "cache_quantized")], [None, None])
+        self.assertIsNone(lever(answer(*asked, "--context", "60000", "--engine-version", "4.55")[0], "cache_offloaded"))
+        slides, _ = answer("fit", "gemma-3-27b-it", "--gpu", "80GiB", "--context", "131072")
+        self.assertIsNotNone(lever(slides, "cache_offloaded"))
+        self.assertIsNone(lever(slides, "cache_quantized"))  # its class refuses it
+
     def test_bare_configuration(self):
         """A directory without weights, a file of any name: figures by formula, and one sentence about it."""
         config = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "torch_dtype": "float16", "num_hidden_layers": 2,

@@ -139,20 +139,24 @@ static void implementations(void **state)
     }
 }
 
-/* gpt-oss: sdpa cannot compute sinks, so it is not taken, and refused when asked for. */
+/* sdpa cannot compute sinks, so that classes that have them refuse it (modeling_gpt_oss.py,
+ * modeling_mimo_v2_flash.py, _supports_sdpa): it is not taken, and refused when asked for. */
 static void sinks(void **state)
 {
-    planned p;
-    vram_workload *resolved;
+    static const char *const configs[] = { GPT_OSS, "{\"model_type\":\"mimo_v2_flash\"}" };
     (void)state;
-    open_experts(&p, GPT_OSS, "5.17");
-    plan_experts(&p);
-    assert_int_equal(vr_workload_resolve(&resolved, p.w.w, p.w.m, &p.arena), VRAM_OK);
-    assert_int_equal(resolved->attention, VR_IMPL_EAGER);
-    set(&p.w, "attention", "sdpa");
-    assert_int_equal(vr_workload_resolve(&resolved, p.w.w, p.w.m, &p.arena), VRAM_ESETTING);
-    assert_non_null(strstr(vram_last_error(p.w.ctx)->text, "whose attention has sinks"));
-    close_planned(&p);
+    for (size_t i = 0; i < sizeof configs / sizeof *configs; i++) {
+        planned p;
+        vram_workload *resolved;
+        open_experts(&p, configs[i], "5.17");
+        vr_arena_init(&p.arena, p.w.ctx);
+        assert_int_equal(vr_workload_resolve(&resolved, p.w.w, p.w.m, &p.arena), VRAM_OK);
+        assert_int_equal(resolved->attention, VR_IMPL_EAGER);
+        set(&p.w, "attention", "sdpa");
+        assert_int_equal(vr_workload_resolve(&resolved, p.w.w, p.w.m, &p.arena), VRAM_ESETTING);
+        assert_non_null(strstr(vram_last_error(p.w.ctx)->text, "whose attention has sinks"));
+        close_planned(&p);
+    }
 }
 
 int main(void)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Plans of all kinds: what is loaded and how, what is counted, workspaces, quantised weights, properties that
  * hold for every tape, limits, and the failure of any allocation. */
+#include "engine/pass.h"
 #include "made.h"
 #include "rehearsal/rehearsal.h"
 
@@ -467,6 +468,7 @@ static void bitsandbytes(void **state)
 {
     settings eight = { { "quantization", "bnb-8bit" }, { NULL, NULL } };
     settings four = { { "quantization", "bnb-4bit" }, { NULL, NULL } };
+    settings twice = { { "quantization", "bnb-4bit-dq" }, { NULL, NULL } };
     uint64_t attention = 64 * 64 + 2 * 32 * 64 + 64 * 64, mlp = 3 * 128 * 64, n = 3 * (attention + mlp);
     uint64_t rows = 3 * (64 + 32 + 32 + 64 + 128 + 128 + 64), rest = (2 * 256 * 64 + 7 * 64) * 2;
     made p;
@@ -481,6 +483,13 @@ static void bitsandbytes(void **state)
     assert_false(p.plan.verified);
     assert_true(p.plan.uncertain_permille > 0);
     done(&p);
+    make(&p, &tiny, twice, NULL); /* a scale is a byte; an offset, and a scale of up to 256 of them */
+    assert_int_equal(p.plan.weight_bytes, n / 2 + n / 64 + 3 * 7 * (64 + 4 + 4) + rest);
+    done(&p);
+    assert_int_equal(vr_bnb_packed(VR_QUANT_BNB_4BIT, 15),
+                     8); /* functional.py, quantize_4bit: (n + 1) // 2 */
+    assert_int_equal(vr_bnb_packed(VR_QUANT_BNB_4BIT_DQ, 15), 8);
+    assert_int_equal(vr_bnb_packed(VR_QUANT_BNB_8BIT, 15), 15);
 }
 
 /* ---- workspaces (ATen/cuda/CublasHandlePool.cpp) ---- */

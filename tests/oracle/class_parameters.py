@@ -162,6 +162,10 @@ def tensors_of(layer):
     return type(layer).__name__ + " " + " ".join(out)
 
 
+def speech_of(config, dtype):
+    return {"input_features": torch.zeros((1, config.num_mel_bins, 2 * config.max_source_positions), dtype=dtype)}
+
+
 def cache_lines(model):
     for name, module in list(model.named_modules()):
         if type(module).__name__.endswith("Experts"):
@@ -171,12 +175,14 @@ def cache_lines(model):
     with torch.device("meta"), torch.no_grad():
         ids = torch.zeros((1, TOKENS), dtype=torch.long)
         try:
-            out = model(ids, use_cache=True)
+            out = model(**speech_of(model.config, model.dtype), decoder_input_ids=ids, use_cache=True) if (
+                model.main_input_name == "input_features") else model(ids, use_cache=True)
         except AttributeError:  # Llama4ForConditionalGeneration of 5.24 asks for outputs of images that were not given
             out = model.get_decoder()(ids, use_cache=True)
     cache = next(getattr(out, n) for n in ("cache", "past_key_values", "cache_params")
                  if getattr(out, n, None) is not None)
-    found = collections.Counter(tensors_of(layer) for layer in cache.layers)
+    both = [getattr(cache, name + "_attention_cache", None) for name in ("self", "cross")]
+    found = collections.Counter(tensors_of(layer) for part in ([cache] if None in both else both) for layer in part.layers)
     return [f"C {n} {text}" for text, n in found.items()]
 
 
