@@ -80,7 +80,8 @@ static const column gpu_columns[] = {
     "qk_norm_after=qk_norm_after|narrow_softmax=narrow_softmax|inline_mlp=inline_mlp|"                       \
     "keeps_outputs=keeps_outputs|both_masks=both_masks|early_masks=early_masks|"                             \
     "own_rotary=own_rotary|tables_in_dict=tables_in_dict|grid_sections=grid_sections|"                       \
-    "index_shared=index_shared|turned_at_once=turned_at_once"
+    "index_shared=index_shared|turned_at_once=turned_at_once|keeps_norm=keeps_norm|"                         \
+    "keeps_attention=keeps_attention|head_input_scaled=head_input_scaled"
 #define BIASES "qkv=qkv_bias|o=o_bias|mlp=mlp_bias|head=head_bias"
 
 static const column architecture_columns[] = {
@@ -92,7 +93,7 @@ static const column architecture_columns[] = {
       "rms=VR_NORM_RMS|rms_gemma=VR_NORM_RMS_GEMMA|rms_late=VR_NORM_RMS_LATE|rms_bare=VR_NORM_RMS_BARE|"
       "layer=VR_NORM_LAYER|layer_weight=VR_NORM_LAYER_WEIGHT|layer_bare=VR_NORM_LAYER_BARE|"
       "layer_cohere=VR_NORM_LAYER_COHERE|layer_1p=VR_NORM_LAYER_1P|rms_late_wide=VR_NORM_RMS_LATE_WIDE|"
-      "rms_power=VR_NORM_RMS_POWER",
+      "rms_power=VR_NORM_RMS_POWER|rms_chained=VR_NORM_RMS_CHAINED",
       true },
     { "mlp", CHOICE, "mlp", "gated=VR_MLP_GATED|gated_fused=VR_MLP_GATED_FUSED|plain=VR_MLP_PLAIN", true },
     { "activation", CHOICE, "activation",

@@ -96,8 +96,8 @@ static void project_in_turn(vr_pass *p, states *s, vr_rotated *r)
     vr_drop(p, v);
 }
 
-/* ministral3: times 1 + beta * log(1 + floor(position / length)) (get_llama_4_attn_scale) */
-static void scale_query(vr_pass *p, vr_block *q)
+/* ministral3, mistral4: times 1 + beta * log(1 + floor(position / length)) (get_llama_4_attn_scale) */
+void vr_scale_query(vr_pass *p, vr_block *q)
 {
     vr_block x = VR_NONE;
     for (int i = 0; i < 6; i++) {
@@ -108,6 +108,31 @@ static void scale_query(vr_pass *p, vr_block *q)
     }
     multiply(p, q, p->rows * vr_layer_of(p)->heads * vr_layer_of(p)->key_dim * p->width, VR_STEP_ROPE);
     vr_drop(p, x);
+}
+
+/* Llama4TextAttention: log1p(floor((positions + 1) / length)) * a + 1, in fp32, as long as the module runs */
+static void temper(vr_pass *p, vr_block *q, states *s)
+{
+    uint64_t n = p->rows * vr_layer_of(p)->heads * vr_layer_of(p)->key_dim;
+    if (p->rules->plain_masks) {
+        vr_block range = vr_take(p, p->q * 8, VR_ITEM_HIDDEN, VR_STEP_ROPE);
+        s->kept[0] = vr_take(p, p->q * 8, VR_ITEM_HIDDEN, VR_STEP_ROPE);
+        vr_drop(p, range);
+    }
+    for (int i = 0; i < 7; i++)
+        multiply(p, &s->kept[1], p->q * 4, VR_STEP_ROPE);
+    vr_block wide = vr_take(p, n * 4, VR_ITEM_HIDDEN, VR_STEP_ROPE);
+    vr_block out = p->width != 4 ? vr_take(p, n * p->width, VR_ITEM_HIDDEN, VR_STEP_ROPE) : wide;
+    vr_drop(p, out != wide ? wide : VR_NONE);
+    vr_drop(p, *q);
+    *q = out;
+}
+
+static void normalise_bare(vr_pass *p, vr_block *x, uint64_t heads)
+{
+    vr_block out = vr_norm_bare(p, p->rows * heads, vr_layer_of(p)->key_dim, VR_STEP_QK_NORM);
+    vr_drop(p, *x);
+    *x = out;
 }
 
 /* The queries and keys that attend: turned, or as they are. What the function's variables hold until it
@@ -128,8 +153,14 @@ static void turn(vr_pass *p, states *s, vr_rotated *r)
         }
     }
     s->q = s->k = VR_NONE;
+    if (l->bare_qk_norm) {
+        normalise_bare(p, &r->q, l->heads);
+        normalise_bare(p, &r->k, l->kv_heads);
+    }
     if (f->query_scaled)
-        scale_query(p, &r->q);
+        vr_scale_query(p, &r->q);
+    if (l->query_tempered)
+        temper(p, &r->q, s);
     if (f->qk_norm && f->qk_norm_rotated) {
         normalise(p, &r->q, l->heads);
         normalise(p, &r->k, l->kv_heads);

@@ -28,7 +28,7 @@ static vr_block masked(vr_pass *p, vr_block x, uint64_t bytes, vr_step step)
 /* .view(tokens, used, hidden).sum(dim=1), narrowed where the weights are wide */
 static vr_block summed(vr_pass *p, const vr_routed *r)
 {
-    uint64_t n = p->rows * p->m->hidden;
+    uint64_t n = p->rows * vr_expert_hidden(p);
     vr_block sum = piece(p, n * widest_weight(p, r), VR_STEP_EXPERTS);
     if (r->weight_width <= p->width)
         return sum;
@@ -58,7 +58,7 @@ static sorted sort_by_expert(vr_pass *p, const vr_routed *r)
     s.ids = piece(p, r->slots * 8, VR_STEP_ROUTED);
     s.order = piece(p, r->slots * 8, VR_STEP_ROUTED);
     vr_block tokens = piece(p, r->slots * 8, VR_STEP_ROUTED);
-    s.input = piece(p, r->slots * p->m->hidden * p->width, VR_STEP_EXPERT_IN);
+    s.input = piece(p, r->slots * vr_expert_hidden(p) * p->width, VR_STEP_EXPERT_IN);
     vr_drop(p, tokens);
     s.weights = piece(p, r->slots * r->weight_width, VR_STEP_ROUTED);
     s.counted = piece(p, r->slots * 4, VR_STEP_ROUTED);
@@ -77,11 +77,12 @@ static vr_block grouped_product(vr_pass *p, uint64_t bytes, vr_step step)
 
 vr_block vr_experts_grouped(vr_pass *p, const vr_routed *r)
 {
-    uint64_t h = r->slots * p->m->hidden, f = r->slots * vr_layer_of(p)->expert_ffn;
+    uint64_t h = r->slots * vr_expert_hidden(p), f = r->slots * vr_layer_of(p)->expert_ffn;
+    uint64_t first = (vr_layer_of(p)->moe->gate != NULL ? 2 : 1) * f; /* gates and ups, or ups alone */
     sorted s = sort_by_expert(p, r);
     bool biased = vr_layer_of(p)->moe->biased; /* the biases of each token's expert, picked */
-    vr_block bias = biased ? piece(p, 2 * f * p->width, VR_STEP_EXPERT_GATE) : VR_NONE;
-    vr_block both = grouped_product(p, 2 * f * p->width, VR_STEP_EXPERT_GATE);
+    vr_block bias = biased ? piece(p, first * p->width, VR_STEP_EXPERT_GATE) : VR_NONE;
+    vr_block both = grouped_product(p, first * p->width, VR_STEP_EXPERT_GATE);
     vr_block gated = gate(p, r->slots, both);
     vr_block bias_down = biased ? piece(p, h * p->width, VR_STEP_EXPERT_DOWN) : VR_NONE;
     vr_drop(p, bias);
@@ -104,12 +105,12 @@ vr_block vr_experts_grouped(vr_pass *p, const vr_routed *r)
 /* gate_up_proj[expert_ids]: the matrices of a token's experts, copied for each token */
 vr_block vr_experts_batched(vr_pass *p, const vr_routed *r)
 {
-    uint64_t hidden = p->m->hidden, ffn = vr_layer_of(p)->expert_ffn;
-    uint64_t h = r->slots * hidden, f = r->slots * ffn;
+    uint64_t hidden = vr_expert_hidden(p), ffn = vr_layer_of(p)->expert_ffn;
+    uint64_t h = r->slots * hidden, f = r->slots * ffn, first = vr_layer_of(p)->moe->gate != NULL ? 2 : 1;
     vr_block input = piece(p, h * p->width, VR_STEP_EXPERT_IN);
     vr_block ids = p->rules->masks_rarely ? VR_NONE : piece(p, r->slots * 8, VR_STEP_ROUTED);
-    vr_block picked = piece(p, r->slots * 2 * ffn * hidden * p->width, VR_STEP_EXPERT_GATE);
-    vr_block both = piece(p, 2 * f * p->width, VR_STEP_EXPERT_GATE);
+    vr_block picked = piece(p, first * f * hidden * p->width, VR_STEP_EXPERT_GATE);
+    vr_block both = piece(p, first * f * p->width, VR_STEP_EXPERT_GATE);
     vr_gemm(p, false);
     vr_block gated = vr_expert_gate(p, r->slots, both);
     vr_block picked_down = piece(p, r->slots * hidden * ffn * p->width, VR_STEP_EXPERT_DOWN);

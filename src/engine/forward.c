@@ -80,6 +80,48 @@ static vr_block causal_in_window(vr_pass *p, uint64_t kv)
     return all;
 }
 
+/* (positions - padding) // length, of keys and of queries */
+static vr_block chunk_of(vr_pass *p, uint64_t n)
+{
+    vr_block padding = input(p, p->batch * 8, VR_PLACE_POSITIONS);
+    vr_block from = input(p, p->batch * n * 8, VR_PLACE_POSITIONS);
+    vr_drop(p, padding);
+    vr_block chunk = input(p, p->batch * n * 8, VR_PLACE_POSITIONS);
+    vr_drop(p, from);
+    return chunk;
+}
+
+/* new_ones() & (chunk of kv == chunk of q) & (kv <= q): chunked_causal_mask_function */
+static vr_block causal_in_chunk(vr_pass *p, uint64_t kv)
+{
+    uint64_t n = p->batch * p->q * kv;
+    vr_block ones = flags(p, 1), keys = chunk_of(p, kv), queries = chunk_of(p, p->q);
+    vr_block inside = flags(p, n);
+    vr_drop(p, keys);
+    vr_drop(p, queries);
+    vr_block both = flags(p, n);
+    vr_drop(p, inside);
+    vr_drop(p, ones);
+    vr_block before = causal(p, kv), all = flags(p, n);
+    vr_drop(p, before);
+    vr_drop(p, both);
+    return all;
+}
+
+static const vr_layer *windowed(const vram_model *m)
+{
+    for (uint64_t i = 0; i < m->n_layers; i++) {
+        if (vr_has_window(&m->layers[i]))
+            return &m->layers[i];
+    }
+    return NULL;
+}
+
+static bool has_chunks(const vram_model *m)
+{
+    return windowed(m) != NULL && windowed(m)->attention == VR_ATTENTION_CHUNKED;
+}
+
 /* sdpa_mask: index ranges, then the comparison of all with all */
 static vr_block bool_mask(vr_pass *p, uint64_t window, uint64_t kv)
 {
@@ -89,7 +131,9 @@ static vr_block bool_mask(vr_pass *p, uint64_t window, uint64_t kv)
     vr_block queries = plain ? range(p, p->q, true) : VR_NONE;
     if (plain)
         keys = range(p, kv, true);
-    vr_block mask = window != 0 ? causal_in_window(p, kv) : causal(p, kv);
+    vr_block mask = window == 0        ? causal(p, kv)
+                    : has_chunks(p->m) ? causal_in_chunk(p, kv)
+                                       : causal_in_window(p, kv);
     vr_drop(p, batch);
     vr_drop(p, head);
     vr_drop(p, queries);
@@ -128,13 +172,13 @@ static vr_block make_mask(vr_pass *p, uint64_t window)
     return window != 0 && kv >= window ? bool_mask(p, window, kv) : VR_NONE;
 }
 
-static uint64_t sliding_window(const vram_model *m)
+/* create_chunked_causal_mask: how many tokens are padding is counted first, needed or not. */
+static vr_block windowed_mask(vr_pass *p, uint64_t window)
 {
-    for (uint64_t i = 0; i < m->n_layers; i++) {
-        if (m->layers[i].attention == VR_ATTENTION_SLIDING)
-            return m->layers[i].window;
-    }
-    return 0;
+    vr_block padding = has_chunks(p->m) ? input(p, p->batch * 8, VR_PLACE_POSITIONS) : VR_NONE;
+    vr_block mask = make_mask(p, window);
+    vr_drop(p, padding);
+    return mask;
 }
 
 /* Qwen2MoeModel and OlmoeModel._update_causal_mask of transformers 4: over one more key than there are. */
@@ -168,15 +212,15 @@ static vr_block idle_mask(vr_pass *p)
 static void make_masks(vr_pass *p)
 {
     const vram_model *m = p->m;
-    uint64_t window = sliding_window(m);
-    bool one = m->family->window_rule == VR_WINDOW_ATTRIBUTE;
+    uint64_t window = windowed(m) != NULL ? windowed(m)->window : 0;
+    bool one = m->family->window_rule == VR_WINDOW_ATTRIBUTE && !has_chunks(m);
     bool five = p->rules->plain_masks;
     if (m->family->early_masks && !five && window == 0) {
         p->full_mask = early_mask(p);
         return;
     }
     p->full_mask = one && window != 0 ? VR_NONE : make_mask(p, 0);
-    p->sliding_mask = window != 0 ? make_mask(p, window) : VR_NONE;
+    p->sliding_mask = window != 0 ? windowed_mask(p, window) : VR_NONE;
     if (m->family->both_masks && five && window == 0)
         p->sliding_mask = idle_mask(p);
 }
@@ -205,12 +249,18 @@ static vr_block norm_if(vr_pass *p, vr_module_role role, vr_step step)
     return has(p, role) ? vr_norm(p, p->rows, p->m->hidden, step) : VR_NONE;
 }
 
-/* residual + x, of which granite takes a part; drops x */
-static vr_block add_to_residual(vr_pass *p, vr_block x, vr_step step)
+/* residual + x, of which granite takes a part; x stays */
+static vr_block added(vr_pass *p, vr_step step)
 {
     vr_block part = p->m->family->residual_multiplied ? sum(p, step) : VR_NONE;
     vr_block out = sum(p, step);
     vr_drop(p, part);
+    return out;
+}
+
+static vr_block add_to_residual(vr_pass *p, vr_block x, vr_step step)
+{
+    vr_block out = added(p, step);
     vr_drop(p, x);
     return out;
 }
@@ -261,17 +311,22 @@ static vr_block parallel_layer(vr_pass *p)
     return next;
 }
 
-/* gpt2: variables that are assigned anew later than others', or never. */
+/* gpt2, stablelm: variables that are assigned anew later than others', or never; the second has no name for
+ * what its second norm gives. */
 static vr_block keeping_layer(vr_pass *p)
 {
     vr_block probabilities, normed = norm_if(p, VR_MODULE_PRE_ATTENTION, VR_STEP_NORM_IN);
     vr_block mixed = attend(p, VR_NONE, &probabilities);
     vr_block middle = sum(p, VR_STEP_MIDDLE);
-    vr_drop(p, normed);
-    normed = norm_if(p, VR_MODULE_PRE_MLP, VR_STEP_NORM_ATTENTION);
+    bool first = p->m->family->keeps_norm;
+    if (!first)
+        vr_drop(p, normed);
+    vr_block second = norm_if(p, VR_MODULE_PRE_MLP, VR_STEP_NORM_ATTENTION);
     vr_block fed = vr_mlp(p);
+    if (first)
+        vr_drop(p, second);
     vr_block next = sum(p, VR_STEP_OUTPUT);
-    const vr_block rest[] = { normed, fed, mixed, middle, probabilities };
+    const vr_block rest[] = { first ? normed : second, fed, mixed, middle, probabilities };
     vr_drop_all(p, rest, sizeof(rest) / sizeof(rest[0]));
     return next;
 }
@@ -307,16 +362,20 @@ static vr_block layer(vr_pass *p)
         return single_layer(p);
     if (p->m->family->keeps_outputs)
         return keeping_layer(p);
-    vr_block mixed = attend(p, norm_if(p, VR_MODULE_PRE_ATTENTION, VR_STEP_NORM_IN), &probabilities);
+    bool keeps = p->m->family->keeps_attention;
+    vr_block normed = norm_if(p, VR_MODULE_PRE_ATTENTION, VR_STEP_NORM_IN);
+    vr_block mixed = attend(p, keeps ? VR_NONE : normed, &probabilities);
     bool early =
         p->m->family->early_masks && !p->rules->plain_masks; /* attention that does not return them */
     forget_if(p, early, &probabilities);
-    vr_block middle = add_to_residual(p, mixed, VR_STEP_MIDDLE);
+    vr_block middle = added(p, VR_STEP_MIDDLE);
+    vr_drop(p, keeps ? normed : mixed);
     vr_block out = feed_forward(p, &probabilities);
     /* hidden_states, _ = ...: what the router gives takes the name of the probabilities */
     forget_if(p, p->router_output != VR_NONE, &probabilities);
     vr_block next = add_to_residual(p, out, VR_STEP_OUTPUT);
     vr_drop(p, middle);
+    vr_drop(p, keeps ? mixed : VR_NONE);
     if (vr_layer_of(p)->side_width != 0) {
         vr_block before = next;
         next = vr_side_add(p);
@@ -341,6 +400,11 @@ static vr_block head(vr_pass *p, vr_block normed)
 {
     uint64_t rows = p->w->logits == VR_LOGITS_ALL ? p->rows : p->batch, h = p->m->hidden;
     vr_go_to(p, vr_ends(p).head);
+    if (p->m->family->head_input_scaled) {
+        vr_block scaled = hidden(p, VR_PLACE_FINAL_NORM);
+        vr_drop(p, normed);
+        normed = scaled;
+    }
     vr_block copy =
         vr_sent(p, normed, vr_ends(p).norm, rows * h * p->width, VR_ITEM_HIDDEN, VR_PLACE_FINAL_NORM);
     vr_block weight = vr_bring_at(p, p->m->vocab * h * p->width, VR_PLACE_LOGITS);

@@ -17,6 +17,8 @@ static const struct {
     { "gemma2", true, true },
     { "gemma3_text", true, true },
     { "gemma4_text", false, true },
+    { "stablelm", true, true },
+    { "llama4_text", true, true },
     { "exaone4", true, true },
     { "olmo2", true, true },
     { "granite", true, true },

@@ -407,8 +407,8 @@ bool vr_sdpa_traced(const vram_workload *w, const vram_model *m, const vr_device
 {
     bool window = vr_cache_fixed(w) && w->decode != 0; /* every step has a mask */
     for (uint64_t i = 0; i < m->n_layers; i++)
-        window = window || (m->layers[i].attention == VR_ATTENTION_SLIDING &&
-                            vr_add_sat(w->context, w->decode) >= m->layers[i].window);
+        window = window ||
+                 (vr_has_window(&m->layers[i]) && vr_add_sat(w->context, w->decode) >= m->layers[i].window);
     for (uint64_t i = 0; i < m->n_layers; i++) /* the memory-efficient kernel, or an index */
         window = window || m->layers[i].key_dim != m->layers[i].value_dim || m->layers[i].index_topk != 0;
     return d->cc_major == 8 && w->dtype == VR_BF16 && !window;

@@ -180,6 +180,8 @@ static void project_and_keep(vr_pass *p, states *s)
     vr_drop(p, s->rotated_k);
     s->latent = s->rotated_k = VR_NONE;
     s->query = joined_query(p);
+    if (p->m->family->query_scaled)
+        vr_scale_query(p, &s->query);
     s->expanded = expand(p, tokens);
     s->key = state(p, p->batch * tokens * l->heads * l->key_dim, VR_STEP_KEY);
 }

@@ -115,6 +115,17 @@ static vr_block norm_late(const norm_of *n, bool widens)
     return out;
 }
 
+/* Llama4TextRMSNorm: (x * rsqrt(mean(x^2) + eps)).type_as(x) * weight; Llama4TextL2Norm has no weight */
+static vr_block norm_chained(const norm_of *n, bool weighted)
+{
+    vr_block mean, cast = narrowed(n, normalise(n, false, &mean));
+    if (!weighted)
+        return cast;
+    vr_block out = same(n);
+    vr_drop(n->p, cast);
+    return out;
+}
+
 /* Gemma4RMSNorm: (x * pow(mean(x^2) + eps, -0.5) * weight.float()).type_as(x), or without a weight */
 static vr_block norm_power(const norm_of *n, bool weighted)
 {
@@ -201,6 +212,8 @@ static vr_block of_kind(const norm_of *n)
         return norm_late(n, true);
     case VR_NORM_RMS_POWER:
         return norm_power(n, true);
+    case VR_NORM_RMS_CHAINED:
+        return norm_chained(n, true);
     case VR_NORM_LAYER:
     case VR_NORM_LAYER_WEIGHT:
         return native(n, same);
@@ -252,5 +265,6 @@ vr_block vr_norm_at(vr_pass *p, uint64_t rows, uint64_t size, vr_place place)
 
 vr_block vr_norm_bare(vr_pass *p, uint64_t rows, uint64_t size, vr_step step)
 {
-    return norm_power(&(norm_of){ p, rows, size, vr_pass_label(p, step) }, false);
+    const norm_of n = { p, rows, size, vr_pass_label(p, step) };
+    return p->m->family->norm == VR_NORM_RMS_POWER ? norm_power(&n, false) : norm_chained(&n, false);
 }

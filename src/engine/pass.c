@@ -248,7 +248,12 @@ const vr_layer *vr_layer_of(const vr_pass *p)
 uint64_t vr_window(const vr_pass *p)
 {
     const vr_layer *l = vr_layer_of(p);
-    return l->attention == VR_ATTENTION_SLIDING ? l->window : 0;
+    return vr_has_window(l) ? l->window : 0;
+}
+
+bool vr_has_window(const vr_layer *l)
+{
+    return l->attention == VR_ATTENTION_SLIDING || l->attention == VR_ATTENTION_CHUNKED;
 }
 
 /* cache_utils.py, get_mask_sizes: a sliding layer holds the last window - 1 tokens; early caches know no such

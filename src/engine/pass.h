@@ -278,6 +278,7 @@ void vr_gemm(vr_pass *p, bool biased);
 /* A linear layer in -> out over p->rows; its result. */
 vr_block vr_linear(vr_pass *p, uint64_t in, uint64_t out, bool biased, vr_item item, vr_step step);
 const vr_layer *vr_layer_of(const vr_pass *p);            /* p->layer */
+bool vr_has_window(const vr_layer *l);                    /* its cache forgets what lies before a window */
 uint64_t vr_window(const vr_pass *p);                     /* tokens, of p->layer; 0: full attention */
 uint64_t vr_kv_length(const vr_pass *p, uint64_t window); /* keys that this pass attends to */
 
@@ -286,7 +287,8 @@ uint64_t vr_kv_length(const vr_pass *p, uint64_t window); /* keys that this pass
 /* Over `rows` rows of `size`; the input stays. */
 vr_block vr_norm(vr_pass *p, uint64_t rows, uint64_t size, vr_step step);
 vr_block vr_norm_at(vr_pass *p, uint64_t rows, uint64_t size, vr_place place);
-vr_block vr_norm_bare(vr_pass *p, uint64_t rows, uint64_t size, vr_step step); /* gemma4: no weight */
+/* A norm without a weight, where the class has such ones (gemma4, llama4). */
+vr_block vr_norm_bare(vr_pass *p, uint64_t rows, uint64_t size, vr_step step);
 /* weight * normalised; *variance is held by a variable of the module. */
 vr_block vr_norm_kept(vr_pass *p, uint64_t rows, uint64_t size, vr_step step, vr_block *variance);
 
@@ -360,6 +362,7 @@ typedef struct vr_routed {
 vr_block vr_experts_run(vr_pass *p, vr_routed *r);
 /* Its weight is kept in 32 bits, and so are its inputs. */
 bool vr_router_wide(const vr_rules *rules, const vr_layer *l);
+uint64_t vr_expert_hidden(const vr_pass *p); /* width of what experts read and give */
 bool vr_experts_fused(const vr_pass *p); /* the class has all experts in one tensor */
 uint64_t vr_expert_tokens(const vr_pass *p, uint64_t expert);
 /* act_fn(gate) * up of `rows` rows; `both` holds them beside each other, and goes. */
@@ -385,6 +388,9 @@ vr_block vr_experts_batched(vr_pass *p, const vr_routed *r);
  * which may be VR_NONE. */
 vr_block vr_attention(vr_pass *p, vr_block normed, vr_block *probabilities);
 
+/* Queries of all heads times a factor of their positions. */
+void vr_scale_query(vr_pass *p, vr_block *q);
+
 /* ---- beams.c ---- */
 
 uint64_t vr_beams(const vram_workload *w); /* of each sequence, at least 1 */
@@ -398,7 +404,6 @@ void vr_beams_end(vr_pass *p, vr_group *g);
 
 /* What this version's cache keeps of a token in this layer. */
 vr_kept vr_kept_of(const vr_layer *l, const vr_rules *rules);
-/* deepseek_v2 rotates by complex numbers: its table is one of these. */
 /* As vr_attention, of a layer of latent attention. */
 vr_block vr_attention_latent(vr_pass *p, vr_block normed, vr_block *probabilities);
 

@@ -166,6 +166,22 @@ static vr_rotated in_pairs(const turn *t, uint8_t kind)
     return r;
 }
 
+/* llama4: what is widened is viewed as complex numbers, times a table of these */
+static vr_rotated as_complex(const turn *t)
+{
+    uint64_t q = elements(t, t->l->heads, t->l->key_dim), k = elements(t, t->l->kv_heads, t->l->key_dim);
+    bool widens = t->p->width != 4;
+    vr_block wide_q = widens ? take(t, q * 4, VR_ITEM_HIDDEN) : VR_NONE;
+    vr_block wide_k = widens ? take(t, k * 4, VR_ITEM_HIDDEN) : VR_NONE;
+    vr_rotated r = { VR_NONE, VR_NONE, { VR_NONE, VR_NONE } };
+    r.q = take(t, q * 4, VR_ITEM_HIDDEN);
+    r.k = take(t, k * 4, widens ? VR_ITEM_HIDDEN : t->item);
+    r = narrowed(t, r);
+    vr_drop(t->p, wide_q);
+    vr_drop(t->p, wide_k);
+    return r;
+}
+
 vr_rotated vr_rotate(vr_pass *p, vr_item item)
 {
     uint8_t kind = p->m->family->rope;
@@ -185,6 +201,8 @@ vr_rotated vr_rotate(vr_pass *p, vr_item item)
         return narrowed(&t, both(&(turn){ p, t.l, item, p->width, 4 }));
     case VR_ROPE_PAIRS_FLOAT:
         return in_floats(&t);
+    case VR_ROPE_PAIRS_COMPLEX:
+        return as_complex(&t);
     case VR_ROPE_PAIRS:
     case VR_ROPE_PAIRS_ALL:
     case VR_ROPE_PAIRS_WIDE:
@@ -207,5 +225,5 @@ bool vr_rotary_packs(uint8_t kind)
 
 bool vr_rotary_is_wide(uint8_t kind)
 {
-    return kind == VR_ROPE_HALF_WIDE || kind == VR_ROPE_PAIRS_WIDE;
+    return kind == VR_ROPE_HALF_WIDE || kind == VR_ROPE_PAIRS_WIDE || kind == VR_ROPE_PAIRS_COMPLEX;
 }

@@ -19,10 +19,9 @@ static vr_block scaled_wave(vr_pass *p, uint64_t columns)
     return scaled;
 }
 
-/* deepseek_v2: torch.polar(ones, angles) * attention_scaling, complex numbers of two floats */
-static vr_block complex_wave(vr_pass *p)
+/* deepseek_v2, llama4: torch.polar(ones, angles) * attention_scaling, complex numbers of two floats */
+static vr_block complex_wave(vr_pass *p, uint64_t d)
 {
-    uint64_t d = p->m->rotary_dim;
     vr_block ones = rotary(p, d / 2, 4), wave = rotary(p, d, 4);
     vr_drop(p, ones);
     vr_block scaled = rotary(p, d, 4);
@@ -95,7 +94,7 @@ void vr_rotary_table(vr_pass *p, uint64_t all, vr_block *cos, vr_block *sin)
         positions = VR_NONE;
     }
     if (p->m->family->rope == VR_ROPE_PAIRS_COMPLEX) {
-        *cos = complex_wave(p);
+        *cos = complex_wave(p, d);
         *sin = VR_NONE;
         vr_drop(p, positions);
         vr_drop(p, angles);

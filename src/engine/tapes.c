@@ -4,8 +4,8 @@
 #include "engine/caches.h"
 #include "model/experts.h"
 
-static const uint8_t attentions[] = { VR_ATTENTION_FULL, VR_ATTENTION_SLIDING, VR_ATTENTION_LATENT,
-                                      VR_ATTENTION_RECURRENT, VR_ATTENTION_NONE };
+static const uint8_t attentions[] = { VR_ATTENTION_FULL,   VR_ATTENTION_SLIDING,   VR_ATTENTION_CHUNKED,
+                                      VR_ATTENTION_LATENT, VR_ATTENTION_RECURRENT, VR_ATTENTION_NONE };
 static const uint8_t mlps[] = { VR_MLP_GATED, VR_MLP_GATED_FUSED, VR_MLP_PLAIN, VR_MLP_EXPERTS, VR_MLP_NONE };
 
 static const char refuses_flash[] = "its class refuses flash attention";
@@ -28,16 +28,26 @@ static bool runs_scaled(const vr_layer *l, const vram_workload *w)
 static bool runs_experts(const vr_layer *l, const vram_workload *w)
 {
     const struct vr_moe *moe = l->moe;
-    if (moe == NULL || moe->gate == NULL || l->expert_hidden != 0) /* two matrices an expert, narrower ones */
-        return moe != NULL && moe->router == VR_ROUTER_BESIDE;
+    if (moe == NULL)
+        return false;
     switch (moe->router) {
-    case VR_ROUTER_SOFTMAX:
+    case VR_ROUTER_BESIDE:
+        return true;
+    case VR_ROUTER_WIDE_TOP_SOFTMAX:
+    case VR_ROUTER_GROUPS:
+        return vr_rules_of(w)->fused_experts;
     case VR_ROUTER_SIGMOID:
+        if (moe->gate == NULL) /* two matrices an expert: its loop is another */
+            return w->experts != VR_EXPERTS_EAGER && vr_rules_of(w)->fused_experts;
+        return moe->form != VR_EXPERTS_TRANSPOSED;
+    case VR_ROUTER_SOFTMAX:
         return moe->form != VR_EXPERTS_TRANSPOSED;
     case VR_ROUTER_SCALED:
         return runs_scaled(l, w);
     case VR_ROUTER_TOP_SOFTMAX:
         return moe->clamped;
+    case VR_ROUTER_TOP_SIGMOID:
+        return moe->form == VR_EXPERTS_TRANSPOSED;
     default:
         return false;
     }
@@ -75,6 +85,8 @@ static const char *no_tape_of_encdec(const vram_model *m, const vram_workload *w
 
 static const char *no_tape_of_index(const vr_layer *l, const vram_workload *w)
 {
+    if (l->attention == VR_ATTENTION_CHUNKED && w->attention == VR_IMPL_FLASH)
+        return "its class refuses flash attention";
     if (l->index_topk == 0)
         return NULL;
     if (w->attention == VR_IMPL_FLASH)

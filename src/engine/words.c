@@ -243,9 +243,9 @@ static const char *kv(const vr_pass *p)
     uint64_t n_sliding = 0, n_recurrent = 0;
     for (uint64_t i = 0; i < m->n_layers; i++) {
         const vr_layer *l = &m->layers[i];
-        n_sliding += l->attention == VR_ATTENTION_SLIDING;
+        n_sliding += vr_has_window(l);
         n_recurrent += l->attention == VR_ATTENTION_RECURRENT;
-        window = l->attention == VR_ATTENTION_SLIDING ? l->window : window;
+        window = vr_has_window(l) ? l->window : window;
         recurrent = l->attention == VR_ATTENTION_RECURRENT ? l : recurrent;
     }
     const char *text = kv_of(p, tokens);

@@ -60,7 +60,7 @@ static const vr_moe rows[] = {
       .ffn_key = "moe_intermediate_size",
       .experts = 256, .used = 8, .ffn = 512, .shared_default = 512, .normalised = true,
       .source = "qwen3_5_moe" },
-    { .model_type = "granitemoehybrid", .router = VR_ROUTER_TOP_SOFTMAX, .form = VR_EXPERTS_FUSED,
+    { .model_type = "granitemoehybrid", .router = VR_ROUTER_WIDE_TOP_SOFTMAX, .form = VR_EXPERTS_FUSED,
       .block = "block_sparse_moe.", .router_name = "router.layer", .router_name_5 = "router",
       .gate = "input_linear.weight", .down = "output_linear.weight",
       .shared = "shared_mlp", .shared_key = "shared_intermediate_size",
@@ -119,7 +119,7 @@ static const vr_moe rows[] = {
       .shared = "shared_experts", .shared_key = "n_shared_experts", .shared_is_count = true,
       .ffn_key = "moe_intermediate_size", .experts = 256, .used = 6, .ffn = 2048, .shared_default = 1,
       .normalised = true, .source = "deepseek_v4" },
-    { .model_type = "mistral4", .router = VR_ROUTER_OTHER, .where = VR_MOE_FIRST_DENSE, .block = "mlp.",
+    { .model_type = "mistral4", .router = VR_ROUTER_GROUPS, .where = VR_MOE_FIRST_DENSE, .block = "mlp.",
       .router_name = "gate", .gate = "gate_proj", .up = "up_proj", .down = "down_proj",
       .router_last = true, .router_last_5 = true,
       .shared = "shared_experts", .shared_key = "n_shared_experts", .shared_is_count = true,
@@ -152,7 +152,8 @@ static const vr_moe rows[] = {
       .shared = "shared_experts", .shared_key = "shared_intermediate_size",
       .dense_ffn_key = "dense_intermediate_size", .dense_ffn = 12288,
       .experts = 128, .used = 4, .shared_default = 3072, .normalised = true, .source = "minimax_m3_vl" },
-    { .model_type = "gemma4_text", .router = VR_ROUTER_BESIDE, .form = VR_EXPERTS_FUSED, .normalised = true,
+    { .model_type = "gemma4_text", .router = VR_ROUTER_BESIDE, .form = VR_EXPERTS_FUSED,
+      .gate = "experts.gate_up_proj", .down = "experts.down_proj", .normalised = true,
       .source = "gemma4" },
     { .model_type = "llama4_text", .router = VR_ROUTER_TOP_SIGMOID, .form = VR_EXPERTS_TRANSPOSED,
       .where = VR_MOE_INTERLEAVED, .block = "feed_forward.", .router_name = "router",
@@ -255,7 +256,7 @@ static vram_status read_settings(vr_reading *r, const vr_moe *moe, settings *s)
     if (moe->dense_ffn_key != NULL)
         VR_TRY(vr_config_count(r, moe->dense_ffn_key, VR_MAX_WIDTH,
                                moe->dense_ffn != 0 ? moe->dense_ffn : 2 * r->m->ffn, &s->dense_ffn));
-    if (moe->router == VR_ROUTER_SIGMOID || moe->router == VR_ROUTER_SOFTMAX)
+    if (moe->router == VR_ROUTER_SIGMOID || moe->router == VR_ROUTER_SOFTMAX || moe->router == VR_ROUTER_GROUPS)
         VR_TRY(vr_config_flag(r, "norm_topk_prob", &s->normalised));
     VR_TRY(read_groups(r, moe, s));
     return read_shared(r, moe, s);

@@ -34,6 +34,7 @@ typedef enum vr_norm_kind {
     VR_NORM_LAYER_COHERE,  /* CohereLayerNorm: a weight, by elementwise operators in fp32 */
     VR_NORM_LAYER_1P,      /* NemotronLayerNorm1P: 1 + weight, and a bias */
     VR_NORM_RMS_LATE_WIDE, /* HeliumRMSNorm: as RMS_LATE, with the weight widened */
+    VR_NORM_RMS_CHAINED,   /* Llama4TextRMSNorm: as RMS, and no name holds what it is made of */
     VR_NORM_RMS_POWER      /* Gemma4RMSNorm: the same, by a power of a mean that is kept */
 } vr_norm_kind;
 
@@ -61,7 +62,7 @@ typedef enum vr_rope_kind {
     VR_ROPE_PAIRS_ALL,     /* ... all of a head (helium) */
     VR_ROPE_PAIRS_FLOAT,   /* ... in fp32 (cohere) */
     VR_ROPE_PAIRS_WIDE,    /* ... by cos and sin in fp32 (ernie4_5) */
-    VR_ROPE_PAIRS_COMPLEX  /* ... as complex numbers (deepseek_v2) */
+    VR_ROPE_PAIRS_COMPLEX  /* ... as complex numbers in fp32 (llama4, deepseek_v2) */
 } vr_rope_kind;
 
 /* What a module is to its layer. */
@@ -145,6 +146,9 @@ typedef struct vr_family {
     bool wide_logits;      /* logits are given in fp32 */
     bool norm_widened;     /* from some version on its norms are VR_NORM_RMS_LATE_WIDE */
     bool keeps_outputs;    /* gpt2: a layer's variables live longer */
+    bool head_input_scaled; /* minicpm3: what the head reads is divided by a number, not what it gives */
+    bool keeps_attention;  /* llama4: what attention gave has a name of its own */
+    bool keeps_norm;       /* stablelm: the same, and the norm before its attention is kept */
     bool tables_in_dict;   /* local_rope: by kind of layer, in one module of version 4 */
     uint32_t taped_from;   /* version of transformers x 100, 524: what earlier ones compute is not known */
     bool untaped;          /* what it computes is not known storage by storage */
@@ -190,6 +194,8 @@ typedef struct vr_layer {
     uint32_t key_dim, value_dim; /* of a head; LATENT: as computed, so key_dim = nope + rope */
     uint32_t rotary_dim;         /* of key_dim, rotated */
     uint32_t cross_heads;        /* of the attention to an encoder, key_dim and value_dim wide; 0: none */
+    bool bare_qk_norm;           /* queries and keys are normalised without a weight, once they are turned */
+    bool query_tempered;         /* queries times a factor of their positions, in fp32 */
     bool sinks;                  /* a logit of each head that stands for no token (gpt-oss) */
     bool key_is_value;           /* values are made of what the keys are made of; both are cached */
     uint32_t side_width;         /* of an embedding that this layer alone reads (Gemma 4); 0: none */

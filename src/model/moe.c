@@ -82,9 +82,12 @@ static vram_status in_chunks(vr_reading *r)
 {
     vram_model *m = r->m;
     uint64_t chunk, every, one, n = 0;
+    bool normalised = true, tempered = true;
     vr_json list = { 0 }, v;
     VR_TRY(vr_config_count(r, "attention_chunk_size", UINT32_MAX, 8192, &chunk));
     VR_TRY(vr_config_count(r, "no_rope_layer_interval", VR_MAX_LAYERS, 4, &every));
+    VR_TRY(vr_config_flag(r, "use_qk_norm", &normalised));
+    VR_TRY(vr_config_flag(r, "attn_temperature_tuning", &tempered));
     bool listed = vr_config_get(r, "no_rope_layers", &list) && list.type == VR_JSON_ARRAY;
     vr_json_iter it = vr_json_each(list);
     for (uint64_t i = 0; i < m->n_layers; i++) {
@@ -99,6 +102,8 @@ static vram_status in_chunks(vr_reading *r)
         l->attention = turned ? VR_ATTENTION_CHUNKED : VR_ATTENTION_FULL;
         l->window = turned ? (uint32_t)chunk : 0;
         l->rotary_dim = turned ? l->rotary_dim : 0;
+        l->bare_qk_norm = turned && normalised;
+        l->query_tempered = !turned && tempered;
     }
     return n == 0 || n == m->n_layers ? VRAM_OK
                                       : vr_not_understood(r, T("no_rope_layers is of "), U(n), T(" layers"));
