@@ -44,10 +44,6 @@ vram_status vr_need(vr_rehearsal *needs, vr_rehearsal *run, vr_scene *s, vr_inpu
 vram_status vr_need_nominal(vr_rehearsal *needs, vr_rehearsal *run, vr_scene *s);
 vram_status vr_lives(bool *out, vr_scene *s, vr_inputs inputs, uint64_t limit);
 
-/* Of what is counted. */
-uint64_t vr_counted_sum(const vr_live *live, const vr_plan *p);
-/* Nothing is missing that could matter: neither a category nor a file of the checkpoint. */
-bool vr_all_counted(const vr_plan *p, const vram_model *m);
 /* required: with nominal inputs. *fits: it would be judged VRAM_FITS. */
 vram_status vr_fits(bool *fits, uint64_t *required, vr_scene *s);
 /* The verdict alone, without words. */
