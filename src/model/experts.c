@@ -289,7 +289,8 @@ static vram_status read_settings(vr_reading *r, const vr_moe *moe, settings *s)
     if (moe->dense_ffn_key != NULL)
         VR_TRY(vr_config_count(r, moe->dense_ffn_key, VR_MAX_WIDTH,
                                moe->dense_ffn != 0 ? moe->dense_ffn : 2 * r->m->ffn, &s->dense_ffn));
-    if (moe->router == VR_ROUTER_SIGMOID || moe->router == VR_ROUTER_SOFTMAX || moe->router == VR_ROUTER_GROUPS)
+    if (moe->router == VR_ROUTER_SIGMOID || moe->router == VR_ROUTER_SOFTMAX ||
+        moe->router == VR_ROUTER_GROUPS)
         VR_TRY(vr_config_flag(r, "norm_topk_prob", &s->normalised));
     VR_TRY(read_groups(r, moe, s));
     return read_shared(r, moe, s);
