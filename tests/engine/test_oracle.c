@@ -104,7 +104,27 @@ static void stand_in(int *number, size_t n_blocks, uint32_t block, int last)
     number[block] = last;
 }
 
-static void our_run(run *r, const vr_tape *t)
+/* What is named by its words has a size all the same: so much for each new token of each sequence, the mask's
+ * in multiples of 16 bytes. (An encoder and a tower have tokens of their own; where only the last logits are
+ * asked for, the last layers can leave all but the last token out.) */
+static bool has_its_size(const facts *f, difference d, uint64_t bytes, bool in_prefill)
+{
+    uint64_t rows = f->batch * (f->beams != 0 ? f->beams : 1) *
+                    (in_prefill && strcmp(f->logits, "last") != 0 ? f->tokens : 1);
+    if (f->patches != 0 || f->encodes)
+        return true;
+    switch (d) {
+    case CUDA_ALIGNED:
+        return bytes % (rows * 16) == 0;
+    case CUDA_SUMS:
+    case CUDA_STATISTICS:
+        return bytes % (rows * 4) == 0;
+    default:
+        return true;
+    }
+}
+
+static void our_run(run *r, const facts *f, const vr_tape *t)
 {
     int *number = calloc(t->n_blocks, sizeof(*number));
     assert_non_null(number);
@@ -121,6 +141,8 @@ static void our_run(run *r, const vr_tape *t)
         vr_str label = t->labels[e->label];
         difference d = name_of_event(t, e);
         count(d, &all.now->only_ours, e->bytes);
+        if (!has_its_size(f, d, e->bytes, r->n_prefill == 0))
+            fail_msg("%s: %s of %llu bytes", f->name, named[d].name, (unsigned long long)e->bytes);
         number[e->block] = -1;
         if (d == CUDA_ALIGNED)
             stand_in(number, t->n_blocks, e->block, (int)r->n - 1);
@@ -250,7 +272,7 @@ static void check_file(const char *folder, const char *name, void *user)
     all.now = row_of(f);
     plan_facts(&w, f, &plan, &a);
     real_run(&real, f);
-    our_run(&ours, &plan.tape);
+    our_run(&ours, f, &plan.tape);
     all.n_bad += !alike(f->name, &real, &ours);
     all.now->n_storages += real.n;
     all.n_storages += real.n;
