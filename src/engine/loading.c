@@ -6,7 +6,7 @@
  * caching_allocator_warmup), then loads: version 5 all files in natural order, with four threads whose race
  * is not modelled; version 4 file by file, names in byte order as safetensors lists them, each tensor read
  * onto the card in its stored dtype and converted there. Buffers and what the checkpoint lacks come last. */
-#include "engine/pass.h"
+#include "engine/loading.h"
 
 #define FEW 16                            /* events and labels of a plan without a pass, beside its tensors */
 #define WARMUP_SPARE UINT64_C(1288490188) /* int(1.2 * 1024**3) */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * How the figures of the transformers engine come about, in words with the numbers put in. */
+#include "engine/loading.h"
 #include "engine/caches.h"
 #include "engine/words.h"
 #include "engine/encdec.h"
