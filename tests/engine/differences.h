@@ -73,7 +73,8 @@ static const struct {
     [CPU_PROMOTED] = { "operand in another dtype",
                        "the CPU widens it in a storage of its own; CUDA's kernels widen as they read" },
     [CPU_CONVOLUTION] = { "convolution in layouts of its own",
-                          "oneDNN reorders input, weight and result; CUDA's depthwise kernel does not" },
+                          "oneDNN reorders input, weight and result; CUDA's depthwise kernel does not, and "
+                          "cuDNN's workspace is not counted" },
     [CPU_STATISTICS] = { "mean and deviation of layer_norm", "in the input's dtype; see the next" },
     [CUDA_STATISTICS] = { "mean and deviation of layer_norm", "CUDA keeps them in 32 bits" },
     [CUDA_SOLVER] = { "addresses of a batched solver", "cuBLAS is given a list of matrices" },
