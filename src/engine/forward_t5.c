@@ -71,7 +71,11 @@ static vr_block buckets(vr_pass *p, uint64_t n, bool both_ways)
     vr_block far = position(p, n * 4);
     for (int i = 0; i < 4; i++) /* / exact, log, / log, * rest */
         vr_replace(p, &far, position(p, n * 4));
-    vr_replace(p, &far, position(p, n * 8));
+    vr_block ratio = p->m->bias_by_layer ? far : VR_NONE; /* a variable of its own */
+    vr_block whole = position(p, n * 8);
+    if (ratio == VR_NONE)
+        vr_drop(p, far);
+    far = whole;
     vr_replace(p, &far, position(p, n * 8));
     vr_block most = position(p, n * 8), least = position(p, n * 8);
     vr_drop(p, most);
@@ -83,9 +87,8 @@ static vr_block buckets(vr_pass *p, uint64_t n, bool both_ways)
         sum = position(p, n * 8);
         vr_drop(p, chosen);
     }
-    vr_drop(p, distance);
-    vr_drop(p, near);
-    vr_drop(p, least);
+    const vr_block rest[] = { distance, near, least, ratio };
+    vr_drop_all(p, rest, sizeof rest / sizeof *rest);
     return sum;
 }
 
@@ -131,6 +134,13 @@ static vr_block project(vr_pass *p, vr_step step)
     return vr_linear(p, p->m->hidden, inner(vr_layer_of(p)), false, VR_ITEM_HIDDEN, step);
 }
 
+/* A layer's own bias goes when its attention returns. */
+static void let_go(vr_pass *p, vr_block *bias)
+{
+    if (p->m->bias_by_layer)
+        vr_replace(p, bias, VR_NONE);
+}
+
 /* x + o(attention(norm(x))); *bias is made where the stack has none yet. kv NULL: an encoder's. */
 static vr_block self_attention(vr_pass *p, vr_kv *kv, uint64_t keys, vr_block mask, vr_block *bias,
                                vr_block *weights)
@@ -149,6 +159,7 @@ static vr_block self_attention(vr_pass *p, vr_kv *kv, uint64_t keys, vr_block ma
     vr_block out = vr_linear(p, inner(vr_layer_of(p)), p->m->hidden, false, VR_ITEM_HIDDEN, VR_STEP_O);
     vr_drop(p, mixed);
     vr_drop(p, q);
+    let_go(p, bias);
     if (kv == NULL) {
         vr_drop(p, k);
         vr_drop(p, v);
@@ -178,6 +189,7 @@ static vr_block cross_attention(vr_pass *p, vr_kv *kv, uint64_t source, vr_block
     vr_block out = vr_linear(p, inner(vr_layer_of(p)), p->m->hidden, false, VR_ITEM_HIDDEN, VR_STEP_O);
     vr_drop(p, mixed);
     vr_drop(p, q);
+    let_go(p, bias);
     vr_block sum = wide(p, VR_STEP_MIDDLE);
     vr_drop(p, normed);
     vr_drop(p, out);
@@ -272,7 +284,8 @@ void vr_t5_decode(vr_pass *p, vr_encdec_group *g)
     vr_drop(p, mask);
     vr_drop(p, bias[0]);
     vr_drop(p, bias[1]);
-    vr_block scaled = p->m->output_scaled ? wide(p, VR_STEP_FINAL) : VR_NONE;
+    bool scales = p->m->output_scaled || (p->m->bias_by_layer && !p->rules->umt5_asks);
+    vr_block scaled = scales ? wide(p, VR_STEP_FINAL) : VR_NONE;
     vr_block logits = vr_take_at(p, p->rows * p->m->vocab * p->width, VR_ITEM_LOGITS, VR_PLACE_LOGITS);
     vr_gemm(p, false);
     vr_drop(p, scaled);
