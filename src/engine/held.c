@@ -31,6 +31,8 @@ static const struct {
     { "bert", true, true },
     { "xlm-roberta", true, true },
     { "t5", false, true },
+    { "mt5", false, true },
+    { "umt5", false, true },
     { "qwen3_next", true, true },
     { "qwen3_5_text", true, true },
     { "qwen3_5_moe_text", true, true },

@@ -46,6 +46,7 @@ typedef struct vr_rules {
     bool wide_routers;     /* weights of routers with a correction are kept in 32 bits */
     bool leaves_out;       /* layers that use others' keys and values see the last token only */
     bool masks_rarely;     /* ... only where experts are spread over processes; the loop counts one more */
+    bool umt5_asks;        /* UMT5 scales what its head reads where its configuration ties it; else always */
 } vr_rules;
 
 /* From this version of PyTorch on, until the next row (ATen/cuda/CublasHandlePool.cpp). */
