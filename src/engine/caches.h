@@ -35,6 +35,14 @@ vram_status vr_quantized_defaults(vram_workload *w, const vram_model *m);
 uint64_t vr_residual_tokens(const vram_workload *w, uint64_t generated);
 void vr_drop_packed(vr_pass *p, vr_kv *kv);
 
+/* ---- drafts.c ---- */
+
+/* What generate() refuses together with drafts. */
+vram_status vr_drafts_check(const vram_workload *w, const vram_model *m);
+uint64_t vr_logits_rows(const vr_pass *p); /* of tokens whose logits this pass computes */
+/* After a call of the model: takes its logits, and cuts the drafts off the cache. */
+void vr_drafts_step(vr_pass *p, vr_group *g);
+
 /* ---- kept_tokens.c ---- */
 
 /* Keys, values and states at the end, where activations are not known. */

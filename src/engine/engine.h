@@ -54,6 +54,7 @@ typedef enum vr_expert_load { VR_LOAD_EVEN, VR_LOAD_SAME } vr_expert_load;
     X(IMAGES, "images")                                                                                      \
     X(IMAGE_SIZE, "image_size")                                                                              \
     X(BEAMS, "beams")                                                                                        \
+    X(DRAFTS, "prompt_lookup_num_tokens")                                                                    \
     X(DTYPE, "dtype")                                                                                        \
     X(CACHE, "cache")                                                                                        \
     X(CACHE_BACKEND, "cache_backend")                                                                        \
@@ -115,6 +116,7 @@ struct vram_workload {
     bool dtype_auto;                    /* the user said "auto" */
     uint8_t kv_dtype, attention, logits, device_map, weight_quant;
     uint64_t beams;        /* of each sequence, of transformers; 0: not said, one */
+    uint64_t drafts;       /* tokens that each call of the model tries beside the next one; 0: none */
     uint8_t cache;         /* vr_cache_kind, of transformers */
     uint8_t cache_backend; /* vr_cache_backend, of a quantised one */
     uint64_t cache_bits, cache_group, cache_residual; /* 0 before resolve: not said */

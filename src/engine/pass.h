@@ -65,7 +65,7 @@ vram_status vr_transformers_version(vram_workload *w, vr_str text);
 
 /* ---- transformers_options.c ---- */
 
-#define VR_TRANSFORMERS_OPTIONS 20
+#define VR_TRANSFORMERS_OPTIONS 21
 extern const struct vr_option_row *const vr_transformers_options[VR_TRANSFORMERS_OPTIONS];
 
 /* ---- a pass ---- */
@@ -154,6 +154,7 @@ typedef enum vr_step {
     X(FINAL_NORM, "model.norm output")                                                                       \
     X(LOGITS, "lm_head output")                                                                              \
     X(BEAMS, "scores of beams")                                                                              \
+    X(DRAFTS, "scores of drafts")                                                                            \
     X(TOKENS, "tokens of beams")                                                                             \
     X(WORKSPACE, "cuBLAS workspace")                                                                         \
     X(LT_WORKSPACE, "cublasLt workspace")                                                                    \
@@ -209,6 +210,7 @@ typedef struct vr_group {
     uint64_t sequences, past;
     vr_kv *layers;
     vr_search search;
+    vr_block scores[2]; /* of drafts, in 32 bits; or VR_NONE */
     vr_block logits;
     vr_block seen[VR_MOST_SEEN]; /* of a vision tower, returned with the logits */
     size_t n_seen;

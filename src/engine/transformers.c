@@ -161,6 +161,7 @@ static vram_status defaults(vram_workload *w, const vram_model *m)
     VR_TRY(check_cache(w, m));
     VR_TRY(default_logits(w, m));
     VR_TRY(vr_quantized_defaults(w, m));
+    VR_TRY(vr_drafts_check(w, m));
     return default_attention(w, m);
 }
 
@@ -211,6 +212,7 @@ static vram_status make_groups(groups *g, const vr_pass *p)
         g->list[i] = (vr_group){ .sequences = n * vr_beams(w),
                                  .layers = kv + i * layers,
                                  .search = no_search,
+                                 .scores = { VR_NONE, VR_NONE },
                                  .logits = VR_NONE,
                                  .stream = (uint8_t)(1 + i % STREAMS) };
         left -= n;
@@ -234,6 +236,7 @@ static void pass_all(vr_pass *p, groups *g, uint64_t q)
         vr_beams_feed(p, group, q);
         vr_forward(p, group, q);
         vr_beams_step(p, group);
+        vr_drafts_step(p, group);
         if (i == 0 && q > 1)
             expect(p, g, from, g->n - 1);
         if (i + 1 < g->n) {
@@ -255,7 +258,7 @@ static bool decode_all(vr_pass *p, groups *g)
         uint64_t past = p->w->context + vr_mul_div(n, s + 1, steps) - 1;
         for (uint64_t i = 0; i < g->n; i++)
             g->list[i].past = past;
-        pass_all(p, g, 1);
+        pass_all(p, g, 1 + p->w->drafts);
         if (s == 0)
             expect(p, g, from, steps - 1);
     }
@@ -269,6 +272,8 @@ static void release_all(vr_pass *p, groups *g)
         vr_drop(p, group->logits);
         vr_forget_seen(p, group);
         vr_beams_end(p, group);
+        vr_drop(p, group->scores[0]);
+        vr_drop(p, group->scores[1]);
         for (uint64_t l = 0; l < p->m->n_layers; l++) {
             vr_drop(p, group->layers[l].window);
             vr_drop(p, group->layers[l].k);
@@ -319,7 +324,7 @@ static vram_status run(vr_pass *p, vr_facts *facts)
     vr_pass_on(p, p->placement != NULL ? p->placement->embedding : 0);
     g.ids = vr_take_at(p, p->w->sequences * p->w->context * 8, VR_ITEM_INPUTS, VR_PLACE_IDS);
     g.pixels = p->w->images != 0 ? vr_pixels(p, p->w->sequences) : VR_NONE;
-    pass_all(p, &g, p->w->context);
+    pass_all(p, &g, p->w->context + p->w->drafts);
     vr_tape_mark(p->tape, VR_AT_PREFILL);
     if (p->w->decode != 0) {
         facts->steps_skipped = decode_all(p, &g);

@@ -93,6 +93,16 @@ OF_QUANTIZED(cache_residual, cache_residual)
 VR_OPTION(cache_backend, vr_option_word(w, o, value, backend_words, &w->cache_backend),
           w->cache == VR_CACHE_QUANTIZED ? vr_option_word_text(backend_words, w->cache_backend) : "")
 
+static vram_status set_drafts(vram_workload *w, const vram_option *o, vr_str value)
+{
+    return vr_option_count(w, o, value, &w->drafts);
+}
+
+static const char *show_drafts(const vram_workload *w, vr_arena *a)
+{
+    return vr_text(a, U(w->drafts));
+}
+
 static vram_status set_host_memory(vram_workload *w, const vram_option *o, vr_str value)
 {
     uint64_t bytes;
@@ -235,12 +245,18 @@ static const vr_option_row own[] = {
       VR_SET_CACHE_RESIDUAL,
       set_cache_residual,
       show_cache_residual },
+    { { "prompt_lookup_num_tokens", "--prompt-lookup --prompt-lookup-num-tokens", VRAM_OPT_COUNT, "N", NULL,
+        "0", "Tokens that generate() looks up in the prompt and tries at each step beside the next one.",
+        "fit", 0, 65536 },
+      VR_SET_DRAFTS,
+      set_drafts,
+      show_drafts },
 };
 
 const vr_option_row *const vr_transformers_options[] = {
-    &own[0],  &own[1], &own[10], &own[14],      &own[15],         &own[16], &own[17],
-    &own[11], &own[2], &own[3],  &vr_row_dtype, &vr_row_kv_dtype, &own[4],  &own[5],
-    &own[6],  &own[7], &own[8],  &own[9],       &own[12],         &own[13],
+    &own[0],  &own[1],  &own[10], &own[14], &own[15],      &own[16],         &own[17],
+    &own[11], &own[18], &own[2],  &own[3],  &vr_row_dtype, &vr_row_kv_dtype, &own[4],
+    &own[5],  &own[6],  &own[7],  &own[8],  &own[9],       &own[12],         &own[13],
 };
 _Static_assert(sizeof(vr_transformers_options) / sizeof(vr_transformers_options[0]) ==
                    VR_TRANSFORMERS_OPTIONS,

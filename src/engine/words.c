@@ -305,7 +305,8 @@ static const char *fallback_words(const vram_model *m)
 static const char *logits_words(const vr_pass *p)
 {
     const vram_workload *w = p->w;
-    uint64_t rows = w->prefill_batch * vr_beams(w) * (w->logits == VR_LOGITS_ALL ? w->context : 1);
+    uint64_t rows =
+        w->prefill_batch * vr_beams(w) * (w->logits == VR_LOGITS_ALL ? w->context : 1 + w->drafts);
     if (p->m->structure == VR_ENCODER)
         return "";
     return vr_text(p->arena, T("; logits "), GROUPED(rows), T(" x "), GROUPED(p->m->vocab), T(" x "),
@@ -334,6 +335,9 @@ static const char *activations(const vr_pass *p, const vr_facts *f)
     const char *text = vr_text(p->arena, T("a pass over "), GROUPED(w->prefill_batch * vr_beams(w)), T(" x "),
                                T(read), T(", every storage in its order ("), T(attention_words(w)),
                                T(" attention"), T(pictures), T(")"), T(logits), T(fallback_words(p->m)));
+    if (text != NULL && w->drafts != 0)
+        text = vr_text(p->arena, T(text), T("; in each call "), GROUPED(w->drafts),
+                       T(" drafted tokens more, none of which is kept"));
     if (text != NULL && f->steps_skipped)
         text =
             vr_text(p->arena, T(text), T("; "), GROUPED(w->decode), T(" generated tokens in larger steps"));
@@ -371,7 +375,8 @@ static uint64_t full_cache(const vr_pass *p)
 vram_status vr_formulas(vr_plan *plan, const vr_pass *p, const vr_facts *f)
 {
     plan->kv_token = f->has_kv && p->w->cache != VR_CACHE_QUANTIZED ? token_bytes(p) : 0;
-    bool summed = p->m->structure == VR_DECODER && vr_beams(p->w) == 1 && p->w->cache == VR_CACHE_DYNAMIC;
+    bool summed = p->m->structure == VR_DECODER && vr_beams(p->w) == 1 && p->w->cache == VR_CACHE_DYNAMIC &&
+                  p->w->drafts == 0;
     plan->kv_full = f->has_kv && summed ? full_cache(p) : 0;
     plan->formula[VR_WEIGHTS] = weights(p, f);
     plan->formula[VR_GRADIENTS] = plan->formula[VR_OPTIMIZER] = "none in inference";

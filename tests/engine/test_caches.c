@@ -377,10 +377,54 @@ static void quantized_but_refused(void **state)
     refused(&plain, settings + 4, 1, "--residual-length: the cache is not a quantised one");
     refused(&plain, settings + 5, 2, "no multiple of groups of 96");
     refused(&sliding, settings, 1, "other kinds than full attention");
-    plan_shape(&p, &sliding, "quantized", early, 1); /* no check then; what is kept of a window is not known */
+    plan_shape(&p, &sliding, "quantized", early,
+               1); /* no check then; what is kept of a window is not known */
     assert_false(p.plan.counted[VR_KV_CACHE]);
     assert_false(p.plan.counted[VR_ACTIVATIONS]);
     close_planned(&p);
+}
+
+/* Each call computes the next token and the drafts, whose keys and values stay in the storages until the next
+ * call makes them anew. */
+static void drafts(void **state)
+{
+    static const char *const ten[][2] = { { "prompt_lookup_num_tokens", "10" } };
+    planned p;
+    size_t n;
+    (void)state;
+    plan_shape(&p, &plain, "dynamic", ten, 1);
+    assert_int_equal(kept_at(&p.plan.tape, VR_AT_PREFILL, &n), 2 * TOKEN * 110);
+    assert_int_equal(kept_at(&p.plan.tape, VR_AT_DECODE, &n), 2 * TOKEN * (128 + 10));
+    assert_int_equal(n, 4 * 29);
+    assert_int_equal(most_of(&p.plan.tape, "lm_head output"), 11 * 1000 * 2);
+    assert_int_equal(most_of(&p.plan.tape, "scores of drafts"), 11 * 1000 * 4);
+    assert_int_equal(n_live_at_end(&p.plan.tape), 0);
+    assert_true(p.plan.counted[VR_ACTIVATIONS]);
+    assert_false(p.plan.verified);
+    assert_non_null(strstr(p.plan.formula[VR_ACTIVATIONS], "10 drafted tokens more"));
+    close_planned(&p);
+    plan_shape(&p, &sliding, "dynamic", ten, 1);
+    assert_false(p.plan.counted[VR_ACTIVATIONS]);
+    assert_int_equal(kept_at(&p.plan.tape, VR_MOMENT_COUNT, &n), 2 * TOKEN * 138);
+    close_planned(&p);
+    plan_shape(&p, &plain, "static", ten, 1);
+    assert_false(p.plan.counted[VR_ACTIVATIONS]);
+    close_planned(&p);
+}
+
+static void drafts_that_are_refused(void **state)
+{
+    static const char *const with[][2] = {
+        { "prompt_lookup_num_tokens", "3" }, { "sequences", "2" },
+        { "prompt_lookup_num_tokens", "3" }, { "beams", "2" },
+        { "prompt_lookup_num_tokens", "3" }, { "logits", "all" },
+        { "prompt_lookup_num_tokens", "3" }, { "cache", "quantized" },
+    };
+    static const char *const words[] = { "one sequence at a time", "with beams", "not --logits all",
+                                         "nothing can be cut off" };
+    (void)state;
+    for (size_t i = 0; i < 4; i++)
+        refused(&plain, with + 2 * i, 2, words[i]);
 }
 
 static void of_transformers_alone(void **state)
@@ -409,6 +453,8 @@ int main(void)
         cmocka_unit_test(offloaded_but_not_known),
         cmocka_unit_test(quantized),
         cmocka_unit_test(quantized_but_refused),
+        cmocka_unit_test(drafts),
+        cmocka_unit_test(drafts_that_are_refused),
         cmocka_unit_test(of_transformers_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
