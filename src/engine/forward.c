@@ -169,7 +169,7 @@ static vr_block make_mask(vr_pass *p, uint64_t window)
     bool compiles = vr_cache_fixed(p->w) && p->q == 1;
     if (p->m->layers[0].index_topk != 0 || compiles) /* allow_is_causal_skip=False */
         return bool_mask(p, window, kv);
-    if (p->q > 1 && kv != p->q) /* drafts */
+    if (p->q > 1 && p->group->past != 0) /* drafts */
         return bool_mask(p, window, kv);
     return window != 0 && kv >= window ? bool_mask(p, window, kv) : VR_NONE;
 }
