@@ -65,7 +65,7 @@ vram_status vr_transformers_version(vram_workload *w, vr_str text);
 
 /* ---- transformers_options.c ---- */
 
-#define VR_TRANSFORMERS_OPTIONS 21
+#define VR_TRANSFORMERS_OPTIONS 23
 extern const struct vr_option_row *const vr_transformers_options[VR_TRANSFORMERS_OPTIONS];
 
 /* ---- a pass ---- */
@@ -242,6 +242,8 @@ typedef struct vr_pass {
     vr_group *group;
     uint64_t batch, q, rows; /* sequences, new tokens of each, their product */
     uint64_t layer;
+    const char *prefix;             /* of all labels of its layers; or NULL */
+    struct vr_assistant *assistant; /* that drafts for this model; or NULL */
     vr_block full_mask, sliding_mask;
     vr_block router_output; /* what a block of experts returns beside its result, until the layer returns */
     vr_block mlp_input;     /* normalised, the MLP's to drop early; VR_NONE: it is the layer's own input */

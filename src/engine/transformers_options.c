@@ -95,13 +95,29 @@ VR_OPTION(cache_backend, vr_option_word(w, o, value, backend_words, &w->cache_ba
 
 static vram_status set_drafts(vram_workload *w, const vram_option *o, vr_str value)
 {
-    return vr_option_count(w, o, value, &w->drafts);
+    return vr_option_count(w, o, value, &w->lookup);
 }
 
 static const char *show_drafts(const vram_workload *w, vr_arena *a)
 {
-    return vr_text(a, U(w->drafts));
+    return vr_text(a, U(w->lookup));
 }
+
+static vram_status set_assistant(vram_workload *w, const vram_option *o, vr_str value)
+{
+    (void)o;
+    w->assistant_name = vr_arena_copy(&w->arena, value);
+    return w->assistant_name == NULL ? VRAM_ENOMEM : VRAM_OK;
+}
+
+static const char *show_assistant(const vram_workload *w, vr_arena *a)
+{
+    (void)a;
+    return w->assistant_name != NULL ? w->assistant_name : "";
+}
+
+VR_OPTION(assistant_tokens, vr_option_count(w, o, value, &w->assistant_tokens),
+          w->assistant_name != NULL ? vr_text(a, U(w->assistant_tokens)) : "")
 
 static vram_status set_host_memory(vram_workload *w, const vram_option *o, vr_str value)
 {
@@ -251,12 +267,22 @@ static const vr_option_row own[] = {
       VR_SET_DRAFTS,
       set_drafts,
       show_drafts },
+    { { "assistant_model", "--assistant --assistant-model", VRAM_OPT_STRING, "MODEL", NULL, NULL,
+        "A smaller model on the same card that drafts tokens for this one.", "fit", 0, 0 },
+      VR_SET_ASSISTANT,
+      set_assistant,
+      show_assistant },
+    { { "num_assistant_tokens", "--num-assistant-tokens", VRAM_OPT_COUNT, "N", NULL, "20",
+        "Tokens that --assistant drafts for each call of the model.", "fit", 1, 65536 },
+      VR_SET_ASSISTANT_TOKENS,
+      set_assistant_tokens,
+      show_assistant_tokens },
 };
 
 const vr_option_row *const vr_transformers_options[] = {
-    &own[0],  &own[1],  &own[10], &own[14], &own[15],      &own[16],         &own[17],
-    &own[11], &own[18], &own[2],  &own[3],  &vr_row_dtype, &vr_row_kv_dtype, &own[4],
-    &own[5],  &own[6],  &own[7],  &own[8],  &own[9],       &own[12],         &own[13],
+    &own[0],  &own[1],  &own[10], &own[14], &own[15], &own[16],      &own[17],         &own[11],
+    &own[18], &own[19], &own[20], &own[2],  &own[3],  &vr_row_dtype, &vr_row_kv_dtype, &own[4],
+    &own[5],  &own[6],  &own[7],  &own[8],  &own[9],  &own[12],      &own[13],
 };
 _Static_assert(sizeof(vr_transformers_options) / sizeof(vr_transformers_options[0]) ==
                    VR_TRANSFORMERS_OPTIONS,

@@ -65,7 +65,7 @@ static const char *as_they_are(const vr_pass *p)
                    T(p->m->quantised ? "" : ", floating numbers in the load dtype"));
 }
 
-static const char *weights(const vr_pass *p, const vr_facts *f)
+static const char *weights_of_model(const vr_pass *p, const vr_facts *f)
 {
     const vram_workload *w = p->w;
     bool quantised = w->weight_quant != VR_QUANT_NONE;
@@ -83,6 +83,15 @@ static const char *weights(const vr_pass *p, const vr_facts *f)
         text = vr_text(p->arena, T(text), T("; "), GROUPED(f->n_anew),
                        T(f->n_anew == 1 ? " tensor is" : " tensors are"), T(" not stored and made anew"));
     return text;
+}
+
+static const char *weights(const vr_pass *p, const vr_facts *f)
+{
+    const char *text = weights_of_model(p, f);
+    if (text == NULL || p->assistant == NULL)
+        return text;
+    return vr_text(p->arena, T(text), T("; and "), GROUPED(f->n_assistant),
+                   T(" parameters of the assistant"));
 }
 
 /* Whether two layers keep the same of a token, in the same words. */
@@ -267,6 +276,9 @@ static const char *kv(const vr_pass *p)
 static const char *kv_of_beams(const vr_pass *p)
 {
     const char *text = kv(p);
+    if (text != NULL && p->assistant != NULL)
+        text = vr_text(p->arena, T(text), T("; and those of the assistant's "),
+                       GROUPED(p->w->assistant->n_layers), T(" layers"));
     return text != NULL && vr_beams(p->w) > 1
                ? vr_text(p->arena, T(text), T("; "), GROUPED(vr_beams(p->w)), T(" times, once for each beam"))
                : text;
@@ -335,6 +347,9 @@ static const char *activations(const vr_pass *p, const vr_facts *f)
     const char *text = vr_text(p->arena, T("a pass over "), GROUPED(w->prefill_batch * vr_beams(w)), T(" x "),
                                T(read), T(", every storage in its order ("), T(attention_words(w)),
                                T(" attention"), T(pictures), T(")"), T(logits), T(fallback_words(p->m)));
+    if (text != NULL && p->assistant != NULL)
+        text = vr_text(p->arena, T(text),
+                       T("; before each call the assistant's, of each draft the first token and the last"));
     if (text != NULL && w->drafts != 0)
         text = vr_text(p->arena, T(text), T("; in each call "), GROUPED(w->drafts),
                        T(" drafted tokens more, none of which is kept"));

@@ -427,6 +427,81 @@ static void drafts_that_are_refused(void **state)
         refused(&plain, with + 2 * i, 2, words[i]);
 }
 
+static size_t times(const vr_tape *t, const char *label)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < t->n; i++)
+        n += t->events[i].kind == VR_EV_ALLOC && vr_str_is(t->labels[t->events[i].label], label);
+    return n;
+}
+
+/* A second model on the card: its weights, its cache, and what it computes before each call of the other. */
+static void assisted(void **state)
+{
+    shape small = plain;
+    world helper;
+    planned p;
+    size_t n;
+    (void)state;
+    small.layers = 1;
+    open_world(&helper, &small);
+    open_world(&p.w, &plain);
+    set(&p.w, "attention", "eager");
+    set(&p.w, "assistant_model", "small");
+    set(&p.w, "num_assistant_tokens", "5");
+    set_number(&p.w, "context", 100);
+    set_number(&p.w, "decode", 28);
+    assert_int_equal(vram_workload_assist(p.w.w, helper.m), VRAM_OK);
+    assert_int_equal(make_plan(&p.w, &ampere, &p.plan, &p.arena), VRAM_OK);
+    const vr_tape *t = &p.plan.tape;
+    assert_int_equal(times(t, "assistant model.embed_tokens.weight"), 1);
+    assert_int_equal(times(t, "model.embed_tokens.weight"), 1);
+    /* two layers of the one with its draft, and one layer of the other, which never reads its last token */
+    assert_int_equal(kept_at(t, VR_AT_PREFILL, &n), 2 * TOKEN * 105 + TOKEN * 104);
+    assert_int_equal(kept_at(t, VR_AT_DECODE, &n), 2 * TOKEN * 133 + TOKEN * 132);
+    assert_int_equal(most_of(t, "scores of drafts"), 6 * 1000 * 4);
+    assert_int_equal(times(t, "assistant model.layers.0.mlp.down_proj output"), 29 * 2);
+    assert_int_equal(n_live_at_end(t), 0);
+    assert_true(p.plan.counted[VR_ACTIVATIONS]);
+    assert_false(p.plan.verified);
+    assert_non_null(strstr(p.plan.formula[VR_WEIGHTS], "parameters of the assistant"));
+    close_planned(&p);
+    close_world(&helper);
+}
+
+static void assistants_that_are_refused(void **state)
+{
+    static const char *const with[][2] = {
+        { "assistant_model", "small" },      { "sequences", "1" }, /* and it was not read */
+        { "num_assistant_tokens", "3" },     { "sequences", "1" }, /* of none */
+        { "prompt_lookup_num_tokens", "3" }, { "assistant_model", "" },
+    };
+    static const char *const words[] = { "was not read", "there is no --assistant", "not from both" };
+    (void)state;
+    for (size_t i = 0; i < 3; i++)
+        refused(&plain, with + 2 * i, 2, words[i]);
+}
+
+/* What the assistant computes is not known: neither is what both do. */
+static void assistants_that_are_not_known(void **state)
+{
+    world helper;
+    planned p;
+    (void)state;
+    open_world(&helper, &sliding);
+    open_world(&p.w, &plain);
+    set(&p.w, "engine_version", "5.17");
+    set(&p.w, "assistant_model", "small");
+    assert_int_equal(vram_workload_assist(p.w.w, helper.m), VRAM_OK);
+    helper.m->quantised = true;
+    assert_int_equal(make_plan(&p.w, &ampere, &p.plan, &p.arena), VRAM_OK);
+    assert_false(p.plan.counted[VR_ACTIVATIONS]);
+    assert_false(p.plan.counted[VR_KV_CACHE]);
+    assert_true(p.plan.counted[VR_WEIGHTS]);
+    close_planned(&p);
+    close_world(&helper);
+}
+
 static void of_transformers_alone(void **state)
 {
     world w;
@@ -455,6 +530,9 @@ int main(void)
         cmocka_unit_test(quantized_but_refused),
         cmocka_unit_test(drafts),
         cmocka_unit_test(drafts_that_are_refused),
+        cmocka_unit_test(assisted),
+        cmocka_unit_test(assistants_that_are_refused),
+        cmocka_unit_test(assistants_that_are_not_known),
         cmocka_unit_test(of_transformers_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
