@@ -11,6 +11,7 @@
 
 #include "engine/caches.h"
 #include "engine/encdec.h"
+#include "engine/experts.h"
 #include "engine/words.h"
 
 #define EVENTS_A_LAYER 100 /* at most; 55 in a qwen2 */

@@ -3,6 +3,7 @@
 #include "engine/caches.h"
 #include "engine/words.h"
 #include "engine/encdec.h"
+#include "engine/experts.h"
 
 static const char *dtype_words(vr_dtype t)
 {
