@@ -35,6 +35,10 @@ vram_status vr_quantized_defaults(vram_workload *w, const vram_model *m);
 uint64_t vr_residual_tokens(const vram_workload *w, uint64_t generated);
 void vr_drop_packed(vr_pass *p, vr_kv *kv);
 
+/* ---- fp8_cache.c ---- */
+
+void vr_fp8_update(vr_pass *p, vr_block *keys, vr_block *values);
+
 /* ---- drafts.c ---- */
 
 /* How long they are; what generate() refuses together with them. */

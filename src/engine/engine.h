@@ -35,7 +35,7 @@ typedef enum vr_cache_kind {
     VR_CACHE_OFFLOADED_STATIC,
     VR_CACHE_QUANTIZED
 } vr_cache_kind;
-typedef enum vr_cache_backend { VR_BACKEND_QUANTO } vr_cache_backend;
+typedef enum vr_cache_backend { VR_BACKEND_QUANTO, VR_BACKEND_FP8 } vr_cache_backend;
 typedef enum vr_kv_dtype { VR_KV_AS_MODEL, VR_KV_BF16, VR_KV_F16, VR_KV_FP8, VR_KV_FP8_E5M2 } vr_kv_dtype;
 /* vLLM: what stays of a sequence's recurrent states; AUTO is what the version takes for the model */
 typedef enum vr_mamba_mode { VR_MAMBA_AUTO, VR_MAMBA_NONE, VR_MAMBA_ALIGN } vr_mamba_mode;

@@ -35,7 +35,9 @@ static const vr_word experts_words[] = {
     { NULL, 0 },
 };
 static const vr_word load_words[] = { { "even", VR_LOAD_EVEN }, { "same", VR_LOAD_SAME }, { NULL, 0 } };
-static const vr_word backend_words[] = { { "quanto", VR_BACKEND_QUANTO }, { NULL, 0 } };
+static const vr_word backend_words[] = { { "quanto", VR_BACKEND_QUANTO },
+                                         { "fp8", VR_BACKEND_FP8 },
+                                         { NULL, 0 } };
 static const vr_word quant_words[] = {
     { "none", VR_QUANT_NONE },
     { "bnb-8bit", VR_QUANT_BNB_8BIT },
@@ -86,7 +88,7 @@ VR_OPTION_WORDS(expert_load, load_words, expert_load)
 /* What only a quantised cache has. */
 #define OF_QUANTIZED(name, field)                                                                            \
     VR_OPTION(name, vr_option_count(w, o, value, &w->field),                                                 \
-              w->cache == VR_CACHE_QUANTIZED ? vr_text(a, U(w->field)) : "")
+              w->cache == VR_CACHE_QUANTIZED && w->field != 0 ? vr_text(a, U(w->field)) : "")
 OF_QUANTIZED(cache_bits, cache_bits)
 OF_QUANTIZED(cache_group, cache_group)
 OF_QUANTIZED(cache_residual, cache_residual)
@@ -240,8 +242,8 @@ static const vr_option_row own[] = {
       VR_SET_EXPERT_LOAD,
       set_expert_load,
       show_expert_load },
-    { { "cache_backend", "--cache-backend", VRAM_OPT_CHOICE, "NAME", "quanto", "quanto",
-        "The package that packs the keys and values of --cache quantized.", "fit", 0, 0 },
+    { { "cache_backend", "--cache-backend", VRAM_OPT_CHOICE, "NAME", "quanto|fp8", "quanto",
+        "What packs the keys and values of --cache quantized.", "fit", 0, 0 },
       VR_SET_CACHE_BACKEND,
       set_cache_backend,
       show_cache_backend },

@@ -241,6 +241,8 @@ static const char *sliding(const vr_pass *p, const char *text, uint64_t n, uint6
 static const char *quantized(const vr_pass *p, const char *text)
 {
     const vram_workload *w = p->w;
+    if (w->cache_backend == VR_BACKEND_FP8)
+        return vr_text(p->arena, T(text), T(" before they are narrowed to 8 bits (fp8)"));
     return vr_text(p->arena, T(text), T(" before they are packed in "), U(w->cache_bits),
                    T(" bits with a scale and a shift for each "), U(w->cache_group),
                    T(" (quanto); of the generated tokens up to "), GROUPED(w->cache_residual - 1),

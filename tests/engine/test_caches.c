@@ -345,6 +345,23 @@ static void quantized(void **state)
     close_planned(&p);
 }
 
+/* One byte each and a scale of 4 bytes; for each token all of a layer in 32 bits. */
+static void quantized_to_fp8(void **state)
+{
+    static const char *const fp8[][2] = { { "cache_backend", "fp8" }, { "engine_version", "5.24" } };
+    planned p;
+    size_t n;
+    (void)state;
+    plan_shape(&p, &plain, "quantized", fp8, 2);
+    assert_int_equal(kept_at(&p.plan.tape, VR_AT_PREFILL, &n), 4 * (12800 + 4));
+    assert_int_equal(kept_at(&p.plan.tape, VR_AT_DECODE, &n), 4 * (128 * 128 + 4));
+    assert_int_equal(n, 4 * 2 + 4 * 28);
+    assert_int_equal(most_of(&p.plan.tape, "packing of keys or values"), 128 * 128 * 4);
+    assert_int_equal(n_live_at_end(&p.plan.tape), 0);
+    assert_false(p.plan.verified);
+    close_planned(&p);
+}
+
 static void refused(const shape *s, const char *const (*settings)[2], size_t n, const char *words)
 {
     world w;
@@ -364,10 +381,17 @@ static void refused(const shape *s, const char *const (*settings)[2], size_t n, 
 static void quantized_but_refused(void **state)
 {
     static const char *const settings[][2] = {
-        { "cache", "quantized" },         { "cache_bits", "8" },
-        { "cache", "quantized" },         { "cache_bits", "2" },
-        { "cache_residual_length", "4" }, { "cache", "quantized" },
+        { "cache", "quantized" },
+        { "cache_bits", "8" },
+        { "cache", "quantized" },
+        { "cache_bits", "2" },
+        { "cache_residual_length", "4" },
+        { "cache", "quantized" },
         { "cache_group_size", "96" },
+        { "cache_backend", "fp8" },
+        { "cache", "quantized" },
+        { "engine_version", "5.24" },
+        { "cache_bits", "4" },
     };
     static const char *const early[][2] = { { "engine_version", "4.57" } };
     planned p;
@@ -376,6 +400,8 @@ static void quantized_but_refused(void **state)
     refused(&plain, settings + 3, 1, "--cache-bits: the cache is not a quantised one");
     refused(&plain, settings + 4, 1, "--residual-length: the cache is not a quantised one");
     refused(&plain, settings + 5, 2, "no multiple of groups of 96");
+    refused(&plain, settings + 7, 2, "5.24 and newer");
+    refused(&plain, settings + 7, 4, "takes no bits");
     refused(&sliding, settings, 1, "other kinds than full attention");
     plan_shape(&p, &sliding, "quantized", early,
                1); /* no check then; what is kept of a window is not known */
@@ -508,7 +534,7 @@ static void of_transformers_alone(void **state)
     (void)state;
     open_world(&w, &plain);
     assert_int_equal(vram_workload_set(w.w, "cache_residual_length", "1"), VRAM_ESETTING);
-    assert_int_equal(vram_workload_set(w.w, "cache_backend", "fp8"), VRAM_ESETTING);
+    assert_int_equal(vram_workload_set(w.w, "cache_backend", "hqq"), VRAM_ESETTING);
     assert_int_equal(vram_workload_set(w.w, "cache", "sliding"), VRAM_ESETTING);
     set(&w, "engine", "vllm");
     assert_int_equal(vram_workload_set(w.w, "cache", "static"), VRAM_ESETTING);
@@ -527,6 +553,7 @@ int main(void)
         cmocka_unit_test(offloaded_windows),
         cmocka_unit_test(offloaded_but_not_known),
         cmocka_unit_test(quantized),
+        cmocka_unit_test(quantized_to_fp8),
         cmocka_unit_test(quantized_but_refused),
         cmocka_unit_test(drafts),
         cmocka_unit_test(drafts_that_are_refused),
