@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/loading.h"
+#include "engine/experts.h"
 #include "model/experts.h"
 
 typedef struct block {

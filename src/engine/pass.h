@@ -66,7 +66,7 @@ vram_status vr_transformers_version(vram_workload *w, vr_str text);
 
 /* ---- transformers_options.c ---- */
 
-#define VR_TRANSFORMERS_OPTIONS 20
+#define VR_TRANSFORMERS_OPTIONS 23
 extern const struct vr_option_row *const vr_transformers_options[VR_TRANSFORMERS_OPTIONS];
 
 /* ---- a pass ---- */
@@ -155,6 +155,7 @@ typedef enum vr_step {
     X(FINAL_NORM, "model.norm output")                                                                       \
     X(LOGITS, "lm_head output")                                                                              \
     X(BEAMS, "scores of beams")                                                                              \
+    X(DRAFTS, "scores of drafts")                                                                            \
     X(TOKENS, "tokens of beams")                                                                             \
     X(WORKSPACE, "cuBLAS workspace")                                                                         \
     X(LT_WORKSPACE, "cublasLt workspace")                                                                    \
@@ -210,6 +211,7 @@ typedef struct vr_group {
     uint64_t sequences, past;
     vr_kv *layers;
     vr_search search;
+    vr_block scores[2]; /* of drafts, in 32 bits; or VR_NONE */
     vr_block logits;
     vr_block seen[VR_MOST_SEEN]; /* of a vision tower, returned with the logits */
     size_t n_seen;
@@ -241,6 +243,8 @@ typedef struct vr_pass {
     vr_group *group;
     uint64_t batch, q, rows; /* sequences, new tokens of each, their product */
     uint64_t layer;
+    const char *prefix;             /* of all labels of its layers; or NULL */
+    struct vr_assistant *assistant; /* that drafts for this model; or NULL */
     vr_block full_mask, sliding_mask;
     vr_block router_output; /* what a block of experts returns beside its result, until the layer returns */
     vr_block mlp_input;     /* normalised, the MLP's to drop early; VR_NONE: it is the layer's own input */
@@ -343,45 +347,6 @@ vr_block vr_side_add(vr_pass *p);
 vr_block vr_experts_beside(vr_pass *p, vr_block fed, vr_block *weights);
 /* Where the layers begin that only read what others keep, all tokens but the last are left out. */
 void vr_leave_out(vr_pass *p);
-
-/* ---- experts.c: a block of experts, of any layer that has one ---- */
-
-/* Over p->rows; what the block reads belongs to the caller. */
-vr_block vr_experts(vr_pass *p);
-
-/* What the router leaves: a token's weights and the numbers of its experts. */
-typedef struct vr_routed {
-    vr_block logits, weights, indices;
-    uint64_t slots;        /* tokens x experts of each */
-    unsigned weight_width; /* bytes of a weight */
-    /* What a loop within the block itself still names when the block returns. */
-    vr_block held[6];
-    unsigned n_held;
-} vr_routed;
-
-/* As vr_experts runs them: its result. */
-vr_block vr_experts_run(vr_pass *p, vr_routed *r);
-/* Its weight is kept in 32 bits, and so are its inputs. */
-bool vr_router_wide(const vr_rules *rules, const vr_layer *l);
-uint64_t vr_expert_hidden(const vr_pass *p); /* width of what experts read and give */
-bool vr_experts_fused(const vr_pass *p);     /* the class has all experts in one tensor */
-uint64_t vr_expert_tokens(const vr_pass *p, uint64_t expert);
-/* act_fn(gate) * up of `rows` rows; `both` holds them beside each other, and goes. */
-vr_block vr_expert_gate(vr_pass *p, uint64_t rows, vr_block both);
-/* GptOssExperts._apply_gate, clamped on both sides; `both` stays. */
-vr_block vr_expert_gate_clamped(vr_pass *p, uint64_t rows);
-
-/* Whether storages depend on which expert takes which token, and how much more there can be. */
-bool vr_loops_over_experts(const vr_pass *p); /* of any layer */
-uint64_t vr_experts_above_permille(const vr_pass *p);
-
-/* ---- experts_loop.c, experts_grouped.c: the experts themselves; the result ---- */
-
-vr_block vr_experts_loop(vr_pass *p, vr_routed *r);
-vr_block vr_experts_loop_all(vr_pass *p, const vr_routed *r);
-vr_block vr_experts_at_once(vr_pass *p, const vr_routed *r);
-vr_block vr_experts_grouped(vr_pass *p, const vr_routed *r);
-vr_block vr_experts_batched(vr_pass *p, const vr_routed *r);
 
 /* ---- attention.c ---- */
 
