@@ -6,6 +6,7 @@
  * its last token are rehearsed: between them its cache grows by a token each. What recorded runs show of the
  * order (5.24, a llama with a llama) is kept. */
 #include "engine/caches.h"
+#include "engine/loading.h"
 
 struct vr_assistant {
     vr_pass pass;
