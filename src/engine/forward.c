@@ -172,6 +172,14 @@ static vr_block make_mask(vr_pass *p, uint64_t window)
     return window != 0 && kv >= window ? bool_mask(p, window, kv) : VR_NONE;
 }
 
+static bool has_full(const vram_model *m)
+{
+    uint64_t i = 0;
+    while (i < m->n_layers && m->layers[i].attention != VR_ATTENTION_FULL)
+        i++;
+    return i < m->n_layers;
+}
+
 /* create_chunked_causal_mask: how many tokens are padding is counted first, needed or not. */
 static vr_block windowed_mask(vr_pass *p, uint64_t window)
 {
@@ -215,7 +223,7 @@ static void make_masks(vr_pass *p)
 {
     const vram_model *m = p->m;
     uint64_t window = windowed(m) != NULL ? windowed(m)->window : 0;
-    bool one = m->family->window_rule == VR_WINDOW_ATTRIBUTE && !has_chunks(m);
+    bool one = m->family->window_rule == VR_WINDOW_ATTRIBUTE && !has_full(m);
     bool five = p->rules->plain_masks;
     if (m->family->early_masks && !five && window == 0) {
         p->full_mask = early_mask(p);
