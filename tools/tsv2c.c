@@ -82,7 +82,8 @@ static const column gpu_columns[] = {
     "own_rotary=own_rotary|tables_in_dict=tables_in_dict|grid_sections=grid_sections|"                       \
     "turned_at_once=turned_at_once|keeps_norm=keeps_norm|"                                                   \
     "keeps_attention=keeps_attention|head_input_scaled=head_input_scaled|"                                   \
-    "values_scaled=values_scaled|shifted_softmax=shifted_softmax"
+    "values_scaled=values_scaled|shifted_softmax=shifted_softmax|"                                           \
+    "scale_cast=scale_cast"
 #define BIASES "qkv=qkv_bias|o=o_bias|mlp=mlp_bias|head=head_bias"
 
 static const column architecture_columns[] = {

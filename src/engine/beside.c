@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * What Gemma 4 has beside a plain decoder (modeling_gemma4.py of transformers 5.17 and 5.24): embeddings of
  * the layers' own, experts on the MLP's input, and layers that need the last token only. */
-#include "engine/pass.h"
+#include "engine/experts.h"
 
 static vr_block piece(vr_pass *p, uint64_t bytes, vr_step step)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * The MLP of the plain decoders (modeling_llama.py, modeling_phi3.py, modeling_phi.py, modeling_arcee.py).
  */
-#include "engine/pass.h"
+#include "engine/experts.h"
 
 static vr_block activation(vr_pass *p)
 {

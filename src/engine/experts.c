@@ -8,7 +8,7 @@
  * on it. Those of a loop do: --expert-load says whether tokens are spread evenly or all go to the same.
  *
  * Small temporary buffers of CUDA's sort, nonzero, histc and cumsum, some KiB, are left out. */
-#include "engine/pass.h"
+#include "engine/experts.h"
 #include "model/experts.h"
 
 static vr_block piece(vr_pass *p, uint64_t bytes, vr_step step)

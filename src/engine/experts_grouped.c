@@ -2,7 +2,7 @@
  * Experts of transformers 5 in one product over all: torch's grouped product of tokens sorted by expert, and
  * a batch of matrices picked for each token (integrations/moe.py, grouped_mm_experts_forward and
  * batched_mm_experts_forward). */
-#include "engine/pass.h"
+#include "engine/experts.h"
 #include "model/experts.h"
 
 static vr_block piece(vr_pass *p, uint64_t bytes, vr_step step)

@@ -2,7 +2,7 @@
  * Experts one after the other, each over the tokens that it is hit by: all classes up to transformers 4, and
  * from 5 on with experts_implementation="eager" (modeling_*.py, forward of the *SparseMoeBlock and *Experts
  * classes). A name that the loop assigns holds its storage until the next turn assigns it anew. */
-#include "engine/pass.h"
+#include "engine/experts.h"
 #include "model/experts.h"
 
 static vr_block piece(vr_pass *p, uint64_t bytes, vr_step step)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * How a token's experts are chosen (the *TopKRouter and *Gate classes of modeling_*.py). */
-#include "engine/pass.h"
+#include "engine/experts.h"
 #include "model/experts.h"
 
 static vr_block piece(vr_pass *p, uint64_t bytes, vr_step step)

@@ -3,7 +3,7 @@
  * order of the forward functions of modeling_*.py and of masking_utils.py. A variable of the calling function
  * holds what it names until it is assigned anew or the function returns: the embeddings live as long as the
  * model runs. */
-#include "engine/pass.h"
+#include "engine/experts.h"
 
 static vr_block input(vr_pass *p, uint64_t bytes, vr_place place)
 {
@@ -32,7 +32,10 @@ static vr_block embed(vr_pass *p)
     vr_drop(p, brought);
     if (!scales_inside(p))
         return x;
+    bool casts = p->m->family->scale_cast;
+    vr_block scale = casts ? vr_take_at(p, p->width, VR_ITEM_HIDDEN, VR_PLACE_EMBEDDING) : VR_NONE;
     vr_block scaled = hidden(p, VR_PLACE_EMBEDDING);
+    vr_drop(p, scale);
     vr_drop(p, x);
     return scaled;
 }
@@ -411,11 +414,7 @@ static vr_block head(vr_pass *p, vr_block normed)
 {
     uint64_t rows = p->w->logits == VR_LOGITS_ALL ? p->rows : p->batch, h = p->m->hidden;
     vr_go_to(p, vr_ends(p).head);
-    if (p->m->family->head_input_scaled) {
-        vr_block scaled = hidden(p, VR_PLACE_FINAL_NORM);
-        vr_drop(p, normed);
-        normed = scaled;
-    }
+    vr_block scaled = p->m->family->head_input_scaled ? hidden(p, VR_PLACE_FINAL_NORM) : VR_NONE;
     vr_block copy =
         vr_sent(p, normed, vr_ends(p).norm, rows * h * p->width, VR_ITEM_HIDDEN, VR_PLACE_FINAL_NORM);
     vr_block weight = vr_bring_at(p, p->m->vocab * h * p->width, VR_PLACE_LOGITS);
@@ -436,6 +435,7 @@ static vr_block head(vr_pass *p, vr_block normed)
         logits = wide;
     }
     vr_drop(p, normed);
+    vr_drop(p, scaled);
     vr_go_to(p, vr_ends(p).embedding); /* io_same_device: the output goes where the input came from */
     vr_block out =
         vr_sent(p, logits, vr_ends(p).head, rows * p->m->vocab * p->width, VR_ITEM_LOGITS, VR_PLACE_LOGITS);

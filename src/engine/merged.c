@@ -4,7 +4,7 @@
  * tests/oracle/facts/order-*.tsv). */
 #include <string.h>
 
-#include "engine/pass.h"
+#include "engine/experts.h"
 #include "model/experts.h"
 
 typedef struct block {

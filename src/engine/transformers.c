@@ -9,6 +9,7 @@
  * under torch.no_grad(). Which of these tapes have been held against real runs is in `held` below. */
 #include <string.h>
 
+#include "engine/experts.h"
 #include "engine/encdec.h"
 #include "engine/words.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * How the figures of the transformers engine come about, in words with the numbers put in. */
+#include "engine/experts.h"
 #include "engine/words.h"
 
 static const char *dtype_words(vr_dtype t)

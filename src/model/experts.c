@@ -29,7 +29,8 @@ static const vr_moe rows[] = {
     { .model_type = "ernie4_5_moe", .router = VR_ROUTER_CORRECTED, .where = VR_MOE_RANGE, .block = "mlp.",
       .router_name = "gate", .gate = "gate_proj", .up = "up_proj", .down = "down_proj",
       .correction = VR_CORRECTION_FIRST, .correction_name = "moe_statics.e_score_correction_bias",
-      .shared = "shared_experts", .shared_key = "moe_num_shared_experts", .shared_is_count = true, .shared_first_5 = true,
+      .shared = "shared_experts", .shared_key = "moe_num_shared_experts", .shared_is_count = true,
+      .shared_first_5 = true,
       .ffn_key = "moe_intermediate_size", .experts = 64, .used = 6, .ffn = 1536, .shared_default = 2,
       .first_dense = 1, .normalised = true, .source = "ernie4_5_moe" },
     { .model_type = "qwen2_moe", .router = VR_ROUTER_SOFTMAX, .returns_logits = true,
@@ -119,8 +120,9 @@ static const vr_moe rows[] = {
       .shared = "shared_experts", .shared_key = "n_shared_experts", .shared_is_count = true,
       .ffn_key = "moe_intermediate_size", .experts = 256, .used = 6, .ffn = 2048, .shared_default = 1,
       .normalised = true, .source = "deepseek_v4" },
-    { .model_type = "mistral4", .router = VR_ROUTER_GROUPS, .where = VR_MOE_FIRST_DENSE, .block = "mlp.",
-      .router_name = "gate", .gate = "gate_proj", .up = "up_proj", .down = "down_proj",
+    { .model_type = "mistral4", .router = VR_ROUTER_GROUPS, .form = VR_EXPERTS_FUSED,
+      .where = VR_MOE_FIRST_DENSE, .block = "mlp.",
+      .router_name = "gate", .gate = "gate_up_proj", .down = "down_proj",
       .router_last = true, .router_last_5 = true,
       .shared = "shared_experts", .shared_key = "n_shared_experts", .shared_is_count = true,
       .ffn_key = "moe_intermediate_size", .experts = 128, .used = 4, .ffn = 2048, .shared_default = 1,
@@ -136,6 +138,11 @@ static const vr_moe rows[] = {
       .experts = 128, .used = 4, .normalised = true, .source = "gpt_oss" },
     { .model_type = "qwen3_vl_moe_text", .router = VR_ROUTER_SOFTMAX, .form = VR_EXPERTS_TRANSPOSED,
       .where = VR_MOE_STEP, .block = "mlp.",
+      .router_name = "gate", .gate = "gate_up_proj", .down = "down_proj",
+      .router_last = true, .router_last_5 = true, .ffn_key = "moe_intermediate_size",
+      .experts = 60, .used = 4, .ffn = 1408, .step = 1, .normalised = true, .source = "qwen3_vl_moe" },
+    { .model_type = "qwen3_vl_moe_text, outputs first", .router = VR_ROUTER_SOFTMAX,
+      .form = VR_EXPERTS_FUSED, .where = VR_MOE_STEP, .block = "mlp.",
       .router_name = "gate", .gate = "gate_up_proj", .down = "down_proj",
       .router_last = true, .router_last_5 = true, .ffn_key = "moe_intermediate_size",
       .experts = 60, .used = 4, .ffn = 1408, .step = 1, .normalised = true, .source = "qwen3_vl_moe" },
@@ -256,7 +263,8 @@ static vram_status read_settings(vr_reading *r, const vr_moe *moe, settings *s)
     if (moe->dense_ffn_key != NULL)
         VR_TRY(vr_config_count(r, moe->dense_ffn_key, VR_MAX_WIDTH,
                                moe->dense_ffn != 0 ? moe->dense_ffn : 2 * r->m->ffn, &s->dense_ffn));
-    if (moe->router == VR_ROUTER_SIGMOID || moe->router == VR_ROUTER_SOFTMAX || moe->router == VR_ROUTER_GROUPS)
+    if (moe->router == VR_ROUTER_SIGMOID || moe->router == VR_ROUTER_SOFTMAX ||
+        moe->router == VR_ROUTER_GROUPS)
         VR_TRY(vr_config_flag(r, "norm_topk_prob", &s->normalised));
     VR_TRY(read_groups(r, moe, s));
     return read_shared(r, moe, s);

@@ -148,6 +148,7 @@ typedef struct vr_family {
     bool wide_logits;       /* logits are given in fp32 */
     bool norm_widened;      /* from some version on its norms are VR_NORM_RMS_LATE_WIDE */
     bool keeps_outputs;     /* gpt2: a layer's variables live longer */
+    bool scale_cast;        /* minicpm3: what embeddings are scaled by is a whole number, on the card */
     bool head_input_scaled; /* minicpm3: what the head reads is divided by a number, not what it gives */
     bool keeps_attention;   /* llama4: what attention gave has a name of its own */
     bool keeps_norm;        /* stablelm: the same, and the norm before its attention is kept */
