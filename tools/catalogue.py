@@ -6,7 +6,7 @@
 
 A row keeps what decides sizes, layers, types and quantisation, in one order, and where it comes from (the key _source
 of each file). What is left out is in DROP; what the files lack or have flattened is put right in the tables below, each
-with its reason, and such a row says so in its column note. In lists, *N(...) is what stands in the brackets N times.
+with its reason, and such a row says so in its column note. SPEECH are models of which there is no file. In lists, *N(...) is what stands in the brackets N times.
 """
 import json
 import os
@@ -45,6 +45,22 @@ LEFT_OUT = {
     "xai-org/grok-2": UNKNOWN,
     "zai-org/GLM-4.7": UNKNOWN,
 }
+
+# Of these there is no file: name, width, layers, heads, and what else differs from the first four.
+WIDTHS = "github.com/k2-fsa/sherpa-onnx scripts/whisper/model-info.md (widths), float32 as published"
+LARGE = ("as large there; 128 mel bins and one language more: github.com/openai/whisper README.md and discussion 1762, "
+         "float16 as published")
+SPEECH = [
+    ("tiny", 384, 4, 6, {}, WIDTHS),
+    ("base", 512, 6, 8, {}, WIDTHS),
+    ("small", 768, 12, 12, {}, WIDTHS),
+    ("medium", 1024, 24, 16, {}, WIDTHS),
+    ("large-v2", 1280, 32, 20, {}, WIDTHS + "; the shape of large"),
+    ("large-v3", 1280, 32, 20, {"num_mel_bins": 128, "vocab_size": 51866, "torch_dtype": "float16"}, WIDTHS + "; " + LARGE),
+    ("large-v3-turbo", 1280, 32, 20, {"num_mel_bins": 128, "vocab_size": 51866, "torch_dtype": "float16",
+                                      "decoder_layers": 4},
+     WIDTHS + "; " + LARGE + "; 4 layers in the decoder: github.com/openai/whisper discussion 2363"),
+]
 
 # What stands beside the decoder and is in no file.
 LACKS = {
@@ -157,6 +173,16 @@ def has_quantisation(config):
     return any("quantization_config" in c for c in (config, config.get("text_config") or {}))
 
 
+def speech(width, layers, heads, more):
+    """The configuration of a Whisper; publishers' files say the same and more."""
+    config = {"architectures": ["WhisperForConditionalGeneration"], "model_type": "whisper", "torch_dtype": "float32",
+              "activation_function": "gelu", "d_model": width, "num_mel_bins": 80, "vocab_size": 51865,
+              "max_source_positions": 1500, "max_target_positions": 448}
+    for stack in ("encoder", "decoder"):
+        config.update({stack + "_layers": layers, stack + "_attention_heads": heads, stack + "_ffn_dim": 4 * width})
+    return dict(config, **more)
+
+
 def read(folder):
     """Repository to (configuration, source, note)."""
     rows = {}
@@ -167,6 +193,8 @@ def read(folder):
             config = json.load(f)
         repo = name[:-5].replace("--", "/", 1)
         rows[repo] = (config, config.get("_source", ""), "")
+    for name, width, layers, heads, more, source in SPEECH:
+        rows["openai/whisper-" + name] = (speech(width, layers, heads, more), source, "put together of its widths")
     for repo, (config, source, _) in rows.items():
         if QUANTISED_ELSEWHERE.match(repo) and not has_quantisation(config):
             stated = dict(config, quantization_config={"quant_method": "modelopt"})

@@ -80,7 +80,7 @@ static const column gpu_columns[] = {
     "qk_norm_after=qk_norm_after|narrow_softmax=narrow_softmax|inline_mlp=inline_mlp|"                       \
     "keeps_outputs=keeps_outputs|both_masks=both_masks|early_masks=early_masks|"                             \
     "own_rotary=own_rotary|tables_in_dict=tables_in_dict|grid_sections=grid_sections|"                       \
-    "turned_at_once=turned_at_once|keeps_norm=keeps_norm|"                                                   \
+    "index_shared=index_shared|turned_at_once=turned_at_once|keeps_norm=keeps_norm|"                         \
     "keeps_attention=keeps_attention|head_input_scaled=head_input_scaled|"                                   \
     "values_scaled=values_scaled|shifted_softmax=shifted_softmax|"                                           \
     "scale_cast=scale_cast"
@@ -106,7 +106,7 @@ static const column architecture_columns[] = {
       "half=VR_ROPE_HALF|chunks=VR_ROPE_CHUNKS|half_each=VR_ROPE_HALF_EACH|half_then=VR_ROPE_HALF_THEN|"
       "half_kept=VR_ROPE_HALF_KEPT|half_returned=VR_ROPE_HALF_RETURNED|half_wide=VR_ROPE_HALF_WIDE|"
       "pairs=VR_ROPE_PAIRS|pairs_all=VR_ROPE_PAIRS_ALL|pairs_float=VR_ROPE_PAIRS_FLOAT|"
-      "pairs_wide=VR_ROPE_PAIRS_WIDE|complex=VR_ROPE_COMPLEX",
+      "pairs_wide=VR_ROPE_PAIRS_WIDE|pairs_complex=VR_ROPE_PAIRS_COMPLEX",
       false },
     { "rotary_percent", NUMBER, "rotary_percent", NULL, false },
     { "traits", WORDS, NULL, TRAITS, false },
@@ -126,7 +126,7 @@ static const column architecture_columns[] = {
     { "heads", NUMBER, "heads_default", NULL, true },
     { "kv_heads", NUMBER, "kv_heads_default", NULL, false },
     { "head_dim", NUMBER, "head_dim_default", NULL, false },
-    { "context", NUMBER, "context_default", NULL, true },
+    { "context", NUMBER, "context_default", NULL, false },
     { "position_offset", NUMBER, "position_offset", NULL, false },
     { "window", NUMBER, "window_default", NULL, false },
     { "window_rule", CHOICE, "window_rule",

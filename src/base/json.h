@@ -93,5 +93,7 @@ void vr_json_kv_u64(vr_json_out *o, const char *key, uint64_t v);
 void vr_json_kv_i64(vr_json_out *o, const char *key, int64_t v);
 void vr_json_kv_bool(vr_json_out *o, const char *key, bool v);
 void vr_json_kv_null(vr_json_out *o, const char *key);
+void vr_json_kv_if(vr_json_out *o, const char *key, bool known, uint64_t v); /* or null */
+void vr_json_kv_known(vr_json_out *o, const char *key, uint64_t v);          /* null for 0 */
 
 #endif

@@ -183,3 +183,17 @@ void vr_json_kv_null(vr_json_out *o, const char *key)
     vr_json_key(o, key);
     vr_json_put_null(o);
 }
+
+void vr_json_kv_if(vr_json_out *o, const char *key, bool known, uint64_t v)
+{
+    vr_json_key(o, key);
+    if (known)
+        vr_json_put_u64(o, v);
+    else
+        vr_json_put_null(o);
+}
+
+void vr_json_kv_known(vr_json_out *o, const char *key, uint64_t v)
+{
+    vr_json_kv_if(o, key, v != 0, v);
+}

@@ -132,6 +132,8 @@ int cli_write(void *ud, const void *bytes, size_t n); /* a vram_write_fn onto st
 int cli_finish_output(int status);
 /* Style of stdout: width, colour; from the terminal, the environment and the options. */
 vram_style cli_style(const cli *c);
+/* COLUMNS, or what the terminal says, or 80. */
+unsigned cli_terminal_width(int fd);
 /* Text wrapped at `width` with `indent` blanks before each further line; the cursor is at column `at`. */
 void cli_wrap(FILE *to, const char *text, size_t at, size_t indent, size_t width);
 

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
  * Messages on stderr: `vram: error: …`, `vram: warning: …`, `vram: hint: …`, and guesses for misspelt words.
+ * On a terminal they are wrapped between words; elsewhere each is one line.
  */
 #include <stdarg.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli.h"
 
 #define TEXT_MOST 2048
+#define INDENT 6 /* of further lines: below what follows "vram: " */
 
 /* Ends what was cut at `room` bytes in "...", between two characters. */
 static void end_cut(char *text, size_t room)
@@ -34,7 +37,11 @@ static void say(const char *kind, const char *format, va_list args)
     if (vsnprintf(text, sizeof text, format, args) >= TEXT_MOST)
         end_cut(text, sizeof text);
     vram_clean(text);
-    fprintf(stderr, "vram: %s: %s\n", kind, text);
+    int at = fprintf(stderr, "vram: %s: ", kind);
+    if (isatty(STDERR_FILENO))
+        cli_wrap(stderr, text, (size_t)(at > 0 ? at : 0), INDENT, cli_terminal_width(STDERR_FILENO));
+    else
+        fprintf(stderr, "%s\n", text);
 }
 
 void cli_error(const char *format, ...)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * stdout: what it can show, and whether all of it arrived. https://no-color.org; COLUMNS wins over the
- * terminal's own width, as in git and less.
+ * stdout: what it can show, and whether all of it arrived; how wide a terminal is. https://no-color.org;
+ * COLUMNS wins over the terminal's own width, as in git and less.
  */
 #define _DEFAULT_SOURCE
 #include <errno.h>
@@ -41,13 +41,13 @@ int cli_finish_output(int status)
     return CLI_UNREACHABLE;
 }
 
-static unsigned terminal_width(void)
+unsigned cli_terminal_width(int fd)
 {
     struct winsize size;
     const char *columns = getenv("COLUMNS");
     unsigned long width = columns != NULL ? strtoul(columns, NULL, 10) : 0;
 
-    if (width == 0 && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0)
+    if (width == 0 && ioctl(fd, TIOCGWINSZ, &size) == 0)
         width = size.ws_col;
     if (width == 0)
         width = WIDTH_USUAL;
@@ -77,7 +77,7 @@ vram_style cli_style(const cli *c)
     style.colour = style.format == VRAM_TEXT && colour_wanted(mode, terminal);
     /* "always" is for pagers: the form of a terminal */
     if (terminal || (mode != NULL && strcmp(mode, "always") == 0))
-        style.columns = terminal_width();
+        style.columns = cli_terminal_width(STDOUT_FILENO);
     return style;
 }
 

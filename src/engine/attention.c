@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * An attention module: projections, rotary embedding, the cache's update, the kernel, the output projection
  * (modeling_*.py, apply_rotary_pos_emb; cache_utils.py, DynamicLayer and DynamicSlidingWindowLayer). */
-#include "engine/pass.h"
+#include "engine/caches.h"
 
 typedef struct states {
     vr_block q, k, v;
@@ -30,17 +30,12 @@ static void normalise(vr_pass *p, vr_block *x, uint64_t heads)
         size *= heads;
     else
         rows *= heads;
-    vr_block out = vr_norm(p, rows, size, VR_STEP_QK_NORM);
-    vr_drop(p, *x);
-    *x = out;
+    vr_replace(p, x, vr_norm(p, rows, size, VR_STEP_QK_NORM));
 }
 
-/* opt: what is projected, times a number */
 static void multiply(vr_pass *p, vr_block *x, uint64_t bytes, vr_step step)
 {
-    vr_block out = vr_take(p, bytes, VR_ITEM_HIDDEN, step);
-    vr_drop(p, *x);
-    *x = out;
+    vr_replace(p, x, vr_take(p, bytes, VR_ITEM_HIDDEN, step));
 }
 
 /* Qwen3 normalises each projection at once, Gemma3 after all three, Hunyuan after the rotation. */
@@ -109,14 +104,10 @@ void vr_scale_query(vr_pass *p, vr_block *q)
 {
     vr_block x = VR_NONE;
     for (int i = 0; i < 6; i++) {
-        vr_block next = vr_take(p, p->q * 4, VR_ITEM_HIDDEN, VR_STEP_ROPE);
-        vr_drop(p, x);
-        x = next;
+        vr_replace(p, &x, vr_take(p, p->q * 4, VR_ITEM_HIDDEN, VR_STEP_ROPE));
     }
     if (p->width != 4) {
-        vr_block cast = vr_take(p, p->q * p->width, VR_ITEM_HIDDEN, VR_STEP_ROPE);
-        vr_drop(p, x);
-        x = cast;
+        vr_replace(p, &x, vr_take(p, p->q * p->width, VR_ITEM_HIDDEN, VR_STEP_ROPE));
     }
     multiply(p, q, p->rows * vr_layer_of(p)->heads * vr_layer_of(p)->key_dim * p->width, VR_STEP_ROPE);
     vr_drop(p, x);
@@ -204,20 +195,36 @@ static void concatenate(vr_pass *p, vr_kv *kv, uint64_t window)
     kv->v = v;
 }
 
+/* The attention's variables name what the cache has, and no longer what was projected. */
+static void replace_by_cached(vr_pass *p, states *s, vr_block keys)
+{
+    vr_block values = s->v;
+    s->v = VR_NONE;
+    if (vr_cache_offloads(p->w))
+        vr_offload(p, &s->k, &s->v);
+    vr_drop(p, keys);
+    vr_drop(p, values);
+}
+
 /* Takes the new keys (rotated) and values. */
 static void update(vr_pass *p, states *s, vr_block keys)
 {
     vr_kv *kv = &p->group->layers[p->layer];
     uint64_t window = vr_window(p);
     bool first = kv->k == VR_NONE;
-    if (p->w->cache == VR_CACHE_STATIC) {
+    if (p->w->cache == VR_CACHE_QUANTIZED) {
+        s->k = keys;
+        vr_quantized_update(p, &s->k, &s->v);
+        return;
+    }
+    if (vr_cache_offloads(p->w))
+        vr_prefetch(p);
+    if (vr_cache_fixed(p->w)) {
         if (vr_static_update(p)) {
             s->k = keys;
             return;
         }
-        vr_drop(p, keys);
-        vr_drop(p, s->v);
-        s->v = VR_NONE;
+        replace_by_cached(p, s, keys);
         return;
     }
     if (first && window != 0 && p->rules->window_tensor)
@@ -229,9 +236,7 @@ static void update(vr_pass *p, states *s, vr_block keys)
         return;
     }
     concatenate(p, kv, window);
-    vr_drop(p, keys);
-    vr_drop(p, s->v);
-    s->v = VR_NONE;
+    replace_by_cached(p, s, keys);
 }
 
 /* ---- the module ---- */
@@ -292,8 +297,7 @@ vr_block vr_attention(vr_pass *p, vr_block normed, vr_block *probabilities)
                              VR_STEP_O);
     const vr_block held[] = { mixed, s.k,       s.v,       s.whole,   s.gate,
                               r.q,   s.kept[0], s.kept[1], r.kept[0], r.kept[1] };
-    for (size_t i = 0; i < sizeof held / sizeof *held; i++)
-        vr_drop(p, held[i]);
+    vr_drop_all(p, held, sizeof(held) / sizeof(held[0]));
     if (p->m->family->position_offset != 0 && !p->rules->plain_masks) { /* opt of version 4 returns none */
         vr_drop(p, *probabilities);
         *probabilities = VR_NONE;

@@ -28,8 +28,7 @@ static vr_block gelu_new(vr_pass *p)
     return out;
 }
 
-/* Of what the MLP's first product gave, which stays. */
-static vr_block activate(vr_pass *p)
+vr_block vr_activate(vr_pass *p)
 {
     switch (p->m->activation) {
     case VR_ACT_GELU_NEW:
@@ -46,7 +45,7 @@ static vr_block mlp_gated(vr_pass *p)
 {
     uint64_t h = p->m->hidden, f = vr_layer_of(p)->ffn, bytes = p->rows * f * p->width;
     vr_block gate = vr_linear(p, h, f, p->m->mlp_bias, VR_ITEM_HIDDEN, VR_STEP_GATE);
-    vr_block act = activate(p);
+    vr_block act = vr_activate(p);
     vr_drop(p, gate);
     vr_block up = vr_linear(p, h, f, p->m->mlp_bias, VR_ITEM_HIDDEN, VR_STEP_UP);
     vr_block product = vr_take(p, bytes, VR_ITEM_HIDDEN, VR_STEP_PRODUCT);
@@ -62,7 +61,7 @@ static vr_block mlp_fused(vr_pass *p)
 {
     uint64_t h = p->m->hidden, f = vr_layer_of(p)->ffn, bytes = p->rows * f * p->width;
     vr_block both = vr_linear(p, h, 2 * f, false, VR_ITEM_HIDDEN, VR_STEP_GATE_UP);
-    vr_block act = activate(p);
+    vr_block act = vr_activate(p);
     vr_block product = vr_take(p, bytes, VR_ITEM_HIDDEN, VR_STEP_PRODUCT);
     vr_drop(p, act);
     vr_block down = vr_linear(p, f, h, false, VR_ITEM_HIDDEN, VR_STEP_DOWN);
@@ -80,7 +79,7 @@ static vr_block mlp_plain(vr_pass *p)
         vr_drop(p, p->mlp_input);
         p->mlp_input = VR_NONE;
     }
-    vr_block act = activate(p);
+    vr_block act = vr_activate(p);
     vr_drop(p, up);
     vr_block down = vr_linear(p, f, h, p->m->mlp_bias, VR_ITEM_HIDDEN, VR_STEP_DOWN);
     vr_drop(p, act);

@@ -28,7 +28,14 @@ typedef enum vr_weight_quant {
     VR_QUANT_BNB_4BIT_DQ,
     VR_QUANT_DEQUANTIZE /* what is stored packed is unpacked */
 } vr_weight_quant;
-typedef enum vr_cache_kind { VR_CACHE_DYNAMIC, VR_CACHE_STATIC } vr_cache_kind;
+typedef enum vr_cache_kind {
+    VR_CACHE_DYNAMIC,
+    VR_CACHE_STATIC,
+    VR_CACHE_OFFLOADED, /* in host memory, but for the layers that run */
+    VR_CACHE_OFFLOADED_STATIC,
+    VR_CACHE_QUANTIZED
+} vr_cache_kind;
+typedef enum vr_cache_backend { VR_BACKEND_QUANTO } vr_cache_backend;
 typedef enum vr_kv_dtype { VR_KV_AS_MODEL, VR_KV_BF16, VR_KV_F16, VR_KV_FP8, VR_KV_FP8_E5M2 } vr_kv_dtype;
 /* vLLM: what stays of a sequence's recurrent states; AUTO is what the version takes for the model */
 typedef enum vr_mamba_mode { VR_MAMBA_AUTO, VR_MAMBA_NONE, VR_MAMBA_ALIGN } vr_mamba_mode;
@@ -49,6 +56,10 @@ typedef enum vr_expert_load { VR_LOAD_EVEN, VR_LOAD_SAME } vr_expert_load;
     X(BEAMS, "beams")                                                                                        \
     X(DTYPE, "dtype")                                                                                        \
     X(CACHE, "cache")                                                                                        \
+    X(CACHE_BACKEND, "cache_backend")                                                                        \
+    X(CACHE_BITS, "cache_bits")                                                                              \
+    X(CACHE_GROUP, "cache_group_size")                                                                       \
+    X(CACHE_RESIDUAL, "cache_residual_length")                                                               \
     X(KV_DTYPE, "kv_cache_dtype")                                                                            \
     X(ATTENTION, "attention")                                                                                \
     X(LOGITS, "logits")                                                                                      \
@@ -56,6 +67,8 @@ typedef enum vr_expert_load { VR_LOAD_EVEN, VR_LOAD_SAME } vr_expert_load;
     X(HOST_MEMORY, "host_memory")                                                                            \
     X(WEIGHT_QUANT, "quantization")                                                                          \
     X(ALLOC_CONF, "alloc_conf")                                                                              \
+    X(EXPERTS, "experts_implementation")                                                                     \
+    X(EXPERT_LOAD, "expert_load")                                                                            \
     X(UTILIZATION, "gpu_memory_utilization")                                                                 \
     X(BATCHED_TOKENS, "max_num_batched_tokens")                                                              \
     X(BLOCK_SIZE, "block_size")                                                                              \
@@ -101,9 +114,11 @@ struct vram_workload {
     vr_dtype dtype;                     /* VR_DTYPE_NONE before resolve: "auto" or the engine's default */
     bool dtype_auto;                    /* the user said "auto" */
     uint8_t kv_dtype, attention, logits, device_map, weight_quant;
-    uint64_t beams;               /* of each sequence, of transformers; 0: not said, one */
-    uint8_t cache;                /* vr_cache_kind, of transformers */
-    uint8_t experts, expert_load; /* vr_experts_impl, vr_expert_load */
+    uint64_t beams;        /* of each sequence, of transformers; 0: not said, one */
+    uint8_t cache;         /* vr_cache_kind, of transformers */
+    uint8_t cache_backend; /* vr_cache_backend, of a quantised one */
+    uint64_t cache_bits, cache_group, cache_residual; /* 0 before resolve: not said */
+    uint8_t experts, expert_load;                     /* vr_experts_impl, vr_expert_load */
     vr_alloc_conf alloc;
     const char *alloc_text; /* as given, or NULL */
     uint64_t host_memory;   /* bytes that programs may take of the computer's own; 0: as much as it takes */
@@ -161,9 +176,10 @@ typedef struct vr_placement {
 /* What an engine must know of a device. */
 typedef struct vr_device_facts {
     unsigned cc_major, cc_minor; /* compute capability; 0, 0: unknown, then the default workspace is taken */
-    uint64_t usable, available;  /* for the loader's warm-up rule */
-    uint64_t context;            /* of this process; the loader sees available less this; 0: unknown */
-    size_t rank;                 /* of the GPU among those of the run */
+    uint64_t usable;             /* for what an engine takes a share of; UINT64_MAX: any card's */
+    /* For where the pieces of a model go: free before this process has its context, and that; 0: unknown. */
+    uint64_t available, context;
+    size_t rank;                   /* of the GPU among those of the run */
     const vr_placement *placement; /* NULL: all is on this one */
 } vr_device_facts;
 

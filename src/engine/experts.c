@@ -283,8 +283,7 @@ vr_block vr_experts(vr_pass *p)
     vr_drop(p, logits ? VR_NONE : r.logits);
     vr_drop(p, best ? VR_NONE : r.weights);
     vr_drop(p, r.indices);
-    for (unsigned i = 0; i < r.n_held; i++)
-        vr_drop(p, r.held[i]);
+    vr_drop_all(p, r.held, r.n_held);
     return out;
 }
 

@@ -98,8 +98,7 @@ vr_block vr_experts_grouped(vr_pass *p, const vr_routed *r)
     vr_block out = summed(p, r);
     vr_block rest[] = { s.ids,     s.order, s.input, s.weights, s.counted, s.counts,
                         s.offsets, s.mask,  down,    in_order,  back,      bias_down };
-    for (size_t i = 0; i < sizeof(rest) / sizeof(rest[0]); i++)
-        vr_drop(p, rest[i]);
+    vr_drop_all(p, rest, sizeof(rest) / sizeof(rest[0]));
     return out;
 }
 
@@ -122,8 +121,7 @@ vr_block vr_experts_batched(vr_pass *p, const vr_routed *r)
     vr_block weighted = piece(p, h * widest_weight(p, r), VR_STEP_EXPERTS);
     vr_block out = summed(p, r);
     vr_block rest[] = { input, ids, picked_down, down, weighted };
-    for (size_t i = 0; i < sizeof(rest) / sizeof(rest[0]); i++)
-        vr_drop(p, rest[i]);
+    vr_drop_all(p, rest, sizeof(rest) / sizeof(rest[0]));
     return out;
 }
 
@@ -161,13 +159,10 @@ vr_block vr_experts_at_once(vr_pass *p, const vr_routed *r)
     vr_gemm(p, false);
     vr_drop(p, gated);
     for (int i = 0; i < 2; i++) { /* the bias, the weights */
-        vr_block next = piece(p, h, VR_STEP_EXPERT_DOWN);
-        vr_drop(p, down);
-        down = next;
+        vr_replace(p, &down, piece(p, h, VR_STEP_EXPERT_DOWN));
     }
     vr_block out = piece(p, p->rows * p->m->hidden * p->width, VR_STEP_EXPERTS);
     vr_block rest[] = { down, input, both, held[0], held[1], held[2] };
-    for (size_t i = 0; i < sizeof(rest) / sizeof(rest[0]); i++)
-        vr_drop(p, rest[i]);
+    vr_drop_all(p, rest, sizeof(rest) / sizeof(rest[0]));
     return out;
 }

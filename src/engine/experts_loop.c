@@ -15,12 +15,6 @@ typedef struct turn {
     vr_block where, input, both, output;
 } turn;
 
-static void assign(vr_pass *p, vr_block *name, vr_block value)
-{
-    vr_drop(p, *name);
-    *name = value;
-}
-
 static bool skips_none(const vr_pass *p)
 {
     return !vr_experts_fused(p) && vr_layer_of(p)->moe->loops_all;
@@ -76,14 +70,14 @@ static vr_block fused_mlp(vr_pass *p, turn *t, uint64_t rows)
     uint64_t f = rows * vr_layer_of(p)->expert_ffn * p->width;
     vr_block both = piece(p, 2 * f, VR_STEP_EXPERT_GATE);
     vr_gemm(p, false);
-    assign(p, &t->both, both);
+    vr_replace(p, &t->both, both);
     vr_block act = piece(p, f, VR_STEP_EXPERT_ACT);
     vr_block product = piece(p, f, VR_STEP_EXPERT_ACT);
     vr_drop(p, act);
-    assign(p, &t->output, product);
+    vr_replace(p, &t->output, product);
     vr_block down = piece(p, rows * p->m->hidden * p->width, VR_STEP_EXPERT_DOWN);
     vr_gemm(p, false);
-    assign(p, &t->output, down);
+    vr_replace(p, &t->output, down);
     return VR_NONE;
 }
 
@@ -96,7 +90,7 @@ static void weigh(vr_pass *p, const vr_routed *r, turn *t, uint64_t rows, vr_blo
     vr_block product = piece(p, n * (wide ? 4 : p->width), VR_STEP_EXPERTS);
     vr_drop(p, weights);
     vr_drop(p, down);
-    assign(p, &t->output, product);
+    vr_replace(p, &t->output, product);
     if (wide)
         vr_drop(p, piece(p, n * p->width, VR_STEP_EXPERTS));
 }
@@ -111,8 +105,8 @@ static void run_expert(vr_pass *p, const vr_routed *r, turn *t, uint64_t rows)
     vr_block where = piece(p, rows * 2 * 8, VR_STEP_ROUTED);
     if (!fused)
         vr_drop(p, index);
-    assign(p, &t->where, where);
-    assign(p, &t->input, piece(p, rows * p->m->hidden * p->width, VR_STEP_EXPERT_IN));
+    vr_replace(p, &t->where, where);
+    vr_replace(p, &t->input, piece(p, rows * p->m->hidden * p->width, VR_STEP_EXPERT_IN));
     vr_block down = fused ? fused_mlp(p, t, rows) : listed_mlp(p, rows);
     weigh(p, r, t, rows, down);
 }
@@ -120,9 +114,9 @@ static void run_expert(vr_pass *p, const vr_routed *r, turn *t, uint64_t rows)
 /* An expert without tokens gives the loop's names nothing to hold. */
 static void let_go(vr_pass *p, turn *t)
 {
-    assign(p, &t->where, VR_NONE);
-    assign(p, &t->input, VR_NONE);
-    assign(p, &t->output, VR_NONE);
+    vr_replace(p, &t->where, VR_NONE);
+    vr_replace(p, &t->input, VR_NONE);
+    vr_replace(p, &t->output, VR_NONE);
 }
 
 vr_block vr_experts_loop(vr_pass *p, vr_routed *r)
@@ -160,17 +154,16 @@ vr_block vr_experts_loop_all(vr_pass *p, const vr_routed *r)
     vr_block mask = piece(p, r->slots * experts * 8, VR_STEP_ROUTED);
     for (uint64_t i = 0; i < experts; i++) {
         uint64_t rows = vr_expert_tokens(p, i);
-        assign(p, &t.where, rows != 0 ? piece(p, rows * 2 * 8, VR_STEP_ROUTED) : VR_NONE);
+        vr_replace(p, &t.where, rows != 0 ? piece(p, rows * 2 * 8, VR_STEP_ROUTED) : VR_NONE);
         if (rows == 0)
             continue;
-        assign(p, &weights, piece(p, rows * r->weight_width, VR_STEP_ROUTED));
-        assign(p, &t.input, piece(p, rows * h * p->width, VR_STEP_EXPERT_IN));
-        assign(p, &down, listed_mlp(p, rows));
-        assign(p, &t.output, piece(p, rows * h * 4, VR_STEP_EXPERTS));
+        vr_replace(p, &weights, piece(p, rows * r->weight_width, VR_STEP_ROUTED));
+        vr_replace(p, &t.input, piece(p, rows * h * p->width, VR_STEP_EXPERT_IN));
+        vr_replace(p, &down, listed_mlp(p, rows));
+        vr_replace(p, &t.output, piece(p, rows * h * 4, VR_STEP_EXPERTS));
     }
     vr_block out = p->width != 4 ? piece(p, p->rows * h * p->width, VR_STEP_EXPERTS) : sum;
     vr_block rest[] = { out != sum ? sum : VR_NONE, mask, t.where, weights, t.input, down, t.output };
-    for (size_t i = 0; i < sizeof(rest) / sizeof(rest[0]); i++)
-        vr_drop(p, rest[i]);
+    vr_drop_all(p, rest, sizeof(rest) / sizeof(rest[0]));
     return out;
 }

@@ -3,6 +3,7 @@
  * order of the forward functions of modeling_*.py and of masking_utils.py. A variable of the calling function
  * holds what it names until it is assigned anew or the function returns: the embeddings live as long as the
  * model runs. */
+#include "engine/caches.h"
 #include "engine/experts.h"
 
 static vr_block input(vr_pass *p, uint64_t bytes, vr_place place)
@@ -169,7 +170,7 @@ static vr_block make_mask(vr_pass *p, uint64_t window)
         return VR_NONE;
     if (p->w->attention == VR_IMPL_EAGER)
         return added_mask(p, kv, bool_mask(p, window, kv));
-    bool compiles = p->w->cache == VR_CACHE_STATIC && p->q == 1;
+    bool compiles = vr_cache_fixed(p->w) && p->q == 1;
     if (p->m->layers[0].index_topk != 0 || compiles) /* allow_is_causal_skip=False */
         return bool_mask(p, window, kv);
     return window != 0 && kv >= window ? bool_mask(p, window, kv) : VR_NONE;
@@ -200,9 +201,7 @@ static vr_block early_mask(vr_pass *p)
         return VR_NONE;
     vr_block mask = flags(p, p->q * kv * p->width);
     if (!p->m->family->both_masks && p->q > 1) { /* without windows: torch.triu */
-        vr_block upper = flags(p, p->q * kv * p->width);
-        vr_drop(p, mask);
-        mask = upper;
+        vr_replace(p, &mask, flags(p, p->q * kv * p->width));
     }
     vr_block keys = range(p, kv, false);
     vr_block later = flags(p, p->q * kv);
@@ -340,8 +339,7 @@ static vr_block keeping_layer(vr_pass *p)
         vr_drop(p, second);
     vr_block next = sum(p, VR_STEP_OUTPUT);
     const vr_block rest[] = { first ? normed : second, fed, mixed, middle, probabilities };
-    for (size_t i = 0; i < sizeof rest / sizeof *rest; i++)
-        vr_drop(p, rest[i]);
+    vr_drop_all(p, rest, sizeof(rest) / sizeof(rest[0]));
     return next;
 }
 
@@ -425,14 +423,10 @@ static vr_block head(vr_pass *p, vr_block normed)
     int more = p->m->final_softcap != 0 ? 3 : 0; /* / cap, tanh, * cap */
     more += p->m->family->logits_multiplied;
     for (int i = 0; i < more; i++) {
-        vr_block next = take_logits(p, rows);
-        vr_drop(p, logits);
-        logits = next;
+        vr_replace(p, &logits, take_logits(p, rows));
     }
     if (p->m->family->wide_logits && p->width != 4) {
-        vr_block wide = vr_take_at(p, rows * p->m->vocab * 4, VR_ITEM_LOGITS, VR_PLACE_LOGITS);
-        vr_drop(p, logits);
-        logits = wide;
+        vr_replace(p, &logits, vr_take_at(p, rows * p->m->vocab * 4, VR_ITEM_LOGITS, VR_PLACE_LOGITS));
     }
     vr_drop(p, normed);
     vr_drop(p, scaled);
@@ -456,8 +450,10 @@ static vr_block first_hidden(vr_pass *p, vr_block embeddings)
 
 static void start_cache(vr_pass *p)
 {
+    static const vr_packed none = { VR_NONE, VR_NONE, VR_NONE };
+    const vr_kv empty = { VR_NONE, VR_NONE, VR_NONE, VR_NONE, VR_NONE, VR_NONE, { none, none }, 0 };
     for (uint64_t i = 0; i < p->m->n_layers && !p->group->started; i++)
-        p->group->layers[i] = (vr_kv){ VR_NONE, VR_NONE, VR_NONE, VR_NONE, VR_NONE, VR_NONE };
+        p->group->layers[i] = empty;
     p->group->started = true;
 }
 
@@ -511,7 +507,8 @@ static void make_positions(vr_pass *p, vr_given *g)
         g->positions = input(p, 3 * p->rows * 8, VR_PLACE_POSITIONS);
         return;
     }
-    g->positions = range(p, p->q, p->rules->positions_added);
+    if (vr_beams(p->w) == 1) /* otherwise they are given */
+        g->positions = range(p, p->q, p->rules->positions_added);
 }
 
 /* Gemma3Model makes the masks, Gemma3TextModel within it the positions; before transformers 5 the first made
@@ -575,10 +572,8 @@ static vr_block run_model(vr_pass *p)
         moved,    x,        g.full_mask, g.sliding_mask, x != embeddings ? embeddings : VR_NONE,
         g.cos[0], g.sin[0], g.cos[1],    g.sin[1],       g.positions
     };
-    for (size_t i = 0; i < sizeof(rest) / sizeof(rest[0]); i++)
-        vr_drop(p, rest[i]);
-    for (size_t i = 0; i < l.n; i++)
-        vr_drop(p, l.list[i]);
+    vr_drop_all(p, rest, sizeof(rest) / sizeof(rest[0]));
+    vr_drop_all(p, l.list, l.n);
     vr_drop(p, p->chosen);
     vr_drop(p, p->side);
     p->side = VR_NONE;

@@ -56,46 +56,13 @@ static vr_block embed(vr_pass *p)
     vr_drop(p, both);
     vr_block out = vr_norm_at(p, p->rows, p->m->hidden, VR_PLACE_EMBEDDING);
     vr_block rest[] = { all, words, types, kinds, places, positions };
-    for (size_t i = 0; i < sizeof(rest) / sizeof(rest[0]); i++)
-        vr_drop(p, rest[i]);
+    vr_drop_all(p, rest, sizeof(rest) / sizeof(rest[0]));
     return out;
 }
 
 /* ---- a layer ---- */
 
-/* Heads of several sequences do not make one batch of matrices without a copy. */
-static vr_block flat(vr_pass *p, const vr_heads *h)
-{
-    return p->batch > 1 ? vr_take(p, p->rows * h->q * h->size * p->width, VR_ITEM_SCORES, VR_STEP_SCORES)
-                        : VR_NONE;
-}
-
-/* softmax(q @ k^T * scaling) @ v, all in the model's dtype; the layer keeps *weights until it returns */
-static vr_block eager(vr_pass *p, const vr_heads *h, vr_block *weights)
-{
-    uint64_t bytes = p->batch * h->q * p->q * h->kv_tokens * p->width;
-    uint64_t out_bytes = p->rows * h->q * h->size * p->width;
-    vr_block q = flat(p, h), k = flat(p, h);
-    vr_block scores = vr_take(p, bytes, VR_ITEM_SCORES, VR_STEP_SCORES);
-    vr_gemm(p, false);
-    vr_drop(p, k);
-    vr_drop(p, q);
-    vr_block scaled = vr_take(p, bytes, VR_ITEM_SCORES, VR_STEP_SCORES);
-    vr_drop(p, scores);
-    *weights = vr_take(p, bytes, VR_ITEM_SCORES, VR_STEP_SCORES);
-    vr_drop(p, scaled);
-    vr_block v = flat(p, h);
-    vr_block by_head = vr_take(p, out_bytes, VR_ITEM_HIDDEN, VR_STEP_ATTENTION);
-    vr_gemm(p, false);
-    vr_drop(p, v);
-    vr_block out = by_head;
-    if (p->q > 1) {
-        out = vr_take(p, out_bytes, VR_ITEM_HIDDEN, VR_STEP_ATTENTION);
-        vr_drop(p, by_head);
-    }
-    return out;
-}
-
+/* The layer keeps *weights until it returns. */
 static vr_block attend(vr_pass *p, vr_block *weights)
 {
     const vr_layer *l = vr_layer_of(p);
@@ -106,11 +73,12 @@ static vr_block attend(vr_pass *p, vr_block *weights)
                    .size = l->key_dim,
                    .value = l->value_dim,
                    .kv_tokens = p->q,
+                   .fresh = true,
                    .mask = VR_NONE };
     vr_block q = vr_linear(p, hidden, width, true, VR_ITEM_HIDDEN, VR_STEP_Q);
     vr_block k = vr_linear(p, hidden, width, true, VR_ITEM_HIDDEN, VR_STEP_K);
     vr_block v = vr_linear(p, hidden, width, true, VR_ITEM_HIDDEN, VR_STEP_V);
-    vr_block out = p->w->attention == VR_IMPL_EAGER   ? eager(p, &h, weights)
+    vr_block out = p->w->attention == VR_IMPL_EAGER   ? vr_kernel_eager(p, &h, weights)
                    : p->w->attention == VR_IMPL_FLASH ? vr_kernel_flash(p, &h)
                                                       : vr_kernel_sdpa(p, &h);
     vr_drop(p, q);
@@ -137,12 +105,11 @@ static vr_block layer(vr_pass *p)
     vr_block middle = dense_and_norm(p, (uint64_t)l->heads * l->value_dim, VR_STEP_O, VR_STEP_NORM_ATTENTION);
     vr_drop(p, mixed);
     vr_block up = vr_linear(p, p->m->hidden, l->ffn, true, VR_ITEM_HIDDEN, VR_STEP_UP);
-    vr_block act = vr_take(p, p->rows * l->ffn * p->width, VR_ITEM_HIDDEN, VR_STEP_ACT);
+    vr_block act = vr_activate(p);
     vr_drop(p, up);
     vr_block out = dense_and_norm(p, l->ffn, VR_STEP_DOWN, VR_STEP_OUTPUT);
     vr_block rest[] = { act, middle, weights };
-    for (size_t i = 0; i < sizeof(rest) / sizeof(rest[0]); i++)
-        vr_drop(p, rest[i]);
+    vr_drop_all(p, rest, sizeof(rest) / sizeof(rest[0]));
     return out;
 }
 

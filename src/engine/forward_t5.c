@@ -17,13 +17,6 @@ static vr_block wide(vr_pass *p, vr_step step)
     return vr_take(p, p->rows * p->m->hidden * p->width, VR_ITEM_HIDDEN, step);
 }
 
-static void replace(vr_pass *p, vr_block *x, uint64_t bytes, vr_item item, vr_step step)
-{
-    vr_block next = vr_take(p, bytes, item, step);
-    vr_drop(p, *x);
-    *x = next;
-}
-
 /* T5LayerNorm: the mean of squares in fp32, then x * rsqrt in fp32, narrowed, times the weight. */
 static vr_block norm(vr_pass *p, vr_step step)
 {
@@ -39,7 +32,7 @@ static vr_block norm(vr_pass *p, vr_step step)
     vr_block scaled = vr_take(p, n * 4, VR_ITEM_HIDDEN, step);
     vr_drop(p, root);
     if (narrow)
-        replace(p, &scaled, n * p->width, VR_ITEM_HIDDEN, step);
+        vr_replace(p, &scaled, vr_take(p, n * p->width, VR_ITEM_HIDDEN, step));
     vr_block out = wide(p, step);
     vr_drop(p, scaled);
     vr_drop(p, mean);
@@ -51,13 +44,6 @@ static vr_block norm(vr_pass *p, vr_step step)
 static vr_block position(vr_pass *p, uint64_t bytes)
 {
     return vr_take_at(p, bytes, VR_ITEM_INPUTS, VR_PLACE_POSITIONS);
-}
-
-static void position_next(vr_pass *p, vr_block *x, uint64_t bytes)
-{
-    vr_block next = position(p, bytes);
-    vr_drop(p, *x);
-    *x = next;
 }
 
 /* Which side a key is on (encoder), or how far behind (decoder); *distance has no sign. */
@@ -72,8 +58,8 @@ static vr_block sides(vr_pass *p, uint64_t n, bool both_ways, vr_block *distance
     }
     vr_block later = position(p, n), buckets = position(p, n * 8);
     vr_drop(p, later);
-    position_next(p, &buckets, n * 8); /* times their number */
-    position_next(p, &buckets, n * 8); /* plus 0 */
+    vr_replace(p, &buckets, position(p, n * 8)); /* times their number */
+    vr_replace(p, &buckets, position(p, n * 8)); /* plus 0 */
     *distance = position(p, n * 8);
     return buckets;
 }
@@ -84,9 +70,9 @@ static vr_block buckets(vr_pass *p, uint64_t n, bool both_ways)
     vr_block distance, sum = sides(p, n, both_ways, &distance), near = position(p, n);
     vr_block far = position(p, n * 4);
     for (int i = 0; i < 4; i++) /* / exact, log, / log, * rest */
-        position_next(p, &far, n * 4);
-    position_next(p, &far, n * 8);
-    position_next(p, &far, n * 8);
+        vr_replace(p, &far, position(p, n * 4));
+    vr_replace(p, &far, position(p, n * 8));
+    vr_replace(p, &far, position(p, n * 8));
     vr_block most = position(p, n * 8), least = position(p, n * 8);
     vr_drop(p, most);
     vr_drop(p, far);
@@ -107,7 +93,7 @@ static vr_block make_bias(vr_pass *p, uint64_t keys, bool both_ways)
 {
     uint64_t n = p->q * keys;
     vr_block queries = position(p, p->q * 8);
-    position_next(p, &queries, p->q * 8);
+    vr_replace(p, &queries, position(p, p->q * 8));
     vr_block all = position(p, keys * 8), apart = position(p, n * 8);
     vr_block sum = buckets(p, n, both_ways);
     vr_block bias = vr_take_at(p, n * vr_layer_of(p)->heads * p->width, VR_ITEM_SCORES, VR_PLACE_BIAS);
@@ -120,122 +106,24 @@ static vr_block make_bias(vr_pass *p, uint64_t keys, bool both_ways)
 
 /* ---- attention ---- */
 
-typedef struct heads {
-    uint64_t keys;
-    bool self, masked; /* masked: a mask is added beside the bias */
-    bool fresh;        /* keys and values lie token by token, as the projections leave them */
-} heads;
-
-static vr_block score(vr_pass *p, uint64_t bytes)
-{
-    return vr_take(p, bytes, VR_ITEM_SCORES, VR_STEP_SCORES);
-}
-
-/* Heads of several sequences do not make one batch of matrices without a copy. */
-static vr_block flat(vr_pass *p, uint64_t tokens, bool by_token, unsigned width)
-{
-    uint64_t bytes = p->batch * tokens * inner(vr_layer_of(p)) * width;
-    return p->batch > 1 && by_token && tokens > 1 ? score(p, bytes) : VR_NONE;
-}
-
-static vr_block by_token(vr_pass *p, vr_block x)
-{
-    if (p->q == 1)
-        return x;
-    replace(p, &x, p->rows * inner(vr_layer_of(p)) * p->width, VR_ITEM_HIDDEN, VR_STEP_ATTENTION);
-    return x;
-}
-
-/* matmul, * scaling, + bias, + mask, softmax, all in the model's dtype; *weights are the caller's */
-static vr_block eager(vr_pass *p, const heads *h, vr_block *weights)
-{
-    uint64_t bytes = p->batch * vr_layer_of(p)->heads * p->q * h->keys * p->width;
-    vr_block q = flat(p, p->q, true, p->width), k = flat(p, h->keys, h->fresh, p->width);
-    vr_block scores = score(p, bytes);
-    vr_gemm(p, false);
-    vr_drop(p, k);
-    vr_drop(p, q);
-    for (int i = h->masked ? 0 : 1; i < 3; i++)
-        replace(p, &scores, bytes, VR_ITEM_SCORES, VR_STEP_SCORES);
-    *weights = score(p, bytes);
-    vr_drop(p, scores);
-    vr_block v = flat(p, h->keys, h->fresh, p->width);
-    vr_block out = vr_take(p, p->rows * inner(vr_layer_of(p)) * p->width, VR_ITEM_HIDDEN, VR_STEP_ATTENTION);
-    vr_gemm(p, false);
-    vr_drop(p, v);
-    return by_token(p, out);
-}
-
-/* aten attention.cpp, _scaled_dot_product_attention_math: copies in 32 bits, both operands scaled */
-static vr_block products(vr_pass *p, const heads *h)
+static vr_heads heads_of(const vr_pass *p, uint64_t keys)
 {
     const vr_layer *l = vr_layer_of(p);
-    bool narrow = p->width != 4;
-    uint64_t n = p->batch * l->heads * p->q * h->keys;
-    uint64_t q = p->rows * inner(l), kv = p->batch * h->keys * inner(l);
-    vr_block wide_q = narrow ? score(p, q * 4) : VR_NONE;
-    vr_block wide_k = narrow ? score(p, kv * 4) : VR_NONE, wide_v = narrow ? score(p, kv * 4) : VR_NONE;
-    vr_block scaled_q = score(p, q * 4), scaled_k = score(p, kv * 4);
-    vr_block flat_q = flat(p, p->q, true, 4), flat_k = flat(p, h->keys, h->fresh, 4);
-    vr_block scores = score(p, n * 4);
-    vr_gemm(p, false);
-    vr_block used[] = { flat_k, flat_q, scaled_k };
-    for (size_t i = 0; i < sizeof(used) / sizeof(used[0]); i++)
-        vr_drop(p, used[i]);
-    if (narrow)
-        vr_drop(p, score(p, l->heads * p->q * h->keys * 4)); /* the bias, widened for the sum */
-    vr_block softmax = score(p, n * 4), infinite = score(p, n), rows = score(p, p->batch * l->heads * p->q);
-    vr_drop(p, score(p, 4));
-    vr_drop(p, rows);
-    vr_drop(p, infinite);
-    vr_drop(p, scores);
-    vr_block cast = narrow ? score(p, n * p->width) : VR_NONE, flat_v = flat(p, h->keys, h->fresh, 4);
-    vr_block out = vr_take(p, q * 4, VR_ITEM_HIDDEN, VR_STEP_ATTENTION);
-    vr_gemm(p, false);
-    vr_drop(p, flat_v);
-    if (narrow)
-        replace(p, &out, q * p->width, VR_ITEM_HIDDEN, VR_STEP_ATTENTION);
-    vr_block held[] = { softmax, scaled_q, wide_v, wide_k, wide_q, cast };
-    for (size_t i = 0; i < sizeof(held) / sizeof(held[0]); i++)
-        vr_drop(p, held[i]);
-    return by_token(p, out);
+    return (vr_heads){ .q = l->heads,
+                       .kv = l->heads,
+                       .groups = 1,
+                       .size = l->key_dim,
+                       .value = l->value_dim,
+                       .kv_tokens = keys,
+                       .mask = VR_NONE,
+                       .biased = true };
 }
 
-/* The memory-efficient kernel, whose bias begins each row at a multiple of 16 B (aten attention.cpp,
- * pad_bias).
- */
-static vr_block fused(vr_pass *p, const heads *h)
-{
-    const vr_layer *l = vr_layer_of(p);
-    uint64_t row = vr_round_up(h->keys, 8) * p->width;
-    vr_block padded = h->keys % 8 != 0 ? score(p, l->heads * p->q * row) : VR_NONE;
-    vr_block out = vr_take(p, p->rows * inner(l) * p->width, VR_ITEM_HIDDEN, VR_STEP_ATTENTION);
-    vr_block seed = vr_take_at(p, 8, VR_ITEM_SCORES, VR_PLACE_RANDOM);
-    vr_drop(p, vr_take_at(p, 8, VR_ITEM_SCORES, VR_PLACE_RANDOM));
-    vr_drop(p, seed);
-    vr_drop(p, padded);
-    return out;
-}
-
-static vr_block attend(vr_pass *p, const heads *h, vr_block *weights)
+/* *weights are the caller's. */
+static vr_block attend(vr_pass *p, const vr_heads *h, vr_block *weights)
 {
     *weights = VR_NONE;
-    if (p->w->attention == VR_IMPL_EAGER)
-        return eager(p, h, weights);
-    return h->self ? products(p, h) : fused(p, h);
-}
-
-/* torch.cat of what is there and what is new; the first time of the new alone. */
-static void keep(vr_pass *p, vr_kv *kv, vr_block k, vr_block v, uint64_t tokens)
-{
-    uint64_t bytes = p->batch * tokens * inner(vr_layer_of(p)) * p->width;
-    vr_block keys = vr_take(p, bytes, VR_ITEM_KV, VR_STEP_KEYS);
-    vr_drop(p, kv->k);
-    vr_block values = vr_take(p, bytes, VR_ITEM_KV, VR_STEP_VALUES);
-    vr_drop(p, kv->v);
-    *kv = (vr_kv){ keys, values, VR_NONE };
-    vr_drop(p, k);
-    vr_drop(p, v);
+    return p->w->attention == VR_IMPL_EAGER ? vr_kernel_eager(p, h, weights) : vr_kernel_sdpa(p, h);
 }
 
 static vr_block project(vr_pass *p, vr_step step)
@@ -247,11 +135,14 @@ static vr_block project(vr_pass *p, vr_step step)
 static vr_block self_attention(vr_pass *p, vr_kv *kv, uint64_t keys, vr_block mask, vr_block *bias,
                                vr_block *weights)
 {
-    heads h = { .keys = keys, .self = true, .masked = mask != VR_NONE, .fresh = kv == NULL };
+    vr_heads h = heads_of(p, keys);
+    h.fresh = kv == NULL;
+    h.permuted = true;
+    h.mask = mask;
     vr_block normed = norm(p, VR_STEP_NORM_IN);
     vr_block q = project(p, VR_STEP_Q), k = project(p, VR_STEP_K), v = project(p, VR_STEP_V);
     if (kv != NULL)
-        keep(p, kv, k, v, keys);
+        vr_encdec_keep(p, kv, k, v, keys);
     if (*bias == VR_NONE)
         *bias = make_bias(p, keys, kv == NULL);
     vr_block mixed = attend(p, &h, weights);
@@ -271,13 +162,13 @@ static vr_block self_attention(vr_pass *p, vr_kv *kv, uint64_t keys, vr_block ma
 /* x + o(attention(norm(x), encoder)); keys and values of the encoder are made once. */
 static vr_block cross_attention(vr_pass *p, vr_kv *kv, uint64_t source, vr_block *bias, vr_block *weights)
 {
-    heads h = { .keys = source };
+    vr_heads h = heads_of(p, source);
     uint64_t rows = p->rows;
     vr_block normed = norm(p, VR_STEP_NORM_CROSS), q = project(p, VR_STEP_Q);
     if (kv->k == VR_NONE) {
         p->rows = p->batch * source;
         vr_block k = project(p, VR_STEP_K), v = project(p, VR_STEP_V);
-        keep(p, kv, k, v, source);
+        vr_encdec_keep(p, kv, k, v, source);
         p->rows = rows;
     }
     if (*bias == VR_NONE)
@@ -295,20 +186,6 @@ static vr_block cross_attention(vr_pass *p, vr_kv *kv, uint64_t source, vr_block
 
 /* ---- the MLP ---- */
 
-/* 0.5 * x * (1 + tanh(c * (x + 0.044715 * x^3))), an operator each (activations.py, NewGELUActivation) */
-static void gelu_new(vr_pass *p, vr_block *x, uint64_t bytes)
-{
-    vr_block half = vr_take(p, bytes, VR_ITEM_HIDDEN, VR_STEP_ACT);
-    vr_block cube = vr_take(p, bytes, VR_ITEM_HIDDEN, VR_STEP_ACT);
-    for (int i = 0; i < 5; i++) /* * 0.044715, + x, * c, tanh, + 1 */
-        replace(p, &cube, bytes, VR_ITEM_HIDDEN, VR_STEP_ACT);
-    vr_block out = vr_take(p, bytes, VR_ITEM_HIDDEN, VR_STEP_ACT);
-    vr_drop(p, half);
-    vr_drop(p, cube);
-    vr_drop(p, *x);
-    *x = out;
-}
-
 static vr_block mlp(vr_pass *p)
 {
     const vr_layer *l = vr_layer_of(p);
@@ -316,17 +193,14 @@ static vr_block mlp(vr_pass *p)
     bool gated = l->mlp == VR_MLP_GATED;
     vr_block normed = norm(p, VR_STEP_NORM_ATTENTION), up = VR_NONE, product = VR_NONE;
     vr_block act = vr_linear(p, h, l->ffn, false, VR_ITEM_HIDDEN, gated ? VR_STEP_GATE : VR_STEP_UP);
+    vr_replace(p, &act, vr_activate(p));
     if (gated) {
-        gelu_new(p, &act, bytes);
         up = vr_linear(p, h, l->ffn, false, VR_ITEM_HIDDEN, VR_STEP_UP);
         product = vr_take(p, bytes, VR_ITEM_HIDDEN, VR_STEP_PRODUCT);
-    } else {
-        replace(p, &act, bytes, VR_ITEM_HIDDEN, VR_STEP_ACT);
     }
     vr_block down = vr_linear(p, l->ffn, h, false, VR_ITEM_HIDDEN, VR_STEP_DOWN);
     vr_block rest[] = { product, act, up, normed };
-    for (size_t i = 0; i < sizeof(rest) / sizeof(rest[0]); i++)
-        vr_drop(p, rest[i]);
+    vr_drop_all(p, rest, sizeof(rest) / sizeof(rest[0]));
     vr_block sum = wide(p, VR_STEP_OUTPUT);
     vr_drop(p, down);
     return sum;

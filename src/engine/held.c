@@ -97,7 +97,7 @@ bool vr_family_held(const vram_model *m, const vram_workload *w)
     for (size_t i = 0; m->family != NULL && i < sizeof(held) / sizeof(held[0]); i++) {
         if (!vr_str_is(vr_str_of(m->family->model_type), held[i].model_type))
             continue;
-        return (w->cache == VR_CACHE_DYNAMIC || is_fixed_held(m)) &&
+        return (w->cache == VR_CACHE_DYNAMIC || (w->cache == VR_CACHE_STATIC && is_fixed_held(m))) &&
                (w->attention == VR_IMPL_EAGER ? held[i].eager : w->attention == VR_IMPL_SDPA && held[i].sdpa);
     }
     return false;

@@ -86,6 +86,8 @@ unsigned vr_param_width(const vram_model *m, const vram_workload *w, const vr_pa
         return 4;
     case VR_PARAM_BUFFER_I64:
         return 8;
+    case VR_PARAM_BUFFER_BOOL:
+        return 1;
     case VR_PARAM_BUFFER:
         return vr_dtype_bits(w->dtype) / 8;
     default:

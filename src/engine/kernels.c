@@ -7,7 +7,7 @@
  * knows no grouped queries, plain matrix products (aten attention.cpp, _scaled_dot_product_attention_math).
  * Splits of short passes over the key length, some hundred KiB, depend on the number of multiprocessors and
  * are left out. */
-#include "engine/pass.h"
+#include "engine/caches.h"
 
 typedef enum backend { FLASH, EFFICIENT, MATH } backend;
 
@@ -49,10 +49,18 @@ static vr_block flattened(vr_pass *p, const vr_heads *h, uint64_t size)
     return h->groups > 1 && h->kv == 1 && p->batch > 1 ? copied(p, h, size) : VR_NONE;
 }
 
-/* Nor do values that are a part of something wider. */
+/* Nor do keys that lie token by token. */
+static vr_block fresh_keys(vr_pass *p, const vr_heads *h, unsigned width)
+{
+    if (!h->fresh || p->batch == 1 || h->kv_tokens == 1)
+        return VR_NONE;
+    return score(p, p->batch * h->q * h->kv_tokens * h->size * width);
+}
+
+/* Nor such values, or those that are a part of something wider. */
 static vr_block gathered(vr_pass *p, const vr_heads *h, unsigned width)
 {
-    if (!h->scattered || p->batch == 1)
+    if (p->batch == 1 || !(h->scattered || (h->fresh && h->kv_tokens > 1)))
         return VR_NONE;
     return score(p, p->batch * h->q * h->kv_tokens * h->value * width);
 }
@@ -80,28 +88,23 @@ static bool copies_queries(const vr_pass *p, const vr_heads *h)
 
 /* ---- eager ---- */
 
-static void replace(vr_pass *p, vr_block *x, uint64_t bytes)
-{
-    vr_block next = score(p, bytes);
-    vr_drop(p, *x);
-    *x = next;
-}
-
-/* query @ key^T * scaling, capped where the model does, plus the mask */
+/* query @ key^T * scaling, capped where the model does, plus bias and mask */
 static vr_block eager_scores(vr_pass *p, const vr_heads *h)
 {
     uint64_t bytes = n_scores(p, h) * p->width;
     vr_block q = copies_queries(p, h) ? score(p, q_elements(p, h) * p->width) : VR_NONE;
-    vr_block k = flattened(p, h, h->size);
+    vr_block k = h->fresh ? fresh_keys(p, h, p->width) : flattened(p, h, h->size);
     vr_block scores = score(p, bytes);
     vr_gemm(p, false);
     vr_drop(p, k);
     vr_drop(p, q);
-    replace(p, &scores, bytes);
+    vr_replace(p, &scores, score(p, bytes));
     for (int i = 0; p->m->attention_softcap != 0 && i < 3; i++)
-        replace(p, &scores, bytes); /* / cap, tanh, * cap */
+        vr_replace(p, &scores, score(p, bytes)); /* / cap, tanh, * cap */
+    if (h->biased)
+        vr_replace(p, &scores, score(p, bytes));
     if (h->mask != VR_NONE)
-        replace(p, &scores, bytes);
+        vr_replace(p, &scores, score(p, bytes));
     return scores;
 }
 
@@ -119,9 +122,7 @@ static vr_block eager_softmax(vr_pass *p, const vr_heads *h, vr_block scores)
     vr_block out = score(p, n * 4);
     vr_drop(p, wide);
     if (p->width != 4) {
-        vr_block cast = score(p, n * p->width);
-        vr_drop(p, out);
-        out = cast;
+        vr_replace(p, &out, score(p, n * p->width));
     }
     vr_drop(p, scores);
     return out;
@@ -148,10 +149,10 @@ static vr_block softmax_shifted(vr_pass *p, const vr_heads *h, vr_block scores)
 {
     uint64_t rows = p->batch * h->q * p->q, bytes = (n_scores(p, h) + (h->sinks ? rows : 0)) * p->width;
     if (h->sinks)
-        replace(p, &scores, bytes);
+        vr_replace(p, &scores, score(p, bytes));
     vr_block largest = score(p, rows * p->width);
     vr_drop(p, score(p, rows * 8)); /* and where it is */
-    replace(p, &scores, bytes);
+    vr_replace(p, &scores, score(p, bytes));
     vr_drop(p, largest);
     vr_block out = score(p, bytes);
     vr_drop(p, scores);
@@ -167,7 +168,7 @@ vr_block vr_kernel_eager(vr_pass *p, const vr_heads *h, vr_block *probabilities)
         *probabilities = softmax_shifted(p, h, scores);
     else
         *probabilities = h->sinks ? softmax_with_sinks(p, h, scores, &held) : eager_softmax(p, h, scores);
-    vr_block v_all = h->scattered ? gathered(p, h, p->width) : flattened(p, h, h->value);
+    vr_block v_all = h->scattered || h->fresh ? gathered(p, h, p->width) : flattened(p, h, h->value);
     vr_block out = output(p, h);
     vr_gemm(p, false);
     vr_drop(p, v_all);
@@ -201,13 +202,24 @@ vr_block vr_kernel_flash(vr_pass *p, const vr_heads *h)
 
 /* ---- memory-efficient ---- */
 
-/* Rows of the mask begin at multiples of 16 B (aten attention.cpp, pad_bias). */
+/* sdpa gets mask and bias in one: of each sequence, or of each head. */
+static bool is_masked(const vr_heads *h)
+{
+    return h->mask != VR_NONE || h->biased;
+}
+
+static uint64_t mask_rows(const vr_pass *p, const vr_heads *h)
+{
+    return (h->biased ? h->q : p->batch) * p->q;
+}
+
+/* Rows of mask or bias begin at multiples of 16 B (aten attention.cpp, pad_bias). */
 static vr_block aligned_mask(vr_pass *p, const vr_heads *h, vr_block mask)
 {
-    if (mask == VR_NONE || h->kv_tokens % 8 == 0)
+    if (!is_masked(h) || h->kv_tokens % 8 == 0)
         return mask;
     uint64_t row = vr_round_up(h->kv_tokens, 8) * p->width;
-    vr_block padded = vr_take_at(p, p->batch * p->q * row, VR_ITEM_SCORES, VR_PLACE_PADDED_MASK);
+    vr_block padded = vr_take_at(p, mask_rows(p, h) * row, VR_ITEM_SCORES, VR_PLACE_PADDED_MASK);
     vr_drop(p, mask);
     return padded;
 }
@@ -248,16 +260,18 @@ static vr_block causal_bias(vr_pass *p, const vr_heads *h)
     return bias;
 }
 
-static vr_block math_scores(vr_pass *p, const vr_heads *h, uint64_t kv_bytes, bool given_mask)
+static vr_block math_scores(vr_pass *p, const vr_heads *h, uint64_t kv_bytes)
 {
     vr_block k = score(p, kv_bytes);
     vr_block copy = copies_queries(p, h) ? score(p, q_elements(p, h) * 4) : VR_NONE;
+    vr_block k_copy = fresh_keys(p, h, 4);
     vr_block scores = score(p, n_scores(p, h) * 4);
     vr_gemm(p, false);
+    vr_drop(p, k_copy);
     vr_drop(p, copy);
     vr_drop(p, k);
-    if (given_mask && p->width != 4)
-        vr_drop(p, score(p, p->batch * p->q * h->kv_tokens * 4)); /* widened for the sum */
+    if (is_masked(h) && p->width != 4)
+        vr_drop(p, score(p, mask_rows(p, h) * h->kv_tokens * 4)); /* widened for the sum */
     return scores;
 }
 
@@ -296,20 +310,19 @@ static vr_block math(vr_pass *p, const vr_heads *h, uint64_t kv_heads, bool grou
     uint64_t kv = p->batch * kv_heads * h->kv_tokens * h->size * 4;
     uint64_t values = p->batch * kv_heads * h->kv_tokens * h->value * 4;
     uint64_t all = grouped ? p->batch * h->q * h->kv_tokens * h->size * 4 : kv;
-    bool wide = p->width == 4, given_mask = h->mask != VR_NONE;
+    bool wide = p->width == 4;
     math_state s;
     s.q = wide ? VR_NONE : score(p, q_elements(p, h) * 4);
     s.k = wide ? VR_NONE : score(p, kv);
     s.v = wide ? VR_NONE : score(p, values);
     s.scaled = score(p, q_elements(p, h) * 4);
-    s.mask = !given_mask && p->q > 1 ? causal_bias(p, h) : VR_NONE;
+    s.mask = !is_masked(h) && p->q > 1 ? causal_bias(p, h) : VR_NONE;
     s.k_all = grouped ? score(p, all) : VR_NONE;
     s.v_all = grouped ? score(p, all) : VR_NONE;
-    s.softmax = safe_softmax(p, h, math_scores(p, h, all, given_mask));
+    s.softmax = safe_softmax(p, h, math_scores(p, h, all));
     vr_block out = math_product(p, h, &s);
     vr_block held[] = { s.softmax, s.k_all, s.v_all, s.scaled, s.mask, s.v, s.k, s.q, s.narrow };
-    for (size_t i = 0; i < sizeof(held) / sizeof(held[0]); i++)
-        vr_drop(p, held[i]);
+    vr_drop_all(p, held, sizeof(held) / sizeof(held[0]));
     return out;
 }
 
@@ -332,7 +345,7 @@ static backend choose(const vram_workload *w, const vr_device_facts *d, bool gqa
 
 static call call_of(const vr_pass *p, const vr_heads *h)
 {
-    bool masked = h->mask != VR_NONE, grouped = h->groups > 1;
+    bool masked = is_masked(h), grouped = h->groups > 1;
     call c = { 0 };
     c.gqa = grouped && !masked && p->rules->gqa && p->torch->gqa && h->size <= 256;
     c.packs = grouped && !c.gqa && p->rules->packs_gqa && p->q == 1;
@@ -341,6 +354,8 @@ static call call_of(const vr_pass *p, const vr_heads *h)
     if (c.backend == FLASH &&
         (h->size > 256 || h->size != h->value)) /* sdp_utils.cpp, check_head_dim_size_flash */
         c.backend = EFFICIENT;
+    if (h->permuted) /* aten sdp_utils, check_last_dim_stride_equals_1_dense */
+        c.backend = MATH;
     return c;
 }
 
@@ -393,15 +408,14 @@ vr_block vr_kernel_sdpa(vr_pass *p, const vr_heads *h)
     vr_block k = c.repeats ? repeated(p, h, h->size) : VR_NONE;
     vr_block v = c.repeats ? repeated(p, h, h->value) : VR_NONE;
     make_contiguous(p, &own, c.repeats, copies);
-    if (h->mask == VR_NONE && p->q > 1 && p->w->cache == VR_CACHE_STATIC)
+    if (h->mask == VR_NONE && p->q > 1 && vr_cache_fixed(p->w))
         own.kv_tokens = p->q; /* a view of what is filled, for flash wants as many keys as queries */
     vr_block mask = h->mask != VR_NONE ? float_mask(p, h) : VR_NONE;
     vr_block out = run(p, &own, &c, &mask);
     vr_drop(p, mask);
     if (c.backend == MATH)
         out = by_token(p, h, out);
-    for (size_t i = 0; i < 3; i++)
-        vr_drop(p, copies[i]);
+    vr_drop_all(p, copies, 3);
     vr_drop(p, k);
     vr_drop(p, v);
     return out;
@@ -409,7 +423,7 @@ vr_block vr_kernel_sdpa(vr_pass *p, const vr_heads *h)
 
 bool vr_sdpa_traced(const vram_workload *w, const vram_model *m, const vr_device_facts *d)
 {
-    bool window = w->cache == VR_CACHE_STATIC && w->decode != 0; /* every step has a mask */
+    bool window = vr_cache_fixed(w) && w->decode != 0; /* every step has a mask */
     for (uint64_t i = 0; i < m->n_layers; i++)
         window = window ||
                  (vr_has_window(&m->layers[i]) && vr_add_sat(w->context, w->decode) >= m->layers[i].window);

@@ -17,17 +17,9 @@ vr_kept vr_kept_of(const vr_layer *l, const vr_rules *rules)
 {
     if (l->attention == VR_ATTENTION_LATENT && is_small(l, rules))
         return (vr_kept){ l->latent, l->rotary_dim, l->index_dim };
+    if (l->all_heads_cached)
+        return (vr_kept){ (uint64_t)l->heads * l->key_dim, (uint64_t)l->heads * l->value_dim, l->index_dim };
     return (vr_kept){ l->key_elements, l->value_elements, l->index_dim };
-}
-
-bool vr_chooses_for_others(const vram_model *m)
-{
-    return vr_str_is(vr_str_of(m->family->model_type), "glm_moe_dsa");
-}
-
-bool vr_rotates_complex(const vram_model *m)
-{
-    return m->family->rope == VR_ROPE_COMPLEX;
 }
 
 /* What the module's variables hold until it returns. */
@@ -139,7 +131,7 @@ static vr_block rotate_complex(vr_pass *p, uint64_t heads)
 static void rotate(vr_pass *p, states *s)
 {
     const vr_layer *l = vr_layer_of(p);
-    bool pairs = p->m->family->rope == VR_ROPE_PAIRS, complex = vr_rotates_complex(p->m);
+    bool pairs = p->m->family->rope == VR_ROPE_PAIRS, complex = p->m->family->rope == VR_ROPE_PAIRS_COMPLEX;
     bool copies = complex ? p->width != 4 : pairs && !p->rules->latent_cache; /* .float(), .reshape() */
     unsigned width = complex ? 4 : p->width;
     vr_block q = VR_NONE, k = VR_NONE;
@@ -168,12 +160,8 @@ static void concatenate(vr_pass *p)
 {
     vr_kv *kv = &p->group->layers[p->layer];
     vr_kept kept = vr_kept_of(vr_layer_of(p), p->rules);
-    vr_block k = grown(p, kept.keys, VR_STEP_KEYS);
-    vr_drop(p, kv->k);
-    kv->k = k;
-    vr_block v = grown(p, kept.values, VR_STEP_VALUES);
-    vr_drop(p, kv->v);
-    kv->v = v;
+    vr_replace(p, &kv->k, grown(p, kept.keys, VR_STEP_KEYS));
+    vr_replace(p, &kv->v, grown(p, kept.values, VR_STEP_VALUES));
 }
 
 static vr_block joined_query(vr_pass *p)
@@ -306,9 +294,8 @@ vr_block vr_attention_latent(vr_pass *p, vr_block normed, vr_block *probabilitie
         vr_linear(p, (uint64_t)l->heads * l->value_dim, m->hidden, m->o_bias, VR_ITEM_HIDDEN, VR_STEP_O);
     const vr_block held[] = { mixed,      s.small_q, s.q,   s.rotated_q,  s.compressed, s.latent, s.rotated_k,
                               s.expanded, s.query,   s.key, chosen.flags, chosen.mask,  normed };
-    for (size_t i = 0; i < sizeof held / sizeof *held; i++)
-        vr_drop(p, held[i]);
-    if (!vr_chooses_for_others(m)) {
+    vr_drop_all(p, held, sizeof(held) / sizeof(held[0]));
+    if (!m->family->index_shared) {
         vr_drop(p, p->chosen_now);
         p->chosen_now = VR_NONE;
     }

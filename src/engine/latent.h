@@ -11,7 +11,6 @@ vr_block vr_rotate_pairs(vr_pass *p, uint64_t heads);
 
 /* glm_moe_dsa: what an index chose is kept for the next layer. Its index rotates neighbours, that of
  * deepseek_v32 halves. */
-bool vr_chooses_for_others(const vram_model *m);
 
 /* What sparse attention's index leaves behind. */
 typedef struct vr_chosen {

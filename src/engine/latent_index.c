@@ -48,8 +48,7 @@ static void project(vr_pass *p, index_states *s)
 {
     const vr_layer *l = vr_layer_of(p);
     uint64_t heads = l->index_heads, dim = l->index_dim;
-    vr_block (*rotate)(vr_pass *, uint64_t) =
-        vr_chooses_for_others(p->m) ? vr_rotate_pairs : vr_rotate_halves;
+    vr_block (*rotate)(vr_pass *, uint64_t) = p->m->family->index_shared ? vr_rotate_pairs : vr_rotate_halves;
     s->q = vr_linear(p, l->query_latent, heads * dim, false, VR_ITEM_SCORES, VR_STEP_INDEX);
     s->k = key_normalised(p, vr_linear(p, p->m->hidden, dim, false, VR_ITEM_SCORES, VR_STEP_INDEX));
     s->rotated_q = rotate(p, heads);
@@ -126,8 +125,7 @@ static vr_block run_index(vr_pass *p)
     s.masked = masked(p);
     vr_block out = best(p);
     const vr_block held[] = { s.q, s.k, s.rotated_q, s.rotated_k, s.turned_q, s.weights, s.scores, s.masked };
-    for (size_t i = 0; i < sizeof held / sizeof *held; i++)
-        vr_drop(p, held[i]);
+    vr_drop_all(p, held, sizeof(held) / sizeof(held[0]));
     return out;
 }
 

@@ -49,7 +49,7 @@ void vr_learned_count(vr_pass *p, vr_learned *l)
 vr_block vr_learned_add(vr_pass *p, vr_learned *l)
 {
     bool moves = p->m->family->position_offset != 0;
-    uint64_t sequences = moves ? p->batch : 1;
+    uint64_t sequences = moves || vr_beams(p->w) > 1 ? p->batch : 1;
     vr_block moved = moves ? input(p, sequences * p->q * 8) : VR_NONE;
     hold(l, rows(p, sequences));
     vr_drop(p, moved);
@@ -85,8 +85,7 @@ static vr_block padded_mask(vr_pass *p)
         vr_drop(p, before);
         vr_block there = flags(p, p->batch * kv), both = flags(p, p->batch * n);
         const vr_block found[] = { batch, head, queries, keys, causal, there };
-        for (size_t i = 0; i < sizeof found / sizeof *found; i++)
-            vr_drop(p, found[i]);
+        vr_drop_all(p, found, sizeof(found) / sizeof(found[0]));
         vr_block zero = flags(p, p->width), least = flags(p, p->width);
         mask = flags(p, p->batch * n * p->width);
         vr_drop(p, least);
@@ -110,9 +109,7 @@ vr_block vr_learned_mask(vr_pass *p)
     }
     vr_block least = flags(p, n * p->width);
     if (p->q != 1) { /* triu */
-        vr_block upper = flags(p, n * p->width);
-        vr_drop(p, least);
-        least = upper;
+        vr_replace(p, &least, flags(p, n * p->width));
     }
     vr_block keys = input(p, kv * 8), later = flags(p, n);
     vr_drop(p, keys);

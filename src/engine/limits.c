@@ -82,10 +82,25 @@ static uint64_t widest_expert(const vram_model *m)
 static vr_layer recurrent_of(const vram_model *m)
 {
     for (uint64_t i = 0; i < m->n_layers; i++) {
-        if (m->layers[i].attention == VR_ATTENTION_RECURRENT)
+        if (vr_layer_keeps_state(&m->layers[i]))
             return m->layers[i];
     }
     return (vr_layer){ .chunk = 1 };
+}
+
+/* Of an encoder of speech: numbers of a frame, or what a layer makes of a position. */
+static uint64_t widest_heard(const vram_model *m)
+{
+    uint64_t ffn = m->n_encoder != 0 ? m->encoder[0].ffn : 0, most = m->hidden;
+    most = ffn > most ? ffn : most;
+    return m->mel_bins > most ? m->mel_bins : most;
+}
+
+/* Of any stack. */
+static uint64_t most_heads(const vram_model *m)
+{
+    uint64_t heads = m->n_encoder != 0 ? m->encoder[0].heads : 0;
+    return heads > m->heads ? heads : m->heads;
 }
 
 /* After this no size of a storage overflows. */
@@ -94,6 +109,7 @@ vram_status vr_check_limits(const vr_pass *p)
     const vram_model *m = p->m;
     const vram_workload *w = p->w;
     uint64_t tokens = vr_add_sat(w->context, w->decode), beams = vr_beams(w);
+    tokens = m->source_positions > tokens ? m->source_positions : tokens;
     uint64_t batch = vr_mul_sat(w->prefill_batch, beams), sequences = vr_mul_sat(w->sequences, beams);
     const vr_layer r = recurrent_of(m);
     uint64_t longest = r.state_rows > r.state_columns ? r.state_rows : r.state_columns, chunk = r.chunk + 1;
@@ -114,7 +130,8 @@ vram_status vr_check_limits(const vr_pass *p)
         { { batch, w->context, vr_mul_sat(m->experts_used, widest_expert(m)), 8, 1 }, "the experts' tokens" },
         { { batch, w->context, vr_mul_sat(m->experts_used, m->experts + 1), 8, 1 }, "the experts' masks" },
         { { sequences, tokens, widest(m), m->n_layers + 1, 8 }, "the KV cache" },
-        { { batch, m->heads, tokens, tokens, 8 }, "the attention scores" },
+        { { batch, most_heads(m), tokens, tokens, 8 }, "the attention scores" },
+        { { sequences, m->source_positions, 2, widest_heard(m), 8 }, "the encoder's widest storage" },
         { { batch, index_heads(m), tokens, tokens, 8 }, "the scores of the index" },
         { { batch, index_width(m), tokens, tokens, 8 }, "the keys of the index" },
         { { w->sequences, w->images, vr_patches(w), vr_patch_width(m), 16 }, "the pictures' patches" },

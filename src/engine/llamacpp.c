@@ -61,51 +61,15 @@ static const char *show_layers(const vram_workload *w, vr_arena *a)
     return w->gpu_layers == ALL_LAYERS ? "all" : vr_text(a, U(w->gpu_layers));
 }
 
-static vram_status set_k(vram_workload *w, const vram_option *o, vr_str value)
-{
-    return vr_option_word(w, o, value, types, &w->cache_k);
-}
+VR_OPTION_WORDS(k, types, cache_k)
 
-static const char *show_k(const vram_workload *w, vr_arena *a)
-{
-    (void)a;
-    return vr_option_word_text(types, w->cache_k);
-}
+VR_OPTION_WORDS(v, types, cache_v)
 
-static vram_status set_v(vram_workload *w, const vram_option *o, vr_str value)
-{
-    return vr_option_word(w, o, value, types, &w->cache_v);
-}
+VR_OPTION_COUNT(ubatch, ubatch)
 
-static const char *show_v(const vram_workload *w, vr_arena *a)
-{
-    (void)a;
-    return vr_option_word_text(types, w->cache_v);
-}
-
-static vram_status set_ubatch(vram_workload *w, const vram_option *o, vr_str value)
-{
-    return vr_option_count(w, o, value, &w->ubatch);
-}
-
-static const char *show_ubatch(const vram_workload *w, vr_arena *a)
-{
-    return vr_text(a, U(w->ubatch));
-}
-
-#define FLAG(name)                                                                                           \
-    static vram_status set_##name(vram_workload *w, const vram_option *o, vr_str value)                      \
-    {                                                                                                        \
-        return vr_option_flag(w, o, value, &w->name);                                                        \
-    }                                                                                                        \
-    static const char *show_##name(const vram_workload *w, vr_arena *a)                                      \
-    {                                                                                                        \
-        (void)a;                                                                                             \
-        return vr_option_flag_text(w->name);                                                                 \
-    }
-FLAG(swa_full)
-FLAG(kv_unified)
-FLAG(no_kv_offload)
+VR_OPTION_FLAG(swa_full, swa_full)
+VR_OPTION_FLAG(kv_unified, kv_unified)
+VR_OPTION_FLAG(no_kv_offload, no_kv_offload)
 
 #define TYPES "f16|f32|bf16|q8_0|q4_0|q4_1|iq4_nl|q5_0|q5_1"
 
@@ -261,14 +225,17 @@ static vram_status converted_weights(vr_sum *out, uint64_t *elements, const vram
                          "the model has to be converted to a GGUF file first, and how large that would be is "
                          "not known" };
     *elements = 0;
-    if (m->family == NULL || m->declared == NULL)
+    if (m->source_positions != 0)
+        out->words = "llama.cpp runs no Whisper: whisper.cpp does, a program of its own";
+    if (m->family == NULL || m->declared == NULL || m->source_positions != 0)
         return VRAM_OK;
     out->counted = true;
     out->basis = VR_BASIS_ASSUMED;
     for (size_t i = 0; i < m->n_declared; i++) {
         const vr_declared *d = &m->declared[i];
-        bool parameter = d->kind <= VR_PARAM_CONV, embedding = vr_str_ends(d->name, "embed_tokens.weight");
-        if (!parameter || d->part != VR_PART_DECODER || (embedding && !m->tied))
+        bool parameter = d->kind <= VR_PARAM_CONV, language = d->part <= VR_PART_ENCODER;
+        bool embedding = vr_str_ends(d->name, "embed_tokens.weight") || vr_str_is(d->name, "shared.weight");
+        if (!parameter || !language || (embedding && !m->tied))
             continue;
         bool matrix = d->n_dims >= 2 && d->kind != VR_PARAM_CONV;
         out->bytes = vr_add_sat(out->bytes, vr_round_up(vr_mul_sat(d->elements, matrix ? 2 : 4), ALIGNMENT));

@@ -147,29 +147,19 @@ static uint64_t warmup_sum(const loader *l, const vr_params *params)
     return !r->own_maps && l->p->w->weight_quant != VR_QUANT_NONE ? sum / 2 : sum;
 }
 
-/* idle: what PyTorch holds already and does not use. */
-static uint64_t warmup_bytes(const loader *l, const vr_params *params, uint64_t idle)
-{
-    const vr_rules *r = l->p->rules;
-    const vr_device_facts *d = l->p->device;
-    uint64_t sum = warmup_sum(l, params), limit = d->usable;
-    if (r->warmup_of_total)
-        sum = sum > 2 * idle ? sum - idle : 0;
-    else
-        limit = vr_sub_floor(d->available, vr_add_sat(d->context, idle));
-    if (limit != 0 && sum > vr_sub_floor(limit, WARMUP_SPARE))
-        sum = vr_sub_floor(limit, WARMUP_SPARE);
-    if (!r->warmup_of_total)
-        sum = vr_sub_floor(sum, idle);
-    return sum / 2 * 2; /* torch.empty(bytes // 2, dtype=float16) */
-}
-
+/* torch.empty(bytes // 2, dtype=float16), of what is not idle in PyTorch already. It is cut 1.2 GiB below
+ * what the driver has free, which the idle bytes are then taken from as well, or below the card's total. */
 static void warm_up(const loader *l, const vr_params *params, uint64_t idle)
 {
-    uint64_t bytes = l->p->rules->warms_up ? warmup_bytes(l, params, idle) : 0;
+    bool of_total = l->p->rules->warmup_of_total;
+    uint64_t sum = l->p->rules->warms_up ? warmup_sum(l, params) : 0;
+    uint64_t bytes = of_total && sum <= 2 * idle ? 0 : vr_sub_floor(sum, idle) / 2 * 2;
+    uint64_t spare = of_total ? WARMUP_SPARE : WARMUP_SPARE + idle;
     l->p->elsewhere = false;
     if (bytes != 0)
-        vr_drop(l->p, take(l, bytes, VR_ITEM_WARMUP, VR_LIT("loader's warm-up block")));
+        vr_drop(l->p, vr_tape_alloc_cut(l->p->tape, bytes, VR_ITEM_WARMUP,
+                                        vr_tape_label(l->p->tape, VR_LIT("loader's warm-up block")),
+                                        (uint32_t)spare, of_total));
 }
 
 static bool natural(void *ud, const void *x, const void *y)

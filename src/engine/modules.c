@@ -66,11 +66,6 @@ static bool left_alone(const growing *g, const vr_param *p)
     return vr_str_cmp(p->name, head) == 0 || (g->m->tied && vr_str_cmp(p->name, g->embedding) == 0);
 }
 
-static bool is_buffer(const vr_param *p)
-{
-    return p->kind == VR_PARAM_BUFFER || p->kind == VR_PARAM_BUFFER_F32 || p->kind == VR_PARAM_BUFFER_I64;
-}
-
 /* Half bytes an element. */
 static uint64_t width(const growing *g, const vr_param *p)
 {
@@ -81,7 +76,9 @@ static uint64_t width(const growing *g, const vr_param *p)
     if (g->w->weight_quant != VR_QUANT_NONE && !left_alone(g, p))
         return packed;
     uint64_t most = vr_dtype_bits(g->w->dtype) / 4;
-    return is_buffer(p) && full > most ? most : full; /* what is kept in fp32 is among the special dtypes */
+    return vr_param_is_buffer(p->kind) && full > most
+               ? most
+               : full; /* what is kept in fp32 is among the special dtypes */
 }
 
 /* ---- the tree ---- */

@@ -66,6 +66,5 @@ void vr_carry(vr_pass *p, const vr_given *g, vr_copies *c)
 
 void vr_drop_copies(vr_pass *p, vr_copies *c)
 {
-    for (size_t i = 0; i < c->n; i++)
-        vr_drop(p, c->list[i]);
+    vr_drop_all(p, c->list, c->n);
 }

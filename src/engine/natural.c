@@ -4,6 +4,8 @@
  * first the letters. */
 #include "engine/pass.h"
 
+#include <string.h>
+
 typedef struct part {
     vr_str text; /* without trailing digits */
     vr_str digits;
@@ -49,15 +51,18 @@ static int compare_parts(vr_str x, vr_str y)
     return compare_digits(a.digits, b.digits);
 }
 
-/* Tensor names of one model share most of their parts: how many bytes are parts that both have. */
+/* Tensor names of one model share most of their parts: how many bytes are parts that both have, eight at a
+ * time while they are alike. */
 static size_t common_parts(vr_str a, vr_str b)
 {
-    size_t n = a.n < b.n ? a.n : b.n, begin = 0;
-    for (size_t i = 0; i < n && a.s[i] == b.s[i]; i++) {
-        if (a.s[i] == '.')
-            begin = i + 1;
-    }
-    return begin;
+    size_t n = a.n < b.n ? a.n : b.n, i = 0;
+    while (n - i >= 8 && memcmp(a.s + i, b.s + i, 8) == 0)
+        i += 8;
+    while (i < n && a.s[i] == b.s[i])
+        i++;
+    while (i > 0 && a.s[i - 1] != '.')
+        i--;
+    return i;
 }
 
 bool vr_natural_before(vr_str a, vr_str b)

@@ -128,25 +128,9 @@ static const char *show_version(const vram_workload *w, vr_arena *a)
     return vr_text(a, T(own), T("+torch"), U(w->torch_major), T("."), U(w->torch_minor));
 }
 
-static vram_status set_context(vram_workload *w, const vram_option *o, vr_str value)
-{
-    return vr_option_count(w, o, value, &w->context);
-}
+VR_OPTION_COUNT(context, context)
 
-static const char *show_context(const vram_workload *w, vr_arena *a)
-{
-    return vr_text(a, U(w->context));
-}
-
-static vram_status set_sequences(vram_workload *w, const vram_option *o, vr_str value)
-{
-    return vr_option_count(w, o, value, &w->sequences);
-}
-
-static const char *show_sequences(const vram_workload *w, vr_arena *a)
-{
-    return vr_text(a, U(w->sequences));
-}
+VR_OPTION_COUNT(sequences, sequences)
 
 static const vr_option_row common[] = {
     { { "engine", "--engine", VRAM_OPT_CHOICE, "NAME", VR_ENGINE_NAMES "|" VR_ALL_ENGINES,
@@ -161,8 +145,8 @@ static const vr_option_row common[] = {
       set_version,
       show_version },
     { { "context", "--context -c --max-model-len --ctx-size --num-ctx", VRAM_OPT_COUNT, "TOKENS", NULL,
-        "4096, or the model's maximum where that is less", "Tokens of one sequence's prompt.", "fit", 1,
-        VR_MOST_TOKENS },
+        "4096, or the model's maximum where that is less; 4 of speech", "Tokens of one sequence's prompt.",
+        "fit", 1, VR_MOST_TOKENS },
       VR_SET_CONTEXT,
       set_context,
       show_context },

@@ -34,6 +34,24 @@ const char *vr_option_share_text(uint32_t permille, vr_arena *a);
 vram_status vr_option_flag(vram_workload *w, const vram_option *o, vr_str value, bool *field);
 const char *vr_option_flag_text(bool value);
 
+/* A setting that is one field: what reads a value into it and what shows it, both for a row. */
+#define VR_OPTION(name, read, text)                                                                          \
+    static vram_status set_##name(vram_workload *w, const vram_option *o, vr_str value)                      \
+    {                                                                                                        \
+        return read;                                                                                         \
+    }                                                                                                        \
+    static const char *show_##name(const vram_workload *w, vr_arena *a)                                      \
+    {                                                                                                        \
+        (void)a;                                                                                             \
+        return text;                                                                                         \
+    }
+#define VR_OPTION_COUNT(name, field)                                                                         \
+    VR_OPTION(name, vr_option_count(w, o, value, &w->field), vr_text(a, U(w->field)))
+#define VR_OPTION_WORDS(name, words, field)                                                                  \
+    VR_OPTION(name, vr_option_word(w, o, value, words, &w->field), vr_option_word_text(words, w->field))
+#define VR_OPTION_FLAG(name, field)                                                                          \
+    VR_OPTION(name, vr_option_flag(w, o, value, &w->field), vr_option_flag_text(w->field))
+
 /* What several engines have. */
 extern const vr_option_row vr_row_dtype, vr_row_kv_dtype;
 

@@ -7,7 +7,7 @@
  * result is allocated first). */
 #include <string.h>
 
-#include "engine/pass.h"
+#include "engine/caches.h"
 
 #define WORKSPACE_SMALL (UINT64_C(2) * 4096 * VR_KIB + UINT64_C(8) * 16 * VR_KIB)
 #define WORKSPACE_LARGE (32 * VR_MIB)
@@ -48,10 +48,11 @@ static const char *layer_path(const vram_model *m, uint64_t *layer)
         return "encoder.layer.";
     if (m->structure == VR_DECODER)
         return "model.layers.";
+    bool hears = m->source_positions != 0;
     if (*layer < m->n_layers)
-        return "decoder.block.";
+        return hears ? "model.decoder.layers." : "decoder.block.";
     *layer -= m->n_layers;
-    return "encoder.block.";
+    return hears ? "model.encoder.layers." : "encoder.block.";
 }
 
 /* "model.layers.17.self_attn.q_proj output", made at its first use */
@@ -101,6 +102,18 @@ void vr_drop(vr_pass *p, vr_block block)
 {
     if (block != VR_NONE && block != VR_ELSEWHERE)
         vr_tape_release(p->tape, block);
+}
+
+void vr_drop_all(vr_pass *p, const vr_block *list, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        vr_drop(p, list[i]);
+}
+
+void vr_replace(vr_pass *p, vr_block *x, vr_block next)
+{
+    vr_drop(p, *x);
+    *x = next;
 }
 
 /* ---- several memories ---- */
@@ -248,7 +261,7 @@ bool vr_has_window(const vr_layer *l)
 uint64_t vr_kv_length(const vr_pass *p, uint64_t window)
 {
     uint64_t past = p->group->past;
-    if (p->w->cache == VR_CACHE_STATIC)
+    if (vr_cache_fixed(p->w))
         return vr_static_length(p, window);
     if (window != 0 && !p->rules->appends && past > window - 1)
         past = window - 1;

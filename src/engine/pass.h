@@ -65,7 +65,7 @@ vram_status vr_transformers_version(vram_workload *w, vr_str text);
 
 /* ---- transformers_options.c ---- */
 
-#define VR_TRANSFORMERS_OPTIONS 14
+#define VR_TRANSFORMERS_OPTIONS 20
 extern const struct vr_option_row *const vr_transformers_options[VR_TRANSFORMERS_OPTIONS];
 
 /* ---- a pass ---- */
@@ -90,6 +90,8 @@ typedef uint32_t vr_block;
     X(ROPE, "self_attn rotary embedding")                                                                    \
     X(KEYS, "key cache")                                                                                     \
     X(VALUES, "value cache")                                                                                 \
+    X(WHOLE_KEYS, "self_attn keys from the cache")                                                           \
+    X(WHOLE_VALUES, "self_attn values from the cache")                                                       \
     X(INDEX, "self_attn.indexer")                                                                            \
     X(MIXER_IN, "mixer projections")                                                                         \
     X(CONV, "mixer convolution")                                                                             \
@@ -146,6 +148,8 @@ typedef enum vr_step {
     X(BIAS, "bias of relative positions")                                                                    \
     X(WINDOW, "sliding window of the cache")                                                                 \
     X(LENGTH, "length and place in the cache")                                                               \
+    X(PACKING, "packing of keys or values")                                                                  \
+    X(LEAVING, "keys or values on their way to the host")                                                    \
     X(CACHE, "update of the cache")                                                                          \
     X(FINAL_NORM, "model.norm output")                                                                       \
     X(LOGITS, "lm_head output")                                                                              \
@@ -159,6 +163,8 @@ typedef enum vr_step {
     X(STATISTICS, "statistics of a normalisation")                                                           \
     X(KERNEL, "sums of the attention kernel")                                                                \
     X(PIXELS, "pixel values")                                                                                \
+    X(SPEECH, "frames of speech")                                                                            \
+    X(HEARD, "model.encoder convolutions and positions")                                                     \
     X(FEATURES, "image features")                                                                            \
     X(SCATTERED, "places of image features")                                                                 \
     X(MOVED, "hidden states from another device")                                                            \
@@ -171,25 +177,43 @@ typedef enum vr_place {
         VR_PLACE_COUNT
 } vr_place;
 
+/* Keys or values in few bits, with a scale and a shift for each group of them. */
+typedef struct vr_packed {
+    vr_block data, scale, shift;
+} vr_packed;
+
 /* Keys and values of one layer of one group of sequences. */
 typedef struct vr_kv {
     vr_block k, v;
     vr_block index;       /* keys of its index, or VR_NONE */
     vr_block window;      /* the tensor that holds its window or its length, or VR_NONE */
     vr_block conv, state; /* of a recurrent layer, instead of keys and values */
+    vr_packed packed[2];  /* of a quantised cache, of which k and v are the last tokens */
+    uint64_t packed_tokens;
 } vr_kv;
 
 #define VR_MOST_SEEN 16
+
+/* What a search with beams holds, of all beams together; all VR_NONE without one. */
+typedef struct vr_search {
+    vr_block ids, places;    /* the repeated prompts and their positions, until the search is over */
+    vr_block more_places;    /* those that grow with each token */
+    vr_block input;          /* the prompt's positions, while the model runs */
+    vr_block read, running;  /* tokens of the beams that ran before, and that run */
+    vr_block finished, best; /* of the finished ones; of twice as many as there are beams */
+    vr_block logits, sum;    /* scores of the last call in 32 bits, and those added up */
+} vr_search;
 
 /* A group of sequences that are computed together. */
 typedef struct vr_group {
     uint64_t sequences, past;
     vr_kv *layers;
-    vr_block beams[2]; /* what searching with beams made of the last logits, or VR_NONE */
+    vr_search search;
     vr_block logits;
     vr_block seen[VR_MOST_SEEN]; /* of a vision tower, returned with the logits */
     size_t n_seen;
-    bool started; /* the cache exists */
+    bool started;   /* the cache exists */
+    uint8_t stream; /* on which an offloaded cache comes back */
 } vr_group;
 
 typedef struct vr_pass {
@@ -238,6 +262,9 @@ vr_block vr_take(vr_pass *p, uint64_t bytes, vr_item item, vr_step step);
 vr_block vr_take_at(vr_pass *p, uint64_t bytes, vr_item item, vr_place place);
 vr_block vr_take_labelled(vr_pass *p, uint64_t bytes, vr_item item, uint32_t label);
 void vr_drop(vr_pass *p, vr_block block); /* VR_NONE, VR_ELSEWHERE: nothing */
+void vr_drop_all(vr_pass *p, const vr_block *list, size_t n);
+/* A variable is assigned anew: what it named goes once the next is there. */
+void vr_replace(vr_pass *p, vr_block *x, vr_block next);
 /* What follows happens on this device: a GPU, or what brings weights to the first one. */
 void vr_pass_on(vr_pass *p, uint16_t device);
 uint16_t vr_pass_gpu(const vr_pass *p, uint16_t device); /* the GPU that computes what lies there */
@@ -302,6 +329,8 @@ uint64_t vr_table_columns(const vram_model *m, bool sliding);
 /* ---- blocks.c ---- */
 
 vr_block vr_mlp(vr_pass *p); /* over p->rows */
+/* The activation of what the MLP's first product gave, which stays. */
+vr_block vr_activate(vr_pass *p);
 
 /* ---- beside.c: Gemma 4 ---- */
 
@@ -323,28 +352,19 @@ vr_block vr_attention(vr_pass *p, vr_block normed, vr_block *probabilities);
 /* Queries of all heads times a factor of their positions. */
 void vr_scale_query(vr_pass *p, vr_block *q);
 
-/* ---- static_cache.c ---- */
-
-/* Tokens that such a cache has room for, in a layer with this window (0: none). */
-uint64_t vr_static_room(const vram_workload *w, uint64_t window);
-uint64_t vr_static_length(const vr_pass *p, uint64_t window); /* keys that this pass attends to */
-/* Takes new keys and values, which stay; whether attention reads these and not the cache. */
-bool vr_static_update(vr_pass *p);
-
 /* ---- beams.c ---- */
 
 uint64_t vr_beams(const vram_workload *w); /* of each sequence, at least 1 */
-/* The lists of tokens, which stay until the search is over. */
-void vr_beams_begin(vr_pass *p, vr_block lists[3]);
+/* Before a call of the model over q tokens. */
+void vr_beams_feed(vr_pass *p, vr_group *g, uint64_t q);
 /* After a call of the model: takes its logits, and puts the cache in the order of the beams that go on. */
 void vr_beams_step(vr_pass *p, vr_group *g);
+void vr_beams_end(vr_pass *p, vr_group *g);
 
 /* ---- latent.c ---- */
 
 /* What this version's cache keeps of a token in this layer. */
 vr_kept vr_kept_of(const vr_layer *l, const vr_rules *rules);
-/* Rotates by complex numbers: its table is one of these. */
-bool vr_rotates_complex(const vram_model *m);
 /* As vr_attention, of a layer of latent attention. */
 vr_block vr_attention_latent(vr_pass *p, vr_block normed, vr_block *probabilities);
 
@@ -361,8 +381,11 @@ typedef struct vr_heads {
     bool packed;                     /* queries lie head by head, not token by token */
     bool inside;    /* ... or within a wider storage, so that not even those of single tokens are one batch */
     bool scattered; /* values are a part of something wider: no batch of matrices over several sequences */
+    bool fresh;     /* keys and values lie token by token, as their projections left them */
     vr_block mask;
-    bool sinks; /* a logit more for each query, which no value answers */
+    bool biased;   /* a bias of each head's scores beside it, the same for all sequences */
+    bool permuted; /* ... which is a view, whose last dimension is not contiguous */
+    bool sinks;    /* a logit more for each query, which no value answers */
 } vr_heads;
 
 vr_block vr_kernel_eager(vr_pass *p, const vr_heads *h, vr_block *probabilities);
@@ -420,6 +443,8 @@ vr_encoded vr_encode(vr_pass *p, uint64_t sequences, uint64_t tokens);
 
 /* Why nothing is known of what this model computes; NULL: it is. */
 const char *vr_no_tape(const vram_model *m, const vram_workload *w);
+/* Why not even what its cache keeps; NULL: it is. */
+const char *vr_no_cache(const vram_model *m, const vram_workload *w);
 
 /* ---- held.c ---- */
 

@@ -48,11 +48,6 @@ static vram_status room_of(vr_map_room *room, const vr_device_facts *gpus, size_
     return VRAM_OK;
 }
 
-static bool is_buffer(const vr_param *p)
-{
-    return p->kind == VR_PARAM_BUFFER || p->kind == VR_PARAM_BUFFER_F32 || p->kind == VR_PARAM_BUFFER_I64;
-}
-
 static void count_offloaded(placing *p)
 {
     for (size_t i = 0; i < p->params->n; i++) {
@@ -60,7 +55,7 @@ static void count_offloaded(placing *p)
         uint64_t *sum = p->of[i] == VR_ON_HOST ? &p->out->host_bytes : &p->out->disk_bytes;
         if (p->of[i] < VR_ON_HOST)
             continue;
-        if (is_buffer(param)) /* offload_buffers is off */
+        if (vr_param_is_buffer(param->kind)) /* offload_buffers is off */
             p->of[i] = 0;
         else
             *sum = vr_add_sat(*sum, param->elements * vr_param_width(p->m, p->w, param));
@@ -85,7 +80,8 @@ static bool find_layers(placing *p)
     for (size_t i = 0; seen != NULL && prefix.s != NULL && i < p->params->n; i++) {
         vr_str name = p->params->list[i].name, word, rest;
         uint64_t layer;
-        if (name.n <= prefix.n || memcmp(name.s, prefix.s, prefix.n) != 0 || is_buffer(&p->params->list[i]))
+        if (name.n <= prefix.n || memcmp(name.s, prefix.s, prefix.n) != 0 ||
+            vr_param_is_buffer(p->params->list[i].kind))
             continue;
         rest = (vr_str){ name.s + prefix.n, name.n - prefix.n };
         if (!vr_str_split(&rest, '.', &word) || !vr_parse_u64(word, &layer) || layer >= m->n_layers)

@@ -10,13 +10,8 @@ vr_block vr_mix(vr_pass *p, uint64_t bytes, vr_step step)
     return vr_take(p, bytes, VR_ITEM_HIDDEN, step);
 }
 
-void vr_drop_all(vr_pass *p, const vr_block *list, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        vr_drop(p, list[i]);
-}
-
-bool vr_first_pass(const vr_pass *p)
+/* The layer has no state yet. */
+static bool first_pass(const vr_pass *p)
 {
     return p->group->past == 0;
 }
@@ -34,9 +29,7 @@ static vr_block conv_of_prompt(vr_pass *p, vr_block from)
     uint64_t taps = vr_layer_of(p)->conv_taps, n = p->q < taps ? taps : p->q;
     p->group->layers[p->layer].conv = vr_take(p, columns(p, taps), VR_ITEM_KV, VR_STEP_CONV_STATE);
     if (p->q < taps) {
-        vr_block padded = vr_mix(p, columns(p, n), VR_STEP_CONV);
-        vr_drop(p, from);
-        from = padded;
+        vr_replace(p, &from, vr_mix(p, columns(p, n), VR_STEP_CONV));
     }
     vr_block copy = p->q < taps ? VR_NONE : vr_mix(p, columns(p, n), VR_STEP_CONV);
     vr_block out = vr_mix(p, columns(p, n + taps - 1), VR_STEP_CONV);
@@ -59,14 +52,17 @@ static vr_block conv_of_token(vr_pass *p, vr_block from)
     return act;
 }
 
-vr_block vr_causal_conv(vr_pass *p, vr_block from)
+/* causal_conv1d_fn, causal_conv1d_update and the cache's update_conv_state, with the activation behind it;
+ * `from` [rows, channels] goes. */
+static vr_block causal_conv(vr_pass *p, vr_block from)
 {
-    return vr_first_pass(p) ? conv_of_prompt(p, from) : conv_of_token(p, from);
+    return first_pass(p) ? conv_of_prompt(p, from) : conv_of_token(p, from);
 }
 
 /* ---- states and norms ---- */
 
-void vr_keep_state(vr_pass *p)
+/* The state becomes the cache's: a copy at first, later into the one that is there. */
+static void keep_state(vr_pass *p)
 {
     vr_kv *kv = &p->group->layers[p->layer];
     if (kv->state == VR_NONE)
@@ -90,7 +86,8 @@ static vr_block times_gate(vr_pass *p, vr_block x, uint64_t elements)
     return narrow;
 }
 
-vr_block vr_norm_before_gate(vr_pass *p, uint64_t rows, uint64_t size, vr_block core)
+/* RMSNormGated over `rows` rows of `size`, norm before gate; `core` goes, the gate stays. */
+static vr_block norm_before_gate(vr_pass *p, uint64_t rows, uint64_t size, vr_block core)
 {
     vr_block variance = VR_NONE;
     vr_block x = vr_norm_kept(p, rows, size, VR_STEP_MIXER_NORM, &variance);
@@ -170,12 +167,12 @@ static vr_block delta_net(vr_pass *p)
     const vr_layer *l = vr_layer_of(p);
     uint64_t heads = l->state_heads, values = heads * l->state_columns;
     net n = l->by_key_head ? project_by_head(p) : project_all(p);
-    vr_block state, groups[2], mixed = vr_causal_conv(p, n.qkv);
+    vr_block state, groups[2], mixed = causal_conv(p, n.qkv);
     vr_drop_all(p, (const vr_block[]){ n.query, n.key, n.value }, 3);
     vr_block beta = vr_mix(p, p->rows * heads * p->width, VR_STEP_DECAY), g = decay(p);
-    vr_block core = vr_first_pass(p) ? vr_delta_chunks(p, &state, groups) : vr_delta_step(p, &state, groups);
-    vr_keep_state(p);
-    core = vr_norm_before_gate(p, p->rows * heads, l->state_columns, core);
+    vr_block core = first_pass(p) ? vr_delta_chunks(p, &state, groups) : vr_delta_step(p, &state, groups);
+    keep_state(p);
+    core = norm_before_gate(p, p->rows * heads, l->state_columns, core);
     vr_block out = vr_linear(p, values, p->m->hidden, false, VR_ITEM_HIDDEN, VR_STEP_MIXER_OUT);
     const vr_block held[] = { n.z,  n.b, n.a,  n.whole[0], n.whole[1], mixed,
                               beta, g,   core, state,      groups[0],  groups[1] };
@@ -228,13 +225,13 @@ static vr_block mamba2(vr_pass *p)
 {
     const vr_layer *l = vr_layer_of(p);
     uint64_t inner = (uint64_t)l->state_heads * l->state_rows, out_width = inner + l->conv_channels;
-    bool first = vr_first_pass(p);
+    bool first = first_pass(p);
     vr_block state = VR_NONE, cast = VR_NONE;
     vr_block whole = vr_linear(p, p->m->hidden, out_width + l->state_heads, l->mixer_bias, VR_ITEM_HIDDEN,
                                VR_STEP_MIXER_IN);
-    vr_block a = rates(p), mixed = vr_causal_conv(p, VR_NONE);
+    vr_block a = rates(p), mixed = causal_conv(p, VR_NONE);
     vr_block core = first ? vr_ssm_chunks(p, &state) : vr_ssm_step(p);
-    vr_keep_state(p);
+    keep_state(p);
     vr_block normed = norm_after_gate(p, p->rows * inner, first ? 4 : p->width);
     if (!first) {
         vr_drop(p, core);
@@ -242,7 +239,7 @@ static vr_block mamba2(vr_pass *p)
     } else if (p->width != 4) {
         cast = vr_mix(p, p->rows * inner * p->width, VR_STEP_MIXER_NORM);
     }
-    vr_block out = vr_linear(p, inner, p->m->hidden, l->mixer_bias, VR_ITEM_HIDDEN, VR_STEP_MIXER_OUT);
+    vr_block out = vr_linear(p, inner, p->m->hidden, l->out_bias, VR_ITEM_HIDDEN, VR_STEP_MIXER_OUT);
     const vr_block held[] = { cast, a, whole, mixed, normed, core, state };
     vr_drop_all(p, held, sizeof(held) / sizeof(held[0]));
     return out;

@@ -8,16 +8,6 @@
 #include "engine/pass.h"
 
 vr_block vr_mix(vr_pass *p, uint64_t bytes, vr_step step); /* one of its storages */
-void vr_drop_all(vr_pass *p, const vr_block *list, size_t n);
-bool vr_first_pass(const vr_pass *p); /* the layer has no state yet */
-
-/* causal_conv1d_fn, causal_conv1d_update and the cache's update_conv_state, with the activation behind it;
- * `from` [rows, channels] goes. */
-vr_block vr_causal_conv(vr_pass *p, vr_block from);
-/* RMSNormGated over `rows` rows of `size`, norm before gate; `core` goes, the gate stays. */
-vr_block vr_norm_before_gate(vr_pass *p, uint64_t rows, uint64_t size, vr_block core);
-/* The state becomes the cache's: a copy at first, later into the one that is there. */
-void vr_keep_state(vr_pass *p);
 
 /* ---- recurrent_delta.c ---- */
 

@@ -38,13 +38,6 @@ static vr_block wide(vr_pass *p, uint64_t elements)
     return vr_mix(p, elements * F32, VR_STEP_SCAN);
 }
 
-static void replace(vr_pass *p, vr_block *x, uint64_t elements)
-{
-    vr_block next = wide(p, elements);
-    vr_drop(p, *x);
-    *x = next;
-}
-
 static vr_block product(vr_pass *p, uint64_t elements)
 {
     vr_block out = wide(p, elements);
@@ -69,8 +62,8 @@ static void l2norm(vr_pass *p, vr_block *x, uint64_t elements, uint64_t rows)
 {
     vr_block square = wide(p, elements), root = wide(p, rows);
     vr_drop(p, square);
-    replace(p, &root, rows);
-    replace(p, &root, rows);
+    vr_replace(p, &root, wide(p, rows));
+    vr_replace(p, &root, wide(p, rows));
     vr_block out = wide(p, elements);
     vr_drop(p, root);
     vr_drop(p, *x);
@@ -93,7 +86,7 @@ static inputs widen(vr_pass *p, const sizes *s, vr_block groups[2])
     }
     l2norm(p, &in.q, s->keys, s->heads);
     l2norm(p, &in.k, s->keys, s->heads);
-    replace(p, &in.q, s->keys); /* by the root of the key dimension */
+    vr_replace(p, &in.q, wide(p, s->keys)); /* by the root of the key dimension */
     return in;
 }
 
@@ -162,8 +155,8 @@ static void within_chunks(vr_pass *p, const sizes *s, chunked *c)
     mask_of_chunk(p, c);
     c->sums = wide(p, s->padded);
     c->pairs = wide(p, s->square);
-    replace(p, &c->pairs, s->square); /* masked */
-    replace(p, &c->pairs, s->square); /* exp */
+    vr_replace(p, &c->pairs, wide(p, s->square)); /* masked */
+    vr_replace(p, &c->pairs, wide(p, s->square)); /* exp */
     c->system = decayed_scores(p, s);
     c->scores = decayed_scores(p, s);
     c->decayed = scaled_by_exp(p, s->padded_keys, s->padded);
@@ -180,7 +173,7 @@ static void between_chunks(vr_pass *p, const sizes *s, chunked *c, vr_block *sta
     vr_drop(p, c->q);
     c->q = q;
     rest = wide(p, s->padded);
-    replace(p, &rest, s->padded);
+    vr_replace(p, &rest, wide(p, s->padded));
     k = wide(p, s->padded_keys);
     vr_drop(p, rest);
     vr_drop(p, c->k);
@@ -196,9 +189,7 @@ static void scan_chunk(vr_pass *p, const sizes *s, chunked *c, vr_block *state)
     vr_drop(p, known);
     vr_drop(p, c->fresh);
     c->fresh = fresh;
-    vr_block read = product(p, values);
-    vr_drop(p, c->read);
-    c->read = read;
+    vr_replace(p, &c->read, product(p, values));
     vr_block within = product(p, values), sum = wide(p, values);
     vr_drop(p, within);
     vr_drop(p, sum);
@@ -214,8 +205,7 @@ static void drop_chunked(vr_pass *p, const chunked *c)
     const vr_block held[] = { c->q,       c->k,      c->v,    c->beta,        c->decay,  c->v_beta,
                               c->k_beta,  c->mask,   c->sums, c->pairs,       c->system, c->scores,
                               c->decayed, c->values, c->keys, c->chunk_decay, c->fresh,  c->read };
-    for (size_t i = 0; i < sizeof(held) / sizeof(held[0]); i++)
-        vr_drop(p, held[i]);
+    vr_drop_all(p, held, sizeof(held) / sizeof(held[0]));
 }
 
 vr_block vr_delta_chunks(vr_pass *p, vr_block *state, vr_block groups[2])
@@ -230,7 +220,7 @@ vr_block vr_delta_chunks(vr_pass *p, vr_block *state, vr_block groups[2])
     for (uint64_t i = 0; i < written; i++)
         scan_chunk(p, &s, &c, state);
     if (s.chunks > 1) /* reshaped by a copy: the solver left columns */
-        replace(p, &c.out, s.padded_values);
+        vr_replace(p, &c.out, wide(p, s.padded_values));
     vr_block out = vr_mix(p, s.values * p->width, VR_STEP_SCAN);
     vr_drop(p, c.out);
     drop_chunked(p, &c);
@@ -247,7 +237,7 @@ vr_block vr_delta_step(vr_pass *p, vr_block *state, vr_block groups[2])
     vr_block kept = wide(p, s.state), by_key = wide(p, s.state), memory = wide(p, s.values);
     vr_drop(p, by_key);
     vr_block delta = wide(p, s.values);
-    replace(p, &delta, s.values); /* times beta */
+    vr_replace(p, &delta, wide(p, s.values)); /* times beta */
     vr_block update = wide(p, s.state);
     *state = wide(p, s.state);
     vr_drop(p, update);
@@ -257,7 +247,6 @@ vr_block vr_delta_step(vr_pass *p, vr_block *state, vr_block groups[2])
     vr_drop(p, read);
     vr_block narrow = vr_mix(p, s.values * p->width, VR_STEP_SCAN);
     const vr_block held[] = { out, in.q, in.k, in.v, decay, in.beta, memory, delta };
-    for (size_t i = 0; i < sizeof(held) / sizeof(held[0]); i++)
-        vr_drop(p, held[i]);
+    vr_drop_all(p, held, sizeof(held) / sizeof(held[0]));
     return narrow;
 }

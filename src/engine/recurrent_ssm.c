@@ -37,12 +37,6 @@ static vr_block narrow(vr_pass *p, uint64_t elements)
     return vr_mix(p, elements * p->width, VR_STEP_SCAN);
 }
 
-static void replace(vr_pass *p, vr_block *x, vr_block next)
-{
-    vr_drop(p, *x);
-    *x = next;
-}
-
 /* ---- a prompt ---- */
 
 /* What mamba2_chunk_scan holds until it returns. */
@@ -65,14 +59,14 @@ static void discretise(vr_pass *p, const sizes *s, scan *k)
 {
     uint64_t heads = s->tokens * vr_layer_of(p)->state_heads;
     k->dt = narrow(p, heads);
-    replace(p, &k->dt, narrow(p, heads)); /* softplus */
-    replace(p, &k->dt, narrow(p, heads)); /* clamp */
+    vr_replace(p, &k->dt, narrow(p, heads)); /* softplus */
+    vr_replace(p, &k->dt, narrow(p, heads)); /* clamp */
     vr_block x = wide(p, s->inner), b = for_each_head(p, s), c = for_each_head(p, s);
     vr_block padded = wide(p, s->x);
     k->residual = wide(p, s->x);
     vr_drop(p, padded);
     vr_block dt = wide(p, heads);
-    replace(p, &x, wide(p, s->inner));
+    vr_replace(p, &x, wide(p, s->inner));
     vr_drop(p, dt);
     dt = wide(p, heads);
     vr_block a = wide(p, heads);
@@ -106,12 +100,12 @@ static vr_block segment_sums(vr_pass *p, uint64_t n, uint64_t elements, vr_block
     vr_block mask = lower(p, n), spread = filled(p, n, elements);
     vr_drop(p, input);
     vr_block sums = wide(p, elements);
-    replace(p, &mask, lower(p, n));
+    vr_replace(p, &mask, lower(p, n));
     vr_block out = filled(p, n, elements);
     vr_drop(p, sums);
     vr_drop(p, spread);
     vr_drop(p, mask);
-    replace(p, &out, wide(p, elements));
+    vr_replace(p, &out, wide(p, elements));
     return out;
 }
 
@@ -191,8 +185,8 @@ static vr_block read_states(vr_pass *p, const sizes *s, scan *k)
     }
     vr_block out = wide(p, s->x);
     if (p->rules->ssm_products)
-        replace(p, &out, wide(p, s->x)); /* contiguous() */
-    replace(p, &out, wide(p, s->x));     /* and what D takes of the input */
+        vr_replace(p, &out, wide(p, s->x)); /* contiguous() */
+    vr_replace(p, &out, wide(p, s->x));     /* and what D takes of the input */
     return out;
 }
 
@@ -219,15 +213,15 @@ vr_block vr_ssm_step(vr_pass *p)
     uint64_t x = p->rows * l->state_heads * l->state_rows, bc = p->rows * l->state_heads * l->state_columns;
     uint64_t state = p->batch * vr_layer_state_elements(l);
     vr_block dt = narrow(p, x);
-    replace(p, &dt, narrow(p, x)); /* softplus */
+    vr_replace(p, &dt, narrow(p, x)); /* softplus */
     vr_block wider = wide(p, x), decay = wide(p, state);
     vr_drop(p, wider);
-    replace(p, &decay, wide(p, state)); /* exp */
+    vr_replace(p, &decay, wide(p, state)); /* exp */
     vr_block b = narrow(p, bc), db = narrow(p, state), dbx = narrow(p, state);
     vr_block kept = wide(p, state), next = wide(p, state);
     vr_drop(p, kept);
     vr_block c = narrow(p, bc);
-    replace(p, &next, narrow(p, state)); /* in C's dtype */
+    vr_replace(p, &next, narrow(p, state)); /* in C's dtype */
     vr_block read = narrow(p, x);
     vr_gemm(p, false);
     vr_block skip = narrow(p, x), out = narrow(p, x);

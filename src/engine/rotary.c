@@ -201,7 +201,7 @@ vr_rotated vr_rotate(vr_pass *p, vr_item item)
         return narrowed(&t, both(&(turn){ p, t.l, item, p->width, 4 }));
     case VR_ROPE_PAIRS_FLOAT:
         return in_floats(&t);
-    case VR_ROPE_COMPLEX:
+    case VR_ROPE_PAIRS_COMPLEX:
         return as_complex(&t);
     case VR_ROPE_PAIRS:
     case VR_ROPE_PAIRS_ALL:
@@ -225,5 +225,5 @@ bool vr_rotary_packs(uint8_t kind)
 
 bool vr_rotary_is_wide(uint8_t kind)
 {
-    return kind == VR_ROPE_HALF_WIDE || kind == VR_ROPE_PAIRS_WIDE || kind == VR_ROPE_COMPLEX;
+    return kind == VR_ROPE_HALF_WIDE || kind == VR_ROPE_PAIRS_WIDE || kind == VR_ROPE_PAIRS_COMPLEX;
 }

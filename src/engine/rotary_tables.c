@@ -3,9 +3,11 @@
  * modeling_*.py). */
 #include "engine/pass.h"
 
+/* generate() with beams gives positions for each of them. */
 static vr_block rotary(vr_pass *p, uint64_t columns, unsigned width)
 {
-    return vr_take_at(p, p->q * columns * width, VR_ITEM_INPUTS, VR_PLACE_ROTARY);
+    uint64_t places = vr_beams(p->w) > 1 ? p->rows : p->q;
+    return vr_take_at(p, places * columns * width, VR_ITEM_INPUTS, VR_PLACE_ROTARY);
 }
 
 /* cos or sin, times attention_scaling */
@@ -91,7 +93,7 @@ void vr_rotary_table(vr_pass *p, uint64_t all, vr_block *cos, vr_block *sin)
         vr_drop(p, positions);
         positions = VR_NONE;
     }
-    if (vr_rotates_complex(p->m)) {
+    if (p->m->family->rope == VR_ROPE_PAIRS_COMPLEX) {
         *cos = complex_wave(p, d);
         *sin = VR_NONE;
         vr_drop(p, positions);

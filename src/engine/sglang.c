@@ -76,41 +76,17 @@ static uint32_t share_of(const vram_workload *w, uint64_t usable)
 
 /* ---- settings ---- */
 
-static vram_status set_share(vram_workload *w, const vram_option *o, vr_str value)
-{
-    return vr_option_share(w, o, value, &w->static_permille);
-}
-
-static const char *show_share(const vram_workload *w, vr_arena *a)
-{
-    return w->set_by[VR_SET_STATIC_SHARE] == VR_BY_USER ? vr_option_share_text(w->static_permille, a) : "";
-}
-
-static vram_status set_ratio(vram_workload *w, const vram_option *o, vr_str value)
-{
-    return vr_option_share(w, o, value, &w->swa_ratio_permille);
-}
+VR_OPTION(share, vr_option_share(w, o, value, &w->static_permille),
+          w->set_by[VR_SET_STATIC_SHARE] == VR_BY_USER ? vr_option_share_text(w->static_permille, a) : "")
 
 static uint32_t ratio_of(const vram_workload *w)
 {
     return w->swa_ratio_permille != 0 ? w->swa_ratio_permille : SWA_RATIO;
 }
 
-static const char *show_ratio(const vram_workload *w, vr_arena *a)
-{
-    return vr_option_share_text(ratio_of(w), a);
-}
+VR_OPTION(ratio, vr_option_share(w, o, value, &w->swa_ratio_permille), vr_option_share_text(ratio_of(w), a))
 
-static vram_status set_no_radix(vram_workload *w, const vram_option *o, vr_str value)
-{
-    return vr_option_flag(w, o, value, &w->no_radix);
-}
-
-static const char *show_no_radix(const vram_workload *w, vr_arena *a)
-{
-    (void)a;
-    return vr_option_flag_text(w->no_radix);
-}
+VR_OPTION_FLAG(no_radix, no_radix)
 
 static const vr_option_row own[] = {
     { { "mem_fraction_static", "--mem-fraction-static", VRAM_OPT_STRING, "SHARE", NULL,
@@ -195,7 +171,7 @@ static pools pools_of(const vram_model *m, const vram_workload *w)
         const vr_layer *l = &m->layers[i];
         uint64_t *to = two && l->window != 0 ? &p.sliding : &p.full;
         *to = vr_add_sat(*to, token_bytes(m, l, w));
-        if (l->attention == VR_ATTENTION_RECURRENT)
+        if (vr_layer_keeps_state(l))
             p.state = vr_add_sat(p.state, state_bytes(l, w));
     }
     p.sliding_tokens = p.sliding != 0 ? vr_add_sat(vr_mul_sat(p.tokens - 1, ratio_of(w)) / 1000, 1) : 0;
@@ -222,6 +198,9 @@ static const char *words_of(const pools *p, vr_arena *a)
 static vram_status cache_of(vr_sum *kv, pools *p, const vram_model *m, const vram_workload *w, vr_arena *a)
 {
     const char *why = m->gguf ? m->not_understood : vr_why_no_layers(m);
+    for (uint64_t i = 0; why == NULL && i < m->n_layers; i++)
+        if (m->layers[i].recurrent == VR_RECURRENT_MAMBA1)
+            why = "what SGLang keeps of a Mamba-1 is not known";
     *p = (pools){ .full = 0 };
     *kv = (vr_sum){ .words = why };
     if (why != NULL || vr_keeps_nothing(kv, m))

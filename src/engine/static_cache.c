@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: MIT
  * A cache whose storages are taken once, for all tokens there will be, at the first update (transformers 5,
  * cache_utils.py: StaticLayer and StaticSlidingWindowLayer). */
-#include "engine/pass.h"
+#include "engine/caches.h"
+
+bool vr_cache_fixed(const vram_workload *w)
+{
+    return w->cache == VR_CACHE_STATIC || w->cache == VR_CACHE_OFFLOADED_STATIC;
+}
 
 uint64_t vr_static_room(const vram_workload *w, uint64_t window)
 {

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT
  * Which models have a tape at all. What is described has weights and a cache; its activations are counted
  * only when every kind of layer that it has, is written by a file here. */
-#include "engine/pass.h"
+#include "engine/caches.h"
 #include "model/experts.h"
 
 static const uint8_t attentions[] = { VR_ATTENTION_FULL,   VR_ATTENTION_SLIDING,   VR_ATTENTION_CHUNKED,
                                       VR_ATTENTION_LATENT, VR_ATTENTION_RECURRENT, VR_ATTENTION_NONE };
 static const uint8_t mlps[] = { VR_MLP_GATED, VR_MLP_GATED_FUSED, VR_MLP_PLAIN, VR_MLP_EXPERTS, VR_MLP_NONE };
+
+static const char refuses_flash[] = "its class refuses flash attention";
 
 static bool is_in(uint8_t kind, const uint8_t *list, size_t n)
 {
@@ -72,12 +74,13 @@ static const char *no_tape_of_recurrent(const vr_layer *l, const vram_workload *
                                 : NULL;
 }
 
-/* Before version 5 T5 computed its attention itself; UMT5 makes a bias in each layer. */
+/* Flash attention knows no bias, which T5 has. */
 static const char *no_tape_of_encdec(const vram_model *m, const vram_workload *w)
 {
-    bool t5 = vr_str_is(vr_str_of(m->family->model_type), "t5");
     bool usual = w->cache == VR_CACHE_DYNAMIC && vr_beams(w) == 1;
-    if (!t5 || !usual || w->version_major < 5 || w->weight_quant != VR_QUANT_NONE)
+    if (w->attention == VR_IMPL_FLASH && m->bias_buckets != 0)
+        return refuses_flash;
+    if (!usual || w->weight_quant != VR_QUANT_NONE)
         return "what this encoder and decoder compute is not known storage by storage";
     return NULL;
 }
@@ -89,7 +92,7 @@ static const char *no_tape_of_index(const vr_layer *l, const vram_workload *w)
     if (l->index_topk == 0)
         return NULL;
     if (w->attention == VR_IMPL_FLASH)
-        return "its class refuses flash attention";
+        return refuses_flash;
     return vr_rules_of(w)->latent_cache
                ? NULL
                : "sparse attention before transformers 5.15 is not known storage by storage";
@@ -108,20 +111,23 @@ static const char *no_tape_of_shared(const vr_layer *l, const vram_workload *w)
  * by class. */
 static const char *no_tape_of_beams(const vr_layer *l, const vram_workload *w)
 {
-    bool known =
-        w->version_major >= 5 && (l->attention == VR_ATTENTION_FULL || l->attention == VR_ATTENTION_SLIDING);
+    bool known = w->version_major >= 5 && !vr_cache_offloads(w) && w->cache != VR_CACHE_QUANTIZED &&
+                 (l->attention == VR_ATTENTION_FULL || l->attention == VR_ATTENTION_SLIDING);
     return vr_beams(w) == 1 || known ? NULL : "what beams take here is not known storage by storage";
 }
 
-/* Its lengths were counted outside before; flash attention cuts the keys in ways of its own. */
+/* Lengths of a static one were counted outside before; flash attention cuts its keys in ways of its own.
+ * Offloading was a class of its own before caches had layers (4.56). */
 static const char *no_tape_of_cache(const vr_layer *l, const vram_workload *w)
 {
-    bool known = w->version_major * 100 + w->version_minor >= 517 && w->attention != VR_IMPL_FLASH &&
-                 l->kv_from == 0 &&
-                 (l->attention == VR_ATTENTION_FULL || l->attention == VR_ATTENTION_SLIDING);
-    return w->cache == VR_CACHE_DYNAMIC || known
-               ? NULL
-               : "what a static cache takes here is not known storage by storage";
+    bool plain =
+        (l->attention == VR_ATTENTION_FULL || l->attention == VR_ATTENTION_SLIDING) && l->kv_from == 0;
+    bool fixed = w->version_major * 100 + w->version_minor >= 517 && w->attention != VR_IMPL_FLASH && plain;
+    if (vr_cache_fixed(w) && !fixed)
+        return "what a static cache takes here is not known storage by storage";
+    if (vr_cache_offloads(w) && (!plain || vr_rules_of(w)->appends))
+        return "what an offloaded cache takes here is not known storage by storage";
+    return NULL;
 }
 
 static const char *no_tape_of_layer(const vr_layer *l, const vram_workload *w)
@@ -146,7 +152,7 @@ static const char *no_tape_of_layer(const vr_layer *l, const vram_workload *w)
 static const char *no_tape_of_images(const vram_model *m, const vram_workload *w)
 {
     if (w->cache != VR_CACHE_DYNAMIC || vr_beams(w) > 1)
-        return "pictures with beams or a static cache are not known storage by storage";
+        return "pictures with beams or another cache than the dynamic one are not known storage by storage";
     if (!vr_tower_runs(m))
         return "what its vision tower computes is not known storage by storage; leave --images out to see "
                "what "
@@ -156,16 +162,28 @@ static const char *no_tape_of_images(const vram_model *m, const vram_workload *w
                : vr_no_look(m, w);
 }
 
-const char *vr_no_tape(const vram_model *m, const vram_workload *w)
+/* Of a quantised cache only plain layers are known, and not what it was before caches had layers. */
+const char *vr_no_cache(const vram_model *m, const vram_workload *w)
 {
+    if (m->structure == VR_ENCODER_DECODER && vr_cache_offloads(w))
+        return "what an encoder and its decoder offload is not known";
+    if (w->cache != VR_CACHE_QUANTIZED)
+        return NULL;
+    for (uint64_t i = 0; i < m->n_layers; i++)
+        if (m->layers[i].attention != VR_ATTENTION_FULL || vr_rules_of(w)->appends)
+            return "what a quantised cache keeps here is not known";
+    return NULL;
+}
+
+static const char *no_tape_of_structure(const vram_model *m, const vram_workload *w)
+{
+    if (m->family->untaped || w->version_major * 100 + w->version_minor < m->family->taped_from)
+        return "what this class computes is not known storage by storage";
     if (m->structure == VR_ENCODER_DECODER)
         return no_tape_of_encdec(m, w);
     if (m->structure == VR_ENCODER)
-        return w->version_major < 5 || w->weight_quant != VR_QUANT_NONE
-                   ? "what this encoder computes is not known storage by storage"
-                   : NULL;
-    if (m->family->untaped || w->version_major * 100 + w->version_minor < m->family->taped_from)
-        return "what this class computes is not known storage by storage";
+        return w->weight_quant != VR_QUANT_NONE ? "what this encoder computes is not known storage by storage"
+                                                : NULL;
     if (w->images != 0 && no_tape_of_images(m, w) != NULL)
         return no_tape_of_images(m, w);
     for (uint64_t i = 0; i < m->n_layers; i++) {
@@ -173,5 +191,12 @@ const char *vr_no_tape(const vram_model *m, const vram_workload *w)
         if (why != NULL)
             return why;
     }
-    return m->activation == VR_ACT_UNKNOWN ? "its activation function is not known storage by storage" : NULL;
+    return NULL;
+}
+
+const char *vr_no_tape(const vram_model *m, const vram_workload *w)
+{
+    const char *why = no_tape_of_structure(m, w);
+    bool unknown = why == NULL && m->activation == VR_ACT_UNKNOWN;
+    return unknown ? "its activation function is not known storage by storage" : why;
 }

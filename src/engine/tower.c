@@ -291,10 +291,8 @@ static vr_block attention(tower *s, uint64_t block)
     vr_block mixed = attend_all(s, block, &out);
     vr_block result = linear(s, s->n, h, h);
     const vr_block rest[] = { mixed, all, q, k, normed };
-    for (size_t i = 0; i < sizeof rest / sizeof *rest; i++)
-        vr_drop(p, rest[i]);
-    for (size_t i = 0; i < out.n; i++)
-        vr_drop(p, out.list[i]);
+    vr_drop_all(p, rest, sizeof(rest) / sizeof(rest[0]));
+    vr_drop_all(p, out.list, out.n);
     return result;
 }
 
@@ -393,9 +391,7 @@ void vr_look(vr_pass *p, vr_sight *out)
     vr_block cast = p->width != 4 ? take(&s, pixel_elements(p, batch) * p->width) : VR_NONE;
     run_blocks(&s, out);
     if (s.windowed) { /* in the order of the picture again */
-        vr_block sorted = take(&s, out->tokens * s.t->out * p->width);
-        vr_drop(p, out->features);
-        out->features = sorted;
+        vr_replace(p, &out->features, take(&s, out->tokens * s.t->out * p->width));
     }
     vr_drop(p, s.cos);
     vr_drop(p, s.sin);

@@ -88,13 +88,11 @@ void vr_sight_end(vr_pass *p)
     vr_drop(p, s->features);
     vr_drop(p, s->held[0]);
     vr_drop(p, s->held[1]);
-    for (size_t i = 0; i < s->n_deep; i++)
-        vr_drop(p, s->deep[i]);
+    vr_drop_all(p, s->deep, s->n_deep);
 }
 
 void vr_forget_seen(vr_pass *p, vr_group *g)
 {
-    for (size_t i = 0; i < g->n_seen; i++)
-        vr_drop(p, g->seen[i]);
+    vr_drop_all(p, g->seen, g->n_seen);
     g->n_seen = 0;
 }

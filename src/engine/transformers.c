@@ -9,6 +9,7 @@
  * under torch.no_grad(). Which of these tapes have been held against real runs is in `held` below. */
 #include <string.h>
 
+#include "engine/caches.h"
 #include "engine/experts.h"
 #include "engine/encdec.h"
 #include "engine/words.h"
@@ -17,6 +18,7 @@
 #define EVENTS_A_LATENT 60 /* more than that, of latent attention, and of its index */
 #define EVENTS_AN_INDEX 90
 #define EVENTS_AN_EXPERT 20
+#define EVENTS_A_PACKING 80 /* of a quantised cache */
 /* Of generated tokens; what is more is taken in larger steps, of which there are at least so many. Held
  * against every single step on Qwen2.5 of 0.5, 1.5 and 7 billion, up to 4,096 tokens: the driver figure
  * differs by one segment of 2 MiB at most with one batch of prompts; with 64 of them, against 128 steps, by
@@ -26,6 +28,7 @@
 /* Of prompts and steps. Half of it gets on the tape, of small models two thirds: 60 MB. */
 #define MOST_PASS_EVENTS 3600000
 #define MOST_TAPE ((size_t)1 << 22) /* only a checkpoint of so many tensors gets there */
+#define STREAMS 32 /* that PyTorch gives out in turn (c10/cuda/CUDAStream.cpp, kStreamsPerPool) */
 #define UNCERTAIN_DENSE                                                                                      \
     100 /* permille of activations: same modules, other kernels; these differ by single storages */
 #define UNCERTAIN_QUANTISED 300 /* what bitsandbytes takes while it runs is by formula */
@@ -84,7 +87,10 @@ static const char *why_no_sdpa(const vram_workload *w, const vram_model *m)
 {
     if (vr_rules_of(w)->gemma2_eager && is_family(m, "gemma2"))
         return ", whose scores are capped";
-    return is_family(m, "gpt_oss") ? ", whose attention has sinks" : NULL;
+    for (uint64_t i = 0; i < m->n_layers; i++)
+        if (m->layers[i].sinks)
+            return ", whose attention has sinks";
+    return NULL;
 }
 
 static vram_status default_attention(vram_workload *w, const vram_model *m)
@@ -103,8 +109,48 @@ static vram_status default_attention(vram_workload *w, const vram_model *m)
     return s;
 }
 
+/* Cache.prefetch looks for a layer that goes to the host and finds none. */
+static vram_status check_cache(const vram_workload *w, const vram_model *m)
+{
+    uint64_t sliding = 0;
+    for (uint64_t i = 0; i < m->n_layers; i++)
+        sliding += m->layers[i].attention == VR_ATTENTION_SLIDING;
+    if (w->cache != VR_CACHE_OFFLOADED_STATIC || sliding == 0 || sliding != m->n_layers)
+        return VRAM_OK;
+    vram_status s = vr_fail(w->ctx, VRAM_ESETTING, T("--cache offloaded_static: all layers of "),
+                            T(m->architecture), T(" slide, and these it does not offload"));
+    vr_hint(w->ctx, "take --cache offloaded or static");
+    return s;
+}
+
+static vram_status default_experts(vram_workload *w)
+{
+    if (vr_rules_of(w)->fused_experts)
+        return VRAM_OK;
+    if (w->set_by[VR_SET_EXPERTS] == VR_BY_USER && w->experts != VR_EXPERTS_EAGER)
+        return vr_fail(
+            w->ctx, VRAM_ESETTING,
+            T("--experts-implementation: transformers before 5 runs its experts in a loop (eager)"));
+    w->experts = VR_EXPERTS_EAGER;
+    return VRAM_OK;
+}
+
+/* Its forward has no logits_to_keep (modeling_whisper.py). */
+static vram_status default_logits(vram_workload *w, const vram_model *m)
+{
+    if (m->source_positions == 0 || w->logits == VR_LOGITS_ALL)
+        return VRAM_OK;
+    if (w->set_by[VR_SET_LOGITS] == VR_BY_USER)
+        return vr_fail(w->ctx, VRAM_ESETTING, T("--logits last: "), T(m->architecture),
+                       T(" computes those of every token that it reads"));
+    w->logits = VR_LOGITS_ALL;
+    w->set_by[VR_SET_LOGITS] = VR_BY_MODEL;
+    return VRAM_OK;
+}
+
 static vram_status defaults(vram_workload *w, const vram_model *m)
 {
+    VR_TRY(default_experts(w));
     VR_TRY(vr_check_unpacking(w, m));
     VR_TRY(default_dtype(w, m));
     if (m->structure == VR_ENCODER && (w->decode != 0 || vr_beams(w) > 1))
@@ -113,6 +159,9 @@ static vram_status defaults(vram_workload *w, const vram_model *m)
     if (w->logits == VR_LOGITS_ALL && vr_beams(w) > 1)
         return vr_fail(w->ctx, VRAM_ESETTING,
                        T("--beams: generate() computes the last logits only, not --logits all"));
+    VR_TRY(check_cache(w, m));
+    VR_TRY(default_logits(w, m));
+    VR_TRY(vr_quantized_defaults(w, m));
     return default_attention(w, m);
 }
 
@@ -121,12 +170,14 @@ static vram_status defaults(vram_workload *w, const vram_model *m)
 typedef struct groups {
     vr_group *list;
     uint64_t n;
-    vr_block ids, pixels, beams[3];
+    vr_block ids, pixels;
 } groups;
 
-static uint64_t events_of_all_layers(const vram_model *m)
+static uint64_t events_of_all_layers(const vram_model *m, const vram_workload *w)
 {
     uint64_t n = EVENTS_A_LAYER;
+    if (w->cache == VR_CACHE_QUANTIZED)
+        n += m->n_layers * EVENTS_A_PACKING;
     for (uint64_t i = 0; i < m->n_layers; i++) {
         const vr_layer *l = &m->layers[i];
         n += EVENTS_A_LAYER + (uint64_t)l->experts * EVENTS_AN_EXPERT;
@@ -136,13 +187,16 @@ static uint64_t events_of_all_layers(const vram_model *m)
     return n;
 }
 
+static const vr_search no_search = { VR_NONE, VR_NONE, VR_NONE, VR_NONE, VR_NONE,
+                                     VR_NONE, VR_NONE, VR_NONE, VR_NONE, VR_NONE };
+
 static vram_status make_groups(groups *g, const vr_pass *p)
 {
     const vram_workload *w = p->w;
     uint64_t left = w->sequences, layers = p->m->n_layers;
     uint64_t passes = w->decode == 0 ? 1 : 1 + (w->decode < LEAST_STEPS ? w->decode : LEAST_STEPS);
     g->n = w->sequences / w->prefill_batch + (w->sequences % w->prefill_batch != 0);
-    if (g->n > MOST_PASS_EVENTS / (events_of_all_layers(p->m) * passes) + 1) {
+    if (g->n > MOST_PASS_EVENTS / (events_of_all_layers(p->m, w) * passes) + 1) {
         vram_status s = vr_fail(p->m->ctx, VRAM_ELIMIT, GROUPED(g->n),
                                 T(" batches of prompts one after the other are more than can be rehearsed"));
         vr_hint(p->m->ctx,
@@ -157,8 +211,9 @@ static vram_status make_groups(groups *g, const vr_pass *p)
         uint64_t n = left < w->prefill_batch ? left : w->prefill_batch;
         g->list[i] = (vr_group){ .sequences = n * vr_beams(w),
                                  .layers = kv + i * layers,
-                                 .beams = { VR_NONE, VR_NONE },
-                                 .logits = VR_NONE };
+                                 .search = no_search,
+                                 .logits = VR_NONE,
+                                 .stream = (uint8_t)(1 + i % STREAMS) };
         left -= n;
     }
     return VRAM_OK;
@@ -177,6 +232,7 @@ static void pass_all(vr_pass *p, groups *g, uint64_t q)
     size_t from = p->tape->n;
     for (uint64_t i = 0; i < g->n && p->tape->status == VRAM_OK; i++) {
         vr_group *group = &g->list[i];
+        vr_beams_feed(p, group, q);
         vr_forward(p, group, q);
         vr_beams_step(p, group);
         if (i == 0 && q > 1)
@@ -192,7 +248,8 @@ static void pass_all(vr_pass *p, groups *g, uint64_t q)
 /* Steps of one token; the cache of so many that they would fill the tape grows by several at a time. */
 static bool decode_all(vr_pass *p, groups *g)
 {
-    uint64_t n = p->w->decode, most = MOST_STEP_EVENTS / (g->n * events_of_all_layers(p->m)) + LEAST_STEPS;
+    uint64_t n = p->w->decode,
+             most = MOST_STEP_EVENTS / (g->n * events_of_all_layers(p->m, p->w)) + LEAST_STEPS;
     uint64_t steps = n < most ? n : most;
     size_t from = p->tape->n;
     for (uint64_t s = 0; s < steps && p->tape->status == VRAM_OK; s++) {
@@ -212,8 +269,7 @@ static void release_all(vr_pass *p, groups *g)
         vr_group *group = &g->list[i];
         vr_drop(p, group->logits);
         vr_forget_seen(p, group);
-        vr_drop(p, group->beams[0]);
-        vr_drop(p, group->beams[1]);
+        vr_beams_end(p, group);
         for (uint64_t l = 0; l < p->m->n_layers; l++) {
             vr_drop(p, group->layers[l].window);
             vr_drop(p, group->layers[l].k);
@@ -221,11 +277,10 @@ static void release_all(vr_pass *p, groups *g)
             vr_drop(p, group->layers[l].index);
             vr_drop(p, group->layers[l].conv);
             vr_drop(p, group->layers[l].state);
+            vr_drop_packed(p, &group->layers[l]);
         }
     }
     vr_drop(p, g->pixels);
-    for (int i = 0; i < 3; i++)
-        vr_drop(p, g->beams[i]);
     vr_drop(p, g->ids);
     vr_tape_empty_cache(p->tape);
     vr_tape_mark(p->tape, VR_AT_RELEASED);
@@ -265,7 +320,6 @@ static vram_status run(vr_pass *p, vr_facts *facts)
     vr_pass_on(p, p->placement != NULL ? p->placement->embedding : 0);
     g.ids = vr_take_at(p, p->w->sequences * p->w->context * 8, VR_ITEM_INPUTS, VR_PLACE_IDS);
     g.pixels = p->w->images != 0 ? vr_pixels(p, p->w->sequences) : VR_NONE;
-    vr_beams_begin(p, g.beams);
     pass_all(p, &g, p->w->context);
     vr_tape_mark(p->tape, VR_AT_PREFILL);
     if (p->w->decode != 0) {
@@ -273,50 +327,6 @@ static vram_status run(vr_pass *p, vr_facts *facts)
         vr_tape_mark(p->tape, VR_AT_DECODE);
     }
     release_all(p, &g);
-    return VRAM_OK;
-}
-
-static void keep(vr_pass *p, uint64_t bytes, vr_step step)
-{
-    if (bytes != 0)
-        vr_take(p, bytes, VR_ITEM_KV, step);
-}
-
-/* The decoder of an encoder keeps its own tokens and the encoder's. */
-static vram_status keep_both_kv(vr_pass *p)
-{
-    const vram_workload *w = p->w;
-    for (p->layer = 0; p->layer < p->m->n_layers; p->layer++) {
-        const vr_layer *l = vr_layer_of(p);
-        uint64_t sequences = w->sequences * vr_beams(w);
-        uint64_t own = sequences * (1 + w->decode) * l->kv_heads;
-        uint64_t cross = sequences * w->context * l->cross_heads;
-        vr_take(p, (own + cross) * l->key_dim * p->width, VR_ITEM_KV, VR_STEP_KEYS);
-        vr_take(p, (own + cross) * l->value_dim * p->width, VR_ITEM_KV, VR_STEP_VALUES);
-    }
-    return VRAM_OK;
-}
-
-/* Where activations are not known, keys, values and states still are. A convolution's state has the model's
- * dtype, a recurrent one 32 bits. */
-static vram_status keep_kv(vr_pass *p)
-{
-    if (p->m->structure == VR_ENCODER_DECODER)
-        return keep_both_kv(p);
-    uint64_t sequences = p->w->sequences * vr_beams(p->w);
-    uint64_t tokens = vr_add_sat(p->w->context, p->w->decode);
-    bool fixed = p->w->cache == VR_CACHE_STATIC;
-    for (p->layer = 0; p->layer < p->m->n_layers; p->layer++) {
-        const vr_layer *l = vr_layer_of(p);
-        vr_pass_on(p, p->placement != NULL ? p->placement->layers[p->layer] : 0);
-        vr_kept kept = vr_kept_of(l, p->rules);
-        uint64_t columns = (fixed ? vr_static_room(p->w, vr_window(p)) : tokens) * sequences * p->width;
-        keep(p, columns * kept.keys, VR_STEP_KEYS);
-        keep(p, columns * kept.values, VR_STEP_VALUES);
-        keep(p, columns * kept.index, VR_STEP_INDEX_KEYS);
-        keep(p, sequences * vr_layer_conv_elements(l) * p->width, VR_STEP_CONV_STATE);
-        keep(p, sequences * vr_layer_state_elements(l) * 4, VR_STEP_STATE);
-    }
     return VRAM_OK;
 }
 
@@ -356,6 +366,7 @@ static const char *why_no_cache(const vr_pass *p, const vr_facts *f)
 {
     return f->refused != NULL            ? f->refused
            : p->m->cache_unknown != NULL ? p->m->cache_unknown
+           : vr_no_cache(p->m, p->w)     ? vr_no_cache(p->m, p->w)
                                          : p->m->not_understood;
 }
 
@@ -381,10 +392,10 @@ static void tell_evidence(vr_plan *plan, const vram_model *m)
     plan->why_not[VR_WEIGHTS] = m->weights_unknown;
 }
 
-/* A cache that grows: what the peak finds of it is a matter of the rehearsal. */
+/* A cache that grows or moves: what the peak finds of it is a matter of the rehearsal. */
 static void tell_growth(vr_plan *plan, const vram_workload *w)
 {
-    if (w->decode != 0 && w->cache == VR_CACHE_DYNAMIC)
+    if (vr_cache_offloads(w) || (w->decode != 0 && !vr_cache_fixed(w)))
         plan->basis[VR_KV_CACHE] = VR_BASIS_SIMULATED;
 }
 
@@ -473,8 +484,10 @@ static void note(vr_facts *f, const vr_pass *p, const struct vr_prepared *from)
     f->refused = from->params.refused;
     f->n_anew = from->params.n_anew;
     f->as_stored = from->as_stored;
-    f->has_kv = known && m->cache_unknown == NULL;
-    f->has_activations = known && !m->quantised && m->uncounted_part == NULL && vr_no_tape(m, p->w) == NULL;
+    bool cache = vr_no_cache(m, p->w) == NULL;
+    f->has_kv = known && m->cache_unknown == NULL && cache;
+    f->has_activations =
+        known && cache && !m->quantised && m->uncounted_part == NULL && vr_no_tape(m, p->w) == NULL;
 }
 
 static vram_status write_tape(vr_pass *p, vr_facts *f)
@@ -492,7 +505,9 @@ static vram_status write_tape(vr_pass *p, vr_facts *f)
     vr_tape_mark(p->tape, VR_AT_LOADED);
     if (f->has_activations)
         return run(p, f);
-    return f->has_kv ? keep_kv(p) : VRAM_OK;
+    if (f->has_kv)
+        vr_keep_all(p);
+    return VRAM_OK;
 }
 
 static vram_status plan(vr_plan *out, const vram_model *m, const vram_workload *w,

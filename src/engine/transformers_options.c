@@ -24,10 +24,18 @@ static const vr_word map_words[] = {
     { NULL, 0 },
 };
 static const vr_word cache_words[] = {
-    { "dynamic", VR_CACHE_DYNAMIC },
-    { "static", VR_CACHE_STATIC },
+    { "dynamic", VR_CACHE_DYNAMIC },     { "static", VR_CACHE_STATIC },
+    { "offloaded", VR_CACHE_OFFLOADED }, { "offloaded_static", VR_CACHE_OFFLOADED_STATIC },
+    { "quantized", VR_CACHE_QUANTIZED }, { NULL, 0 },
+};
+static const vr_word experts_words[] = {
+    { "grouped_mm", VR_EXPERTS_GROUPED },
+    { "eager", VR_EXPERTS_EAGER },
+    { "batched_mm", VR_EXPERTS_BATCHED },
     { NULL, 0 },
 };
+static const vr_word load_words[] = { { "even", VR_LOAD_EVEN }, { "same", VR_LOAD_SAME }, { NULL, 0 } };
+static const vr_word backend_words[] = { { "quanto", VR_BACKEND_QUANTO }, { NULL, 0 } };
 static const vr_word quant_words[] = {
     { "none", VR_QUANT_NONE },
     { "bnb-8bit", VR_QUANT_BNB_8BIT },
@@ -37,35 +45,11 @@ static const vr_word quant_words[] = {
     { NULL, 0 },
 };
 
-static vram_status set_prefill_batch(vram_workload *w, const vram_option *o, vr_str value)
-{
-    return vr_option_count(w, o, value, &w->prefill_batch);
-}
+VR_OPTION_COUNT(prefill_batch, prefill_batch)
 
-static const char *show_prefill_batch(const vram_workload *w, vr_arena *a)
-{
-    return vr_text(a, U(w->prefill_batch));
-}
+VR_OPTION_COUNT(decode, decode)
 
-static vram_status set_decode(vram_workload *w, const vram_option *o, vr_str value)
-{
-    return vr_option_count(w, o, value, &w->decode);
-}
-
-static const char *show_decode(const vram_workload *w, vr_arena *a)
-{
-    return vr_text(a, U(w->decode));
-}
-
-static vram_status set_images(vram_workload *w, const vram_option *o, vr_str value)
-{
-    return vr_option_count(w, o, value, &w->images);
-}
-
-static const char *show_images(const vram_workload *w, vr_arena *a)
-{
-    return vr_text(a, U(w->images));
-}
+VR_OPTION_COUNT(images, images)
 
 /* "1024x768" */
 static vram_status set_image_size(vram_workload *w, const vram_option *o, vr_str value)
@@ -87,32 +71,27 @@ static const char *show_image_size(const vram_workload *w, vr_arena *a)
     return w->image_width != 0 ? vr_text(a, U(w->image_width), T("x"), U(w->image_height)) : "";
 }
 
-/* A choice among words: a setter and what shows it. */
-#define WORDS(name, words, field)                                                                            \
-    static vram_status set_##name(vram_workload *w, const vram_option *o, vr_str value)                      \
-    {                                                                                                        \
-        return vr_option_word(w, o, value, words, &w->field);                                                \
-    }                                                                                                        \
-    static const char *show_##name(const vram_workload *w, vr_arena *a)                                      \
-    {                                                                                                        \
-        (void)a;                                                                                             \
-        return vr_option_word_text(words, w->field);                                                         \
-    }
-WORDS(attention, attention_words, attention)
-WORDS(logits, logits_words, logits)
-WORDS(device_map, map_words, device_map)
-WORDS(cache, cache_words, cache)
-WORDS(quantization, quant_words, weight_quant)
+VR_OPTION_WORDS(attention, attention_words, attention)
+VR_OPTION_WORDS(logits, logits_words, logits)
+VR_OPTION_WORDS(device_map, map_words, device_map)
+VR_OPTION_WORDS(cache, cache_words, cache)
+VR_OPTION_WORDS(quantization, quant_words, weight_quant)
 
-static vram_status set_beams(vram_workload *w, const vram_option *o, vr_str value)
-{
-    return vr_option_count(w, o, value, &w->beams);
-}
+VR_OPTION(beams, vr_option_count(w, o, value, &w->beams), vr_text(a, U(vr_beams(w))))
 
-static const char *show_beams(const vram_workload *w, vr_arena *a)
-{
-    return vr_text(a, U(vr_beams(w)));
-}
+VR_OPTION_WORDS(experts, experts_words, experts)
+
+VR_OPTION_WORDS(expert_load, load_words, expert_load)
+
+/* What only a quantised cache has. */
+#define OF_QUANTIZED(name, field)                                                                            \
+    VR_OPTION(name, vr_option_count(w, o, value, &w->field),                                                 \
+              w->cache == VR_CACHE_QUANTIZED ? vr_text(a, U(w->field)) : "")
+OF_QUANTIZED(cache_bits, cache_bits)
+OF_QUANTIZED(cache_group, cache_group)
+OF_QUANTIZED(cache_residual, cache_residual)
+VR_OPTION(cache_backend, vr_option_word(w, o, value, backend_words, &w->cache_backend),
+          w->cache == VR_CACHE_QUANTIZED ? vr_option_word_text(backend_words, w->cache_backend) : "")
 
 static vram_status set_host_memory(vram_workload *w, const vram_option *o, vr_str value)
 {
@@ -155,7 +134,7 @@ static const vr_option_row own[] = {
       VR_SET_PREFILL_BATCH,
       set_prefill_batch,
       show_prefill_batch },
-    { { "decode", "--decode", VRAM_OPT_COUNT, "TOKENS", NULL, "0",
+    { { "decode", "--decode", VRAM_OPT_COUNT, "TOKENS", NULL, "0; of speech what the decoder has room for",
         "Tokens that every sequence generates after its prompt.", "fit", 0, VR_MOST_TOKENS },
       VR_SET_DECODE,
       set_decode,
@@ -210,8 +189,10 @@ static const vr_option_row own[] = {
       VR_SET_ALLOC_CONF,
       set_alloc_conf,
       show_alloc_conf },
-    { { "cache", "--cache --cache-implementation", VRAM_OPT_CHOICE, "KIND", "dynamic|static", "dynamic",
-        "How keys and values are kept: growing with each token, or in room for all tokens from the first on.",
+    { { "cache", "--cache --cache-implementation", VRAM_OPT_CHOICE, "KIND",
+        "dynamic|static|offloaded|offloaded_static|quantized", "dynamic",
+        "How keys and values are kept: growing with each token, in room for all tokens from the first on, in "
+        "host memory but for the layers that run, or in few bits.",
         "fit", 0, 0 },
       VR_SET_CACHE,
       set_cache,
@@ -222,11 +203,44 @@ static const vr_option_row own[] = {
       VR_SET_BEAMS,
       set_beams,
       show_beams },
+    { { "experts_implementation", "--experts-implementation", VRAM_OPT_CHOICE, "KIND",
+        "grouped_mm|eager|batched_mm", "grouped_mm; of transformers before 5 eager",
+        "How experts are run: all by one product, or one after the other in a loop.", "fit", 0, 0 },
+      VR_SET_EXPERTS,
+      set_experts,
+      show_experts },
+    { { "expert_load", "--expert-load", VRAM_OPT_CHOICE, "LOAD", "even|same", "even",
+        "How tokens are spread over experts that run in a loop: evenly, or all to the same.", "fit", 0, 0 },
+      VR_SET_EXPERT_LOAD,
+      set_expert_load,
+      show_expert_load },
+    { { "cache_backend", "--cache-backend", VRAM_OPT_CHOICE, "NAME", "quanto", "quanto",
+        "The package that packs the keys and values of --cache quantized.", "fit", 0, 0 },
+      VR_SET_CACHE_BACKEND,
+      set_cache_backend,
+      show_cache_backend },
+    { { "cache_bits", "--cache-bits --nbits", VRAM_OPT_COUNT, "N", NULL, "4",
+        "Bits of each key and value of --cache quantized.", "fit", 1, 8 },
+      VR_SET_CACHE_BITS,
+      set_cache_bits,
+      show_cache_bits },
+    { { "cache_group_size", "--cache-group-size --q-group-size", VRAM_OPT_COUNT, "N", NULL, "64",
+        "Keys or values of --cache quantized that share a scale.", "fit", 1, 65536 },
+      VR_SET_CACHE_GROUP,
+      set_cache_group,
+      show_cache_group },
+    { { "cache_residual_length", "--residual-length", VRAM_OPT_COUNT, "TOKENS", NULL, "128",
+        "Generated tokens that --cache quantized keeps as they are before it packs them.", "fit", 2,
+        VR_MOST_TOKENS },
+      VR_SET_CACHE_RESIDUAL,
+      set_cache_residual,
+      show_cache_residual },
 };
 
 const vr_option_row *const vr_transformers_options[] = {
-    &own[0],          &own[1], &own[10], &own[11], &own[2], &own[3], &vr_row_dtype,
-    &vr_row_kv_dtype, &own[4], &own[5],  &own[6],  &own[7], &own[8], &own[9],
+    &own[0],  &own[1], &own[10], &own[14],      &own[15],         &own[16], &own[17],
+    &own[11], &own[2], &own[3],  &vr_row_dtype, &vr_row_kv_dtype, &own[4],  &own[5],
+    &own[6],  &own[7], &own[8],  &own[9],       &own[12],         &own[13],
 };
 _Static_assert(sizeof(vr_transformers_options) / sizeof(vr_transformers_options[0]) ==
                    VR_TRANSFORMERS_OPTIONS,

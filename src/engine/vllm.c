@@ -62,11 +62,6 @@ static const vr_word mode_words[] = {
     { NULL, 0 },
 };
 
-static vram_status set_utilization(vram_workload *w, const vram_option *o, vr_str value)
-{
-    return vr_option_share(w, o, value, &w->utilization_permille);
-}
-
 static uint32_t share_of(const vram_workload *w, uint64_t usable)
 {
     (void)usable;
@@ -74,15 +69,8 @@ static uint32_t share_of(const vram_workload *w, uint64_t usable)
                                                        : versions[rules_of(w)].share;
 }
 
-static const char *show_utilization(const vram_workload *w, vr_arena *a)
-{
-    return vr_option_share_text(share_of(w, UINT64_MAX), a);
-}
-
-static vram_status set_batched(vram_workload *w, const vram_option *o, vr_str value)
-{
-    return vr_option_count(w, o, value, &w->batched_tokens);
-}
+VR_OPTION(utilization, vr_option_share(w, o, value, &w->utilization_permille),
+          vr_option_share_text(share_of(w, UINT64_MAX), a))
 
 /* engine/arg_utils.py, of the server; A100 of 80 GB count as small there, which a size does not tell. */
 static uint64_t batched_tokens(const vram_workload *w, uint64_t usable)
@@ -94,42 +82,15 @@ static uint64_t batched_tokens(const vram_workload *w, uint64_t usable)
     return usable >= LARGE_CARD ? 8192 : 2048;
 }
 
-static const char *show_batched(const vram_workload *w, vr_arena *a)
-{
-    return w->set_by[VR_SET_BATCHED_TOKENS] == VR_BY_USER ? vr_text(a, U(w->batched_tokens)) : "";
-}
+VR_OPTION(batched, vr_option_count(w, o, value, &w->batched_tokens),
+          w->set_by[VR_SET_BATCHED_TOKENS] == VR_BY_USER ? vr_text(a, U(w->batched_tokens)) : "")
 
-static vram_status set_block(vram_workload *w, const vram_option *o, vr_str value)
-{
-    return vr_option_count(w, o, value, &w->block_size);
-}
+VR_OPTION(block, vr_option_count(w, o, value, &w->block_size),
+          w->block_size != 0 ? vr_text(a, U(w->block_size)) : "")
 
-static const char *show_block(const vram_workload *w, vr_arena *a)
-{
-    return w->block_size != 0 ? vr_text(a, U(w->block_size)) : "";
-}
+VR_OPTION_FLAG(no_hybrid, no_hybrid)
 
-static vram_status set_no_hybrid(vram_workload *w, const vram_option *o, vr_str value)
-{
-    return vr_option_flag(w, o, value, &w->no_hybrid);
-}
-
-static const char *show_no_hybrid(const vram_workload *w, vr_arena *a)
-{
-    (void)a;
-    return vr_option_flag_text(w->no_hybrid);
-}
-
-static vram_status set_mode(vram_workload *w, const vram_option *o, vr_str value)
-{
-    return vr_option_word(w, o, value, mode_words, &w->mamba_mode);
-}
-
-static const char *show_mode(const vram_workload *w, vr_arena *a)
-{
-    (void)a;
-    return vr_option_word_text(mode_words, w->mamba_mode);
-}
+VR_OPTION_WORDS(mode, mode_words, mamba_mode)
 
 static const vr_option_row own[] = {
     { { "gpu_memory_utilization", "--gpu-memory-utilization", VRAM_OPT_STRING, "SHARE", NULL,

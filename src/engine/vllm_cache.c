@@ -60,16 +60,17 @@ static uint64_t token_bytes(const vr_layer *l, const vr_kept *k, const vram_work
     return vr_mul_sat(vr_add_sat(k->keys, k->values), fp8 ? 1 : width_of(w));
 }
 
-/* The convolution's inputs but for the current one in the model's dtype; the recurrent state in fp32: the
- * gated delta rule's own, and what configurations of today's models say (mamba_ssm_cache_dtype); some say 16
- * bits. */
+/* The convolution's inputs but for the current one in the model's dtype. */
 static uint64_t state_bytes(const vr_layer *l, const vram_workload *w, unsigned state_width)
 {
     uint64_t conv = vr_mul_sat(l->conv_channels, vr_sub_floor(l->conv_taps, 1));
     return vr_add_sat(vr_mul_sat(conv, width_of(w)), vr_mul_sat(vr_layer_state_elements(l), state_width));
 }
 
-static unsigned state_width(const vram_model *m)
+/* Of the recurrent state: what configurations of today's models say (mamba_ssm_cache_dtype). Silent, of the
+ * gated delta rule and Nemotron-H fp32, of other Mambas the model's dtype (mamba_utils.py,
+ * _mamba_state_dtype; NemotronHForCausalLMConfig). */
+static unsigned state_width(const vram_model *m, const vram_workload *w, const vr_layer *l)
 {
     static const char *const keys[] = { "mamba_ssm_cache_dtype", "mamba_ssm_dtype",
                                         "text_config.mamba_ssm_cache_dtype", "text_config.mamba_ssm_dtype" };
@@ -78,25 +79,31 @@ static unsigned state_width(const vram_model *m)
         if (vr_json_get(m->checkpoint->config, keys[i], &v))
             return vr_json_str_is(v, "bfloat16") || vr_json_str_is(v, "float16") ? 2 : 4;
     }
-    return 4;
+    bool narrow = l->recurrent == VR_RECURRENT_MAMBA1 || l->recurrent == VR_RECURRENT_MAMBA2;
+    bool own = m->family != NULL && vr_str_is(vr_str_of(m->family->model_type), "nemotron_h");
+    return narrow && !own ? (unsigned)width_of(w) : 4;
 }
 
-static void add_layer(kinds *k, const vr_layer *l, const vram_workload *w, const vr_vllm_settings *s,
-                      unsigned states)
+/* A layer may keep a state beside keys and values (Falcon-H1). */
+static void add_state(kinds *k, const vram_model *m, const vr_layer *l, const vram_workload *w)
+{
+    if (vr_layer_keeps_state(l))
+        add(k,
+            (kind){ .attention = VR_ATTENTION_RECURRENT, .state = state_bytes(l, w, state_width(m, w, l)) });
+}
+
+static void add_layer(kinds *k, const vr_layer *l, const vram_workload *w, const vr_vllm_settings *s)
 {
     vr_kept kept = vr_layer_kept(l);
     kind one = { .attention = l->attention, .window = l->window };
-    if (l->attention == VR_ATTENTION_NONE || l->kv_from != 0)
+    if (l->attention == VR_ATTENTION_NONE || l->attention == VR_ATTENTION_RECURRENT || l->kv_from != 0)
         return;
     if (s->no_hybrid && one.window != 0) {
         one.attention = VR_ATTENTION_FULL;
         one.window = 0;
     }
-    if (l->attention == VR_ATTENTION_RECURRENT)
-        one.state = state_bytes(l, w, states);
-    else
-        one.token = token_bytes(l, &kept, w, s->fp8);
-    if (one.state != 0 || one.token != 0)
+    one.token = token_bytes(l, &kept, w, s->fp8);
+    if (one.token != 0)
         add(k, one);
     if (kept.index != 0)
         add(k, (kind){ .attention = VR_ATTENTION_LATENT, .token = kept.index + INDEX_SCALE });
@@ -255,10 +262,11 @@ void vr_vllm_cache_of(vr_vllm_cache *out, const vram_model *m, const vram_worklo
                       const vr_vllm_settings *s)
 {
     kinds k = { .n = 0 };
-    unsigned states = state_width(m);
     *out = (vr_vllm_cache){ .sequences = w->sequences, .context = w->context };
-    for (uint64_t i = 0; i < m->n_layers; i++)
-        add_layer(&k, &m->layers[i], w, s, states);
+    for (uint64_t i = 0; i < m->n_layers; i++) {
+        add_state(&k, m, &m->layers[i], w);
+        add_layer(&k, &m->layers[i], w, s);
+    }
     if (k.too_many)
         out->why = "its layers keep in more ways than vLLM's cache has been worked out for";
     if (out->why != NULL || k.n == 0)

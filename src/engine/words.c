@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * How the figures of the transformers engine come about, in words with the numbers put in. */
+#include "engine/caches.h"
 #include "engine/experts.h"
 #include "engine/words.h"
+#include "engine/encdec.h"
 
 static const char *dtype_words(vr_dtype t)
 {
@@ -99,7 +101,7 @@ static bool keep_alike(const vr_layer *a, const vr_layer *b)
 static const char *kept_of_token(const vr_pass *p, const vr_layer *l)
 {
     bool latent = l->attention == VR_ATTENTION_LATENT;
-    uint32_t heads = latent ? l->heads : l->kv_heads;
+    uint32_t heads = latent || l->all_heads_cached ? l->heads : l->kv_heads;
     const char *unit = heads == 1 ? " head x " : " heads x ";
     if (latent && vr_kept_of(l, p->rules).keys == l->latent)
         return vr_text(p->arena, T("("), U(l->latent), T(" + "), U(l->rotary_dim), T(")"));
@@ -161,14 +163,16 @@ static const char *kept_of_layers(const vr_pass *p)
     return text != NULL && several ? vr_text(p->arena, T("("), T(text), T(")")) : text;
 }
 
-/* Behind an encoder the keys and values of its tokens, and those of the token to begin with and of each that
- * is generated. */
+/* Behind an encoder the keys and values of its tokens, and those that the decoder has of its own: of the
+ * token to begin with, or of the prompt, and of each that is generated. */
 static const char *tokens_words(const vr_pass *p, uint64_t tokens)
 {
     const vram_workload *w = p->w;
     if (p->m->structure == VR_ENCODER_DECODER)
-        return vr_text(p->arena, T("("), GROUPED(w->context), T(" encoded + "),
-                       GROUPED(vr_add_sat(w->decode, 1)), T(" generated tokens)"));
+        return vr_text(p->arena, T("("), GROUPED(vr_encoded_tokens(p)),
+                       T(p->m->source_positions != 0 ? " positions of speech + " : " encoded + "),
+                       GROUPED(vr_add_sat(w->decode, vr_decoder_prompt(p))),
+                       T(p->m->source_positions != 0 ? " tokens)" : " generated tokens)"));
     return vr_text(p->arena, GROUPED(tokens), T(tokens == 1 ? " token" : " tokens"));
 }
 
@@ -177,7 +181,7 @@ static const char *tokens_words(const vr_pass *p, uint64_t tokens)
 static const char *states(const vr_pass *p, const char *text, uint64_t n, const vr_layer *l)
 {
     uint64_t sequences = p->w->sequences;
-    text = vr_text(p->arena, T(text), T("; "), GROUPED(n),
+    text = vr_text(p->arena, T(text), T(*text != '\0' ? "; " : ""), GROUPED(n),
                    T(n == 1 ? " recurrent layer x (" : " recurrent layers x ("),
                    GROUPED(vr_layer_conv_elements(l)), T(" x "), U(p->width), T(" B"));
     if (text != NULL && vr_layer_state_elements(l) != 0)
@@ -205,6 +209,8 @@ static const char *kv_of(const vr_pass *p, uint64_t tokens)
 {
     const vram_workload *w = p->w;
     const char *text = kept_of_layers(p), *many = text != NULL ? tokens_words(p, tokens) : NULL;
+    if (text != NULL && *text == '\0') /* only states */
+        return text;
     if (many != NULL)
         text = vr_text(p->arena, T(text), T(" x "), U(p->width), T(" B x "), T(many));
     if (many != NULL && text != NULL && w->sequences > 1)
@@ -214,12 +220,22 @@ static const char *kv_of(const vr_pass *p, uint64_t tokens)
 
 static const char *sliding(const vr_pass *p, const char *text, uint64_t n, uint64_t window)
 {
-    bool fixed = p->w->cache == VR_CACHE_STATIC;
+    bool fixed = vr_cache_fixed(p->w);
     return vr_text(p->arena, T(text), T("; "), GROUPED(n), T(n == 1 ? " sliding layer" : " sliding layers"),
                    T(fixed    ? " with room for "
                      : n == 1 ? " keeps the prompt until the next token and "
                               : " keep the prompt until the next token and "),
                    GROUPED(window), T(fixed ? " tokens" : " tokens from then on"));
+}
+
+/* That product is of 16 bits; what is packed takes less. */
+static const char *quantized(const vr_pass *p, const char *text)
+{
+    const vram_workload *w = p->w;
+    return vr_text(p->arena, T(text), T(" before they are packed in "), U(w->cache_bits),
+                   T(" bits with a scale and a shift for each "), U(w->cache_group),
+                   T(" (quanto); of the generated tokens up to "), GROUPED(w->cache_residual - 1),
+                   T(" are kept as they are"));
 }
 
 static const char *kv(const vr_pass *p)
@@ -231,15 +247,21 @@ static const char *kv(const vr_pass *p)
     for (uint64_t i = 0; i < m->n_layers; i++) {
         const vr_layer *l = &m->layers[i];
         n_sliding += vr_has_window(l);
-        n_recurrent += l->attention == VR_ATTENTION_RECURRENT;
+        n_recurrent += vr_layer_keeps_state(l);
         window = vr_has_window(l) ? l->window : window;
-        recurrent = l->attention == VR_ATTENTION_RECURRENT ? l : recurrent;
+        recurrent = vr_layer_keeps_state(l) ? l : recurrent;
     }
     const char *text = kv_of(p, tokens);
     if (text != NULL && n_sliding != 0 && tokens > window)
         text = sliding(p, text, n_sliding, window);
     if (text != NULL && p->w->cache == VR_CACHE_STATIC)
         text = vr_text(p->arena, T(text), T("; all of it taken when the first prompt comes"));
+    if (text != NULL && p->w->cache == VR_CACHE_QUANTIZED)
+        text = quantized(p, text);
+    if (text != NULL && vr_cache_offloads(p->w))
+        text = vr_text(p->arena, T(text),
+                       T("; on the card are those of the layer that runs and of the next, the others in "
+                         "pinned host memory"));
     return text != NULL && n_recurrent != 0 ? states(p, text, n_recurrent, recurrent) : text;
 }
 
@@ -291,16 +313,28 @@ static const char *logits_words(const vr_pass *p)
                    U(p->width), T(" B"));
 }
 
+/* "448 tokens" of each sequence */
+static const char *read_words(const vr_pass *p)
+{
+    const char *tokens = vr_text(p->arena, GROUPED(p->w->context), T(" tokens"));
+    if (p->m->source_positions == 0 || tokens == NULL)
+        return tokens;
+    return vr_text(p->arena, T("("), GROUPED(p->m->source_positions), T(" positions of speech + "), T(tokens),
+                   T(")"));
+}
+
 static const char *activations(const vr_pass *p, const vr_facts *f)
 {
     const vram_workload *w = p->w;
     const char *logits = logits_words(p), *pictures = picture_words(p);
     if (logits == NULL || pictures == NULL)
         return NULL;
-    const char *text =
-        vr_text(p->arena, T("a pass over "), GROUPED(w->prefill_batch * vr_beams(w)), T(" x "),
-                GROUPED(w->context), T(" tokens, every storage in its order ("), T(attention_words(w)),
-                T(" attention"), T(pictures), T(")"), T(logits), T(fallback_words(p->m)));
+    const char *read = read_words(p);
+    if (read == NULL)
+        return NULL;
+    const char *text = vr_text(p->arena, T("a pass over "), GROUPED(w->prefill_batch * vr_beams(w)), T(" x "),
+                               T(read), T(", every storage in its order ("), T(attention_words(w)),
+                               T(" attention"), T(pictures), T(")"), T(logits), T(fallback_words(p->m)));
     if (text != NULL && f->steps_skipped)
         text =
             vr_text(p->arena, T(text), T("; "), GROUPED(w->decode), T(" generated tokens in larger steps"));
@@ -312,6 +346,9 @@ static const char *load_of_experts(const vr_pass *p, const char *text)
 {
     if (text == NULL || !vr_loops_over_experts(p))
         return text;
+    if (p->w->expert_load == VR_LOAD_SAME)
+        return vr_text(p->arena, T(text), T("; all tokens to the same "), GROUPED(p->m->experts_used),
+                       T(" of "), GROUPED(p->m->experts), T(" experts"));
     return vr_text(p->arena, T(text), T("; tokens spread evenly over "), GROUPED(p->m->experts),
                    T(" experts, "), GROUPED(p->m->experts_used),
                    T(" each; the high end is all tokens to the same experts"));
@@ -334,7 +371,7 @@ static uint64_t full_cache(const vr_pass *p)
 
 vram_status vr_formulas(vr_plan *plan, const vr_pass *p, const vr_facts *f)
 {
-    plan->kv_token = f->has_kv ? token_bytes(p) : 0;
+    plan->kv_token = f->has_kv && p->w->cache != VR_CACHE_QUANTIZED ? token_bytes(p) : 0;
     bool summed = p->m->structure == VR_DECODER && vr_beams(p->w) == 1 && p->w->cache == VR_CACHE_DYNAMIC;
     plan->kv_full = f->has_kv && summed ? full_cache(p) : 0;
     plan->formula[VR_WEIGHTS] = weights(p, f);

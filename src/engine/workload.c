@@ -4,6 +4,7 @@
 #include "engine/engine.h"
 
 #define DEFAULT_CONTEXT 4096
+#define SPEECH_PROMPT 4     /* start, language, task, no timestamps (generation_whisper.py) */
 #define DEFAULT_PIXELS 1024 /* of a side, where a model takes pictures as they are */
 
 /* ---- the object ---- */
@@ -56,10 +57,25 @@ static vram_status choose_engine(vram_workload *w, const vram_model *m)
     return w->engine->version(w, vr_str_of(w->engine->default_version));
 }
 
+/* A transcription: what is said is told until the decoder's positions are used up. */
+static void fill_transcription(vram_workload *w, const vram_model *m)
+{
+    w->context = m->max_context < SPEECH_PROMPT ? m->max_context : SPEECH_PROMPT;
+    w->set_by[VR_SET_CONTEXT] = VR_BY_MODEL;
+    if (w->set_by[VR_SET_DECODE] == VR_BY_USER)
+        return;
+    w->decode = m->max_context - w->context;
+    w->set_by[VR_SET_DECODE] = VR_BY_MODEL;
+}
+
 static void fill_context(vram_workload *w, const vram_model *m)
 {
     if (w->set_by[VR_SET_CONTEXT] == VR_BY_USER)
         return;
+    if (m->source_positions != 0 && vr_engine_has(w->engine, VR_SET_DECODE)) {
+        fill_transcription(w, m);
+        return;
+    }
     w->context = DEFAULT_CONTEXT;
     if (m->max_context != 0 && m->max_context < w->context) {
         w->context = m->max_context;

@@ -13,7 +13,8 @@ static bool whole(const vram_model *m)
     return m->checkpoint == NULL || !m->checkpoint->incomplete;
 }
 
-bool vr_all_counted(const vr_plan *p, const vram_model *m)
+/* Nothing is missing that could matter: neither a category nor a file of the checkpoint. */
+static bool all_counted(const vr_plan *p, const vram_model *m)
 {
     if (p->refused != NULL)
         return false;
@@ -24,7 +25,8 @@ bool vr_all_counted(const vr_plan *p, const vram_model *m)
     return whole(m);
 }
 
-uint64_t vr_counted_sum(const vr_live *live, const vr_plan *p)
+/* Of what is counted. */
+static uint64_t counted_sum(const vr_live *live, const vr_plan *p)
 {
     uint64_t sum = 0;
     for (int i = 0; i < VR_ITEM_COUNT; i++) {
@@ -99,9 +101,9 @@ vram_status vr_fits(bool *fits, uint64_t *required, vr_scene *s)
     if (!*fits)
         return VRAM_OK;
     VR_TRY(vr_need(&run, NULL, s, VR_NOMINAL, low));
-    *required = vr_counted_sum(&run.peak, p);
+    *required = counted_sum(&run.peak, p);
     VR_TRY(fits_at_worst(fits, s, *required));
-    *fits = *fits && vr_all_counted(p, s->model);
+    *fits = *fits && all_counted(p, s->model);
     return VRAM_OK;
 }
 
@@ -110,13 +112,13 @@ vram_status vr_judge(vram_verdict *verdict, uint64_t *required, vr_scene *s)
     vr_rehearsal needs;
     bool fits, lives_at_best = true;
     VR_TRY(vr_need_nominal(&needs, NULL, s));
-    *required = vr_counted_sum(&needs.peak, &s->here->plan);
+    *required = counted_sum(&needs.peak, &s->here->plan);
     VR_TRY(fits_at_worst(&fits, s, *required));
     if (*required > s->device->available.high)
         VR_TRY(vr_lives(&lives_at_best, s, VR_LOW, s->device->available.high));
     if (!lives_at_best && s->here->plan.refused == NULL)
         *verdict = VRAM_DOES_NOT_FIT;
-    else if (!vr_all_counted(&s->here->plan, s->model))
+    else if (!all_counted(&s->here->plan, s->model))
         *verdict = VRAM_UNKNOWN;
     else
         *verdict = fits ? VRAM_FITS : VRAM_TIGHT;
@@ -160,7 +162,7 @@ static vram_status judge(vr_answer *out, const vr_scene *s, vr_arena *a)
     }
     if (!whole(s->model))
         return with_reason(out, VRAM_UNKNOWN, "files of the checkpoint are missing");
-    if (!vr_all_counted(&out->plan, s->model))
+    if (!all_counted(&out->plan, s->model))
         return with_reason(out, VRAM_UNKNOWN, first_not_counted(&out->plan, a));
     out->verdict = VRAM_FITS;
     if (d == NULL || l->required_high <= d->available.low)
@@ -182,9 +184,8 @@ vram_status vr_answer_new(vr_answer *out, const vram_model *m, const vram_worklo
     VR_TRY(vr_need(&low, NULL, &s, VR_LOW, d != NULL ? d->available.high : UINT64_MAX));
     VR_TRY(vr_need(&high, NULL, &s, VR_HIGH, d != NULL ? d->available.low : UINT64_MAX));
     out->plan = s.here->plan;
-    out->large = s.large;
-    const vr_plan *of_needs = out->run.failed ? &s.large->plan : &out->plan;
-    VR_TRY(vr_ledger_new(&out->ledger, &s, &of_needs->tape, &out->needs.peak, &low.peak, &high.peak, a));
+    out->here = s.here;
+    VR_TRY(vr_ledger_new(&out->ledger, &s, &out->plan.tape, &out->needs.peak, &low.peak, &high.peak, a));
     if (d != NULL)
         out->headroom = vr_diff(d->available.bytes, out->ledger.required);
     return judge(out, &s, a);
@@ -218,9 +219,9 @@ vram_status vr_try(vr_trial *out, const vram_model *m, const vram_workload *w, c
     vr_arena_reset(&rooms->trial);
     VR_TRY(vr_planned(&s.here, &s, &facts));
     VR_TRY(vr_need_nominal(&needs, NULL, &s));
-    out->required = vr_counted_sum(&needs.peak, &s.here->plan);
+    out->required = counted_sum(&needs.peak, &s.here->plan);
     out->basis = basis_of(&s.here->plan);
     VR_TRY(fits_at_worst(&out->fits, &s, out->required));
-    out->fits = out->fits && vr_all_counted(&s.here->plan, m);
+    out->fits = out->fits && all_counted(&s.here->plan, m);
     return VRAM_OK;
 }

@@ -29,14 +29,11 @@ typedef struct vr_scene {
     const vram_workload *workload;
     const vram_device *device; /* NULL: none */
     vr_rehearsed *here;        /* the plan on this device */
-    vr_rehearsed *large;       /* on a card with room for all; NULL: not made yet */
     vr_arena *plans;
     vr_hall *hall;
 } vr_scene;
 
 vr_device_facts vr_facts_of(const vram_device *d); /* NULL: a card of unknown kind without limits */
-/* A plan knows the card's size: the loader's warm-up block depends on it. */
-bool vr_plan_knows_size(const vram_workload *w);
 /* Plans for `facts`, in the arena. */
 vram_status vr_planned(vr_rehearsed **out, const vr_scene *s, const vr_device_facts *facts);
 
@@ -46,13 +43,7 @@ vram_status vr_need(vr_rehearsal *needs, vr_rehearsal *run, vr_scene *s, vr_inpu
 /* The same with nominal inputs in what is available: in the least of it, if it lives there. */
 vram_status vr_need_nominal(vr_rehearsal *needs, vr_rehearsal *run, vr_scene *s);
 vram_status vr_lives(bool *out, vr_scene *s, vr_inputs inputs, uint64_t limit);
-/* Without a limit, on an endless card: also of a plan that knows the card's size. */
-vram_status vr_need_endless(vr_rehearsal *needs, vr_scene *s, vr_inputs inputs);
 
-/* Of what is counted. */
-uint64_t vr_counted_sum(const vr_live *live, const vr_plan *p);
-/* Nothing is missing that could matter: neither a category nor a file of the checkpoint. */
-bool vr_all_counted(const vr_plan *p, const vram_model *m);
 /* required: with nominal inputs. *fits: it would be judged VRAM_FITS. */
 vram_status vr_fits(bool *fits, uint64_t *required, vr_scene *s);
 /* The verdict alone, without words. */
@@ -99,14 +90,13 @@ typedef struct vr_deck {
     vr_rooms *rooms;
     vram_device *devices; /* smallest first; not registered */
     size_t n;
-    vr_rehearsed *kinds[VR_DECK_KINDS]; /* plans of a large card by kind of card: a plan does not depend on
-                                           anything else but a card's size */
+    vr_rehearsed *kinds[VR_DECK_KINDS]; /* plans by kind of card */
 } vr_deck;
 
 vram_status vr_deck_new(vr_deck *out, const vram_model *m, const vram_workload *w, vr_arena *a,
                         vr_rooms *rooms);
 /* What is known already of cards like d. */
-void vr_deck_know(vr_deck *deck, const vram_device *d, vr_rehearsed *large);
+void vr_deck_know(vr_deck *deck, const vram_device *d, vr_rehearsed *here);
 /* Would it be judged VRAM_FITS? */
 vram_status vr_deck_fits(vr_deck *deck, size_t i, bool *fits, uint64_t *required);
 vram_status vr_deck_judge(vr_deck *deck, size_t i, vram_verdict *verdict, uint64_t *required);

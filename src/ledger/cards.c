@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Which cards of the table hold it: a plan for each kind of card, whose rehearsals are remembered; a plan and
- * rehearsals for a card of its own only where the plan knows the card's size. */
+ * rehearsals for a card of its own only where an engine plans by size. */
 #include "ledger/answer.h"
 
 /* Kinds by what an engine's plan may depend on: the compute capability's first figure (kernels of the
@@ -46,72 +46,32 @@ vram_status vr_deck_new(vr_deck *out, const vram_model *m, const vram_workload *
     return vr_sort(w->ctx, out->devices, out->n, sizeof(out->devices[0]), smaller, NULL);
 }
 
-/* The plan of a card of this kind that is large enough. */
 static vram_status kind_for(vr_deck *deck, const vram_device *d, vr_rehearsed **out)
 {
     vr_rehearsed **kind = &deck->kinds[kind_of(deck, d)];
-    vr_device_facts facts = d->facts;
     vr_scene s = { .model = deck->model, .workload = deck->workload, .plans = &deck->rooms->kept };
-    facts.usable = facts.available = UINT64_MAX;
     if (*kind == NULL)
-        VR_TRY(vr_planned(kind, &s, &facts));
+        VR_TRY(vr_planned(kind, &s, &d->facts));
     *out = *kind;
     return VRAM_OK;
 }
 
-void vr_deck_know(vr_deck *deck, const vram_device *d, vr_rehearsed *large)
+void vr_deck_know(vr_deck *deck, const vram_device *d, vr_rehearsed *here)
 {
-    deck->kinds[kind_of(deck, d)] = large;
-}
-
-/* With a device map the loader's warm-up block is capped 1.2 GiB below what is free (transformers 4.50): near
- * that the plan of an endless card is not this card's. */
-#define CAP_MARGIN (2 * VR_GIB)
-
-/* The card has room for all that the plan of an endless card would take. */
-static vram_status roomy(vr_scene *s, bool *out)
-{
-    uint64_t low = s->device->available.low;
-    vr_rehearsal needs;
-    *out = false;
-    if (vr_add_sat(vr_add_sat(s->large->plan.weight_bytes, s->device->context.low), CAP_MARGIN) > low)
-        return VRAM_OK;
-    VR_TRY(vr_need_endless(&needs, s, VR_HIGH));
-    uint64_t high = vr_add_sat(needs.peak.driver, CAP_MARGIN);
-    VR_TRY(vr_need_endless(&needs, s, VR_NOMINAL));
-    *out = high <= low && vr_add_sat(needs.peak.driver, CAP_MARGIN) <= low;
-    return VRAM_OK;
-}
-
-/* Not even the weights: then the plan for this very card does not matter. */
-static bool hopeless(const vr_scene *s)
-{
-    return vr_add_sat(s->large->plan.weight_bytes, s->device->context.low) > s->device->available.high;
+    deck->kinds[kind_of(deck, d)] = here;
 }
 
 static vram_status scene_for(vr_scene *s, vr_deck *deck, size_t i)
 {
     const vram_device *d = &deck->devices[i];
-    vr_rehearsed *kind;
-    bool by_size = deck->workload->engine->plans_by_size, same_plan = !vr_plan_knows_size(deck->workload);
-    VR_TRY(kind_for(deck, d, &kind));
     *s = (vr_scene){ .model = deck->model,
                      .workload = deck->workload,
                      .device = d,
-                     .here = kind,
-                     .large = kind,
                      .plans = &deck->rooms->trial,
                      .hall = &deck->rooms->hall };
-    if (by_size) { /* of sums: made anew for each card, and another card's is of no use */
-        vr_arena_reset(&deck->rooms->trial);
-        s->large = NULL;
-        return vr_planned(&s->here, s, &d->facts);
-    }
-    if (!same_plan && !hopeless(s))
-        VR_TRY(roomy(s, &same_plan));
-    if (same_plan || hopeless(s))
-        return VRAM_OK;
-    vr_arena_reset(&deck->rooms->trial);
+    if (!deck->workload->engine->plans_by_size)
+        return kind_for(deck, d, &s->here);
+    vr_arena_reset(&deck->rooms->trial); /* of sums: another card's is of no use */
     return vr_planned(&s->here, s, &d->facts);
 }
 

@@ -33,7 +33,7 @@ static vram_status take_answer(vram_fit *f, vr_rooms *rooms)
     vr_answer answer;
     VR_TRY(vr_answer_new(&answer, f->model, f->workload, f->device, &f->arena, &rooms->hall));
     f->plan = answer.plan;
-    f->large = answer.large;
+    f->here = answer.here;
     f->run = answer.run;
     f->needs = answer.needs;
     f->ledger = answer.ledger;
@@ -50,13 +50,19 @@ static bool spreads(const vram_fit *f)
     return f->workload->engine->place != NULL && !f->foreign && !f->model->foreign;
 }
 
-/* Several cards, one alone is not enough, and how the model is split over them is not known. */
+/* One card alone is not enough, and how the model is split over several or over card and CPU is not known. */
 static vram_status not_spread(vram_fit *f)
 {
     bool unknown = f->placement != NULL && f->placement->unknown != NULL;
-    if (f->n_gpus < 2 || (spreads(f) && !unknown) || f->verdict != VRAM_DOES_NOT_FIT)
+    bool several = f->n_gpus > 1 && !spreads(f);
+    if ((!several && !unknown) || f->verdict != VRAM_DOES_NOT_FIT)
         return VRAM_OK;
     f->verdict = VRAM_UNKNOWN;
+    if (f->n_gpus == 1) {
+        f->verdict_reason =
+            "it does not fit on the card, and what the device map leaves to the CPU is not computed";
+        return VRAM_OK;
+    }
     f->verdict_reason = vr_text(&f->arena, T("it does not fit on one card, and splitting it over "),
                                 U(f->n_gpus), T(" is not computed yet"));
     return f->verdict_reason == NULL ? VRAM_ENOMEM : VRAM_OK;
@@ -65,6 +71,9 @@ static vram_status not_spread(vram_fit *f)
 static vram_status warn_not_spread(const vram_fit *f)
 {
     const char *why = f->placement != NULL ? f->placement->unknown : NULL;
+    if (f->n_gpus == 1 && why != NULL)
+        return vr_warn(f->ctx, NULL, T("where the device map puts the pieces is not computed here ("), T(why),
+                       T("), the answer is for the whole model on the card"));
     if (f->n_gpus < 2 || (spreads(f) && why == NULL))
         return VRAM_OK;
     return vr_warn(f->ctx, NULL, U(f->n_gpus), T(" cards: splitting a model over cards is not computed here"),

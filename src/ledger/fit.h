@@ -48,7 +48,7 @@ struct vram_fit {
     bool foreign;
     uint64_t kept_free; /* of what is free, by a memory fraction; not in device->available */
     vr_plan plan;
-    struct vr_rehearsed *large; /* what is known of the same on a card with room for all; or NULL */
+    struct vr_rehearsed *here; /* the same plan and what was rehearsed of it */
     vr_rehearsal run; /* on the device as it is; where it lives in the least that may be available, in that */
     vr_rehearsal needs; /* what it needs to live; equals run when nothing failed */
     vr_ledger ledger;   /* of run, or of needs when run failed */
@@ -85,7 +85,7 @@ struct vram_fit {
 /* The whole of one answer without levers, for levers, cards and tests. */
 typedef struct vr_answer {
     vr_plan plan;
-    struct vr_rehearsed *large; /* of the same on a card with room for all; NULL: not asked for */
+    struct vr_rehearsed *here;
     vr_rehearsal run, needs;
     vr_ledger ledger;
     vram_verdict verdict;

@@ -9,6 +9,7 @@
 #include "ledger/memories.h"
 
 #define LEAST_CONTEXT 256 /* tokens; below, the change would make the run useless */
+#define LITTLE 16         /* of all that is needed, the part that a cache of another kind has to save */
 #define MOST_PAIRS 3      /* shown */
 #define MOST_TRIES 6      /* pairs rehearsed */
 
@@ -37,7 +38,8 @@ static bool version_from(const vram_workload *w, unsigned major, unsigned minor)
 /* transformers computed all logits in every prefill before 4.45 (pull request 31292). */
 static vram_status logits_last(change *c, bool *applies)
 {
-    *applies = c->now->logits != VR_LOGITS_LAST && version_from(c->now, 4, 45);
+    bool can = c->m->source_positions == 0; /* Whisper's forward gives all of them */
+    *applies = can && c->now->logits != VR_LOGITS_LAST && version_from(c->now, 4, 45);
     c->w->logits = VR_LOGITS_LAST;
     set(c, VR_SET_LOGITS);
     return VRAM_OK;
@@ -124,6 +126,34 @@ static vram_status weights_4(change *c, bool *applies)
     return quantise(c, applies, VR_QUANT_BNB_4BIT);
 }
 
+/* Where the engine's tape is known with it: caches have layers since 4.56, and those of one kind. */
+static bool can_move_cache(const change *c)
+{
+    bool plain = c->m->structure == VR_DECODER && c->m->n_layers != 0;
+    for (uint64_t i = 0; plain && i < c->m->n_layers; i++)
+        plain = c->m->layers[i].attention == VR_ATTENTION_FULL ||
+                c->m->layers[i].attention == VR_ATTENTION_SLIDING;
+    return plain && c->now->cache == VR_CACHE_DYNAMIC && c->now->beams <= 1 && c->now->images == 0 &&
+           version_from(c->now, 4, 56);
+}
+
+static vram_status cache_offloaded(change *c, bool *applies)
+{
+    *applies = can_move_cache(c);
+    c->w->cache = VR_CACHE_OFFLOADED;
+    set(c, VR_SET_CACHE);
+    return VRAM_OK;
+}
+
+/* Layers that slide are refused when the workload is resolved. */
+static vram_status cache_quantized(change *c, bool *applies)
+{
+    *applies = can_move_cache(c) && version_from(c->now, 5, 0);
+    c->w->cache = VR_CACHE_QUANTIZED;
+    set(c, VR_SET_CACHE);
+    return VRAM_OK;
+}
+
 /* flag, option: "%" stands for the setting's new value; NULL: nothing to type. */
 static const struct row {
     const char *id;
@@ -150,11 +180,17 @@ static const struct row {
       "device_map=\"%\"", NULL, 0, 0, "--device-map %", "one card works at a time" },
     { "half_sequences", half_sequences, VR_SET_SEQUENCES, 1, "% sequences at once", NULL, NULL, 0, 0,
       "--sequences %", "less at once: more passes for the same work" },
+    { "cache_offloaded", cache_offloaded, VR_SET_CACHE, 1, "keys and values in host memory",
+      "generate(..., cache_implementation=\"%\")", NULL, 0, 0, "--cache %",
+      "slower: a layer's keys and values come to the card for each token" },
     { "half_context", half_context, VR_SET_CONTEXT, 2, "a context of % tokens",
       "tokenizer(..., truncation=True, max_length=%)", NULL, 0, 0, "--context %", "shorter prompts" },
     { "weights_8bit", weights_8, VR_SET_WEIGHT_QUANT, 3, "weights in 8 bits (bitsandbytes)",
       "quantization_config=BitsAndBytesConfig(load_in_8bit=True)", NULL, 0, 0, "--quantization %",
       "a small loss of quality" },
+    { "cache_quantized", cache_quantized, VR_SET_CACHE, 4, "keys and values in 4 bits (quanto)",
+      "generate(..., cache_implementation=\"%\")", NULL, 0, 0, "--cache %",
+      "some loss of quality, and slower" },
     { "weights_4bit", weights_4, VR_SET_WEIGHT_QUANT, 4, "weights in 4 bits (bitsandbytes)",
       "quantization_config=BitsAndBytesConfig(load_in_4bit=True)", NULL, 0, 0, "--quantization %",
       "some loss of quality" },
@@ -263,6 +299,9 @@ static vram_status try_single(search *q, const struct row *row)
         return VRAM_OK;
     if (row->apply == dtype_16 && !stored_in_16(q->f->model))
         c.cost_class = 3; /* rounds what is stored in more bits */
+    bool little = vr_sub_floor(q->f->ledger.required, c.trial.required) < q->f->ledger.required / LITTLE;
+    if (row->setting == VR_SET_CACHE && little && !(c.trial.fits && q->f->verdict != VRAM_FITS))
+        return VRAM_OK; /* not worth a slower run */
     if (c.trial.required < q->f->ledger.required || (c.trial.fits && q->f->verdict != VRAM_FITS))
         q->found[q->n++] = c;
     return VRAM_OK;
@@ -350,8 +389,8 @@ static vram_status try_cards(search *q)
     vr_deck deck;
     uint64_t least = least_anywhere(q->f), required;
     VR_TRY(vr_deck_new(&deck, q->f->model, q->f->workload, &q->f->arena, &q->rooms));
-    if (q->f->large != NULL)
-        vr_deck_know(&deck, q->f->device, q->f->large);
+    if (q->f->device->facts.placement == NULL) /* of a card of its own */
+        vr_deck_know(&deck, q->f->device, q->f->here);
     for (size_t i = 0; i < deck.n; i++) {
         const vram_device *card = &deck.devices[i];
         bool fits;

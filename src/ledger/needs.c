@@ -12,7 +12,8 @@
  * which the figures `asked` of a rehearsal decide. */
 #include "ledger/answer.h"
 
-#define MOST_ROUNDS 4               /* of raising; then the figure without a limit is taken */
+#define MOST_ROUNDS 12              /* of raising; then the figure without a limit is taken */
+#define STEP (20 * VR_MIB)          /* PyTorch's segment for requests below 10 MiB (kLargeBuffer) */
 #define ENDLESS (UINT64_C(1) << 60) /* total of a device without limit, where a memory fraction needs one */
 
 /* Uncertain inputs in figures. */
@@ -82,6 +83,8 @@ static bool total_is_same(const vr_scene *s, const struct vr_played *p, uint64_t
              own = p->usable == 0 ? UINT64_MAX : vr_add_sat(p->usable, p->usable / 8);
     if (p->usable == usable)
         return true;
+    if ((p->usable != 0 && p->usable < p->run.whole_from) || (usable != 0 && usable < p->run.whole_from))
+        return false;
     if (knows_a_limit(s))
         return false;
     return !s->workload->alloc.expandable_segments ||
@@ -112,7 +115,7 @@ static bool shifts(const struct vr_played *p, const figures *f)
            (p->run.peak.items[VR_ITEM_KERNELS] != 0 && f->kernels != 0);
 }
 
-/* Would it happen as in p? */
+/* Would it happen as in p? Where something was cut, only the very same would. */
 static bool same(const vr_scene *s, const struct vr_played *p, const figures *f, uint64_t limit,
                  uint64_t usable)
 {
@@ -120,7 +123,7 @@ static bool same(const vr_scene *s, const struct vr_played *p, const figures *f,
         return false;
     if (p->limit == limit && p->context == f->context && p->kernels == f->kernels)
         return true;
-    return !p->run.odd && !p->run.failure.outside && shifts(p, f) &&
+    return !p->run.odd && !p->run.cut && !p->run.failure.outside && shifts(p, f) &&
            granted_same(&p->run.asked[0], limit, f->context) &&
            (!takes_kernels(&p->run) ||
             granted_same(&p->run.asked[1], limit, vr_add_sat(f->context, f->kernels)));
@@ -148,8 +151,7 @@ static void remember(vr_rehearsed *of, const struct vr_played *p)
     of->list[at] = *p;
 }
 
-static vram_status rehearse(struct vr_played *p, const vr_scene *s, const vr_rehearsed *of, const figures *f,
-                            bool raise)
+static vram_status rehearse(struct vr_played *p, const vr_scene *s, const figures *f, bool raise)
 {
     vr_stage stage = { .alloc = &s->workload->alloc,
                        .available = p->limit,
@@ -161,22 +163,23 @@ static vram_status rehearse(struct vr_played *p, const vr_scene *s, const vr_reh
     p->context = f->context;
     p->kernels = f->kernels;
     p->permille = f->permille;
-    return vr_rehearse_in(&p->run, &of->plan.tape, &stage, s->hall);
+    return vr_rehearse_in(&p->run, &s->here->plan.tape, &stage, s->hall);
 }
 
 /* usable: total of the device, as total_for has it. */
-static vram_status play(vr_rehearsal *out, const vr_scene *s, vr_rehearsed *of, vr_inputs inputs,
-                        uint64_t limit, uint64_t usable)
+static vram_status play(vr_rehearsal *out, const vr_scene *s, vr_inputs inputs, uint64_t limit,
+                        uint64_t usable)
 {
     figures f = figures_of(s, inputs);
     struct vr_played p = { .limit = limit, .usable = usable };
+    vr_rehearsed *of = s->here;
     for (size_t i = 0; i < of->n; i++) {
         if (same(s, &of->list[i], &f, limit, usable)) {
             retell(out, &of->list[i], &f, limit);
             return VRAM_OK;
         }
     }
-    VR_TRY(rehearse(&p, s, of, &f, false));
+    VR_TRY(rehearse(&p, s, &f, false));
     remember(of, &p);
     *out = p.run;
     return VRAM_OK;
@@ -189,21 +192,73 @@ static vram_status not_endless(const vr_scene *s)
     return vr_fail(s->workload->ctx, VRAM_EINTERNAL, T("a rehearsal without a limit ran out of memory"));
 }
 
-static vram_status endless(vr_rehearsal *out, const vr_scene *s, vr_rehearsed *of, vr_inputs inputs)
+static vram_status endless(vr_rehearsal *out, const vr_scene *s, vr_inputs inputs)
 {
-    VR_TRY(play(out, s, of, inputs, UINT64_MAX, total_for(s, UINT64_MAX)));
+    VR_TRY(play(out, s, inputs, UINT64_MAX, total_for(s, UINT64_MAX)));
     return out->failed ? not_endless(s) : VRAM_OK;
 }
 
-/* Nothing was held for a moment that the peak does not show, as happens when pages are mapped for a request
- * and given back because the next ones are refused: with just its peak it would live. */
-static bool settled(const struct vr_played *p)
+/* All that was granted for however short a moment, with what it was to leave free. */
+static uint64_t held_at_most(const struct vr_played *p)
 {
     const struct vr_asked *asked = p->run.asked;
     uint64_t before = vr_add_sat(asked[0].granted, p->context),
              then = vr_add_sat(asked[1].granted, vr_add_sat(p->context, p->kernels));
-    return !p->run.raised && before <= p->run.peak.driver &&
-           (!takes_kernels(&p->run) || then <= p->run.peak.driver);
+    return takes_kernels(&p->run) && then > before ? then : before;
+}
+
+/* With just its peak it would live: nothing was held for a moment that the peak does not show, as happens
+ * when pages are mapped for a request and given back because the next ones are refused, and nothing was cut.
+ */
+static bool settled(const struct vr_played *p)
+{
+    return !p->run.raised && !p->run.cut && held_at_most(p) <= p->run.peak.driver;
+}
+
+static void widen(vr_live *peak, uint64_t driver)
+{
+    uint64_t more = vr_sub_floor(driver, peak->driver);
+    peak->items[VR_ITEM_IDLE] += more;
+    peak->reserved += more;
+    peak->driver += more;
+}
+
+/* Where a request is cut to what is free, each limit makes another run, and the right one is looked for
+ * between what it died with (0: nothing yet) and what it lives with (UINT64_MAX). */
+static uint64_t next_limit(const struct vr_played *p, uint64_t dies, uint64_t lives)
+{
+    uint64_t peak = p->run.peak.driver;
+    if (!p->run.cut || (dies == 0 && lives != UINT64_MAX))
+        return peak;
+    return lives == UINT64_MAX ? vr_add_sat(peak, STEP) : dies + (lives - dies) / 2;
+}
+
+/* A limit that it lives with, looked for by raising from p's: the peak, or the limit itself where with the
+ * peak it would be another run. Less may be enough, and a little more too little: the allocator's figures do
+ * not grow evenly with what it is given. */
+static vram_status raise(bool *found, struct vr_played *lived, const vr_scene *s, const figures *f,
+                         struct vr_played p)
+{
+    uint64_t dies = 0, lives = UINT64_MAX;
+    *found = false;
+    for (int round = 0; round < MOST_ROUNDS && p.limit < lives && lives - dies > STEP; round++) {
+        VR_TRY(rehearse(&p, s, f, true));
+        if (p.run.failed)
+            return VRAM_OK;
+        if (p.run.raised)
+            dies = p.limit;
+        else
+            lives = p.limit;
+        if (!p.run.raised)
+            *lived = p;
+        *found = lives != UINT64_MAX;
+        if (settled(&p))
+            return VRAM_OK;
+        p.limit = next_limit(&p, dies, lives);
+    }
+    if (*found)
+        widen(&lived->run.peak, lives);
+    return VRAM_OK;
 }
 
 static vram_status raised_from(vr_rehearsal *out, const vr_scene *s, vr_inputs inputs, uint64_t limit,
@@ -211,20 +266,14 @@ static vram_status raised_from(vr_rehearsal *out, const vr_scene *s, vr_inputs i
 {
     figures f = figures_of(s, inputs);
     struct vr_played p = { .limit = limit, .usable = total_for(s, UINT64_MAX), .tight = is_tight };
-    for (int round = 0; round < MOST_ROUNDS; round++) {
-        VR_TRY(rehearse(&p, s, s->large, &f, true));
-        if (p.run.failed)
-            break;
-        if (settled(&p)) {
-            remember(s->large, &p);
-            *out = p.run;
-            return VRAM_OK;
-        }
-        p.limit = p.run.peak.driver;
+    bool found;
+    VR_TRY(raise(&found, &p, s, &f, p));
+    if (!found) {
+        p.limit = UINT64_MAX;
+        VR_TRY(rehearse(&p, s, &f, false));
+        widen(&p.run.peak, held_at_most(&p));
     }
-    p.limit = UINT64_MAX;
-    VR_TRY(rehearse(&p, s, s->large, &f, false));
-    remember(s->large, &p);
+    remember(s->here, &p);
     *out = p.run;
     return out->failed ? not_endless(s) : VRAM_OK;
 }
@@ -233,8 +282,8 @@ static vram_status raised_from(vr_rehearsal *out, const vr_scene *s, vr_inputs i
 static vram_status tight(vr_rehearsal *out, const vr_scene *s, vr_inputs inputs)
 {
     figures f = figures_of(s, inputs);
-    for (size_t i = 0; i < s->large->n; i++) {
-        const struct vr_played *p = &s->large->list[i];
+    for (size_t i = 0; i < s->here->n; i++) {
+        const struct vr_played *p = &s->here->list[i];
         uint64_t limit = live_with(&p->run.peak, &f).driver;
         if (p->tight && same(s, p, &f, limit, p->usable)) {
             retell(out, p, &f, limit);
@@ -242,13 +291,14 @@ static vram_status tight(vr_rehearsal *out, const vr_scene *s, vr_inputs inputs)
         }
     }
     return raised_from(out, s, inputs,
-                       vr_add_sat(s->large->plan.weight_bytes, vr_add_sat(f.context, f.kernels)), true);
+                       vr_add_sat(s->here->plan.weight_bytes, vr_add_sat(f.context, f.kernels)), true);
 }
 
-/* What was asked for and is live at a peak: no allocator makes do with less. */
+/* What was asked for and is live at a peak: no allocator makes do with less. A warm-up block would be cut. */
 static uint64_t least_of(const vr_live *live)
 {
-    return live->driver - live->items[VR_ITEM_ROUNDING] - live->items[VR_ITEM_IDLE];
+    const uint64_t *items = live->items;
+    return live->driver - items[VR_ITEM_ROUNDING] - items[VR_ITEM_IDLE] - items[VR_ITEM_WARMUP];
 }
 
 /* Told without a rehearsal. */
@@ -264,11 +314,6 @@ static bool dies_for_certain(const vr_scene *s, vr_inputs inputs, uint64_t limit
             return true;
     }
     return false;
-}
-
-bool vr_plan_knows_size(const vram_workload *w)
-{
-    return w->device_map != VR_MAP_NONE || w->weight_quant != VR_QUANT_NONE;
 }
 
 vr_device_facts vr_facts_of(const vram_device *d)
@@ -287,48 +332,30 @@ vram_status vr_planned(vr_rehearsed **out, const vr_scene *s, const vr_device_fa
     return s->workload->engine->plan(&r->plan, s->model, s->workload, facts, s->plans);
 }
 
-static vram_status plan_large(vr_scene *s)
-{
-    vr_device_facts facts = vr_facts_of(s->device);
-    facts.usable = facts.available = UINT64_MAX;
-    if (s->large == NULL && !vr_plan_knows_size(s->workload))
-        s->large = s->here;
-    return s->large != NULL ? VRAM_OK : vr_planned(&s->large, s, &facts);
-}
-
-/* It died with `limit` although it would live with less or with none: the allocator is like that. At least
- * what it tried last was missing. */
-static void widen(vr_rehearsal *needs, uint64_t limit, uint64_t tried)
-{
-    uint64_t more = vr_add_sat(limit, tried == 0 ? 1 : tried) - needs->peak.driver;
-    needs->peak.items[VR_ITEM_IDLE] += more;
-    needs->peak.reserved += more;
-    needs->peak.driver += more;
-}
-
 vram_status vr_need(vr_rehearsal *needs, vr_rehearsal *run, vr_scene *s, vr_inputs inputs, uint64_t limit)
 {
     uint64_t tried = 0;
     if (limit == UINT64_MAX) {
-        VR_TRY(endless(needs, s, s->here, inputs));
+        VR_TRY(endless(needs, s, inputs));
         if (run != NULL)
             *run = *needs;
         return VRAM_OK;
     }
     if (run != NULL || !dies_for_certain(s, inputs, limit)) {
-        VR_TRY(play(needs, s, s->here, inputs, limit, total_for(s, limit)));
+        VR_TRY(play(needs, s, inputs, limit, total_for(s, limit)));
         if (run != NULL)
             *run = *needs;
         if (!needs->failed)
             return VRAM_OK;
         tried = needs->failure.tried;
     }
-    VR_TRY(plan_large(s));
     VR_TRY(tight(needs, s, inputs));
     if (needs->peak.driver <= limit)
         VR_TRY(raised_from(needs, s, inputs, limit, false));
+    /* It died with the limit although it would live with less or with none: the allocator is like that. At
+     * least what it tried last was missing. */
     if (needs->peak.driver <= limit)
-        widen(needs, limit, tried);
+        widen(&needs->peak, vr_add_sat(limit, tried == 0 ? 1 : tried));
     return VRAM_OK;
 }
 
@@ -349,13 +376,7 @@ vram_status vr_lives(bool *out, vr_scene *s, vr_inputs inputs, uint64_t limit)
     *out = false;
     if (dies_for_certain(s, inputs, limit))
         return VRAM_OK;
-    VR_TRY(play(&run, s, s->here, inputs, limit, total_for(s, limit)));
+    VR_TRY(play(&run, s, inputs, limit, total_for(s, limit)));
     *out = !run.failed;
     return VRAM_OK;
-}
-
-vram_status vr_need_endless(vr_rehearsal *needs, vr_scene *s, vr_inputs inputs)
-{
-    VR_TRY(plan_large(s));
-    return endless(needs, s, s->large, inputs);
 }

@@ -192,7 +192,7 @@ static vram_status check_only(vr_reading *r)
     return VRAM_OK;
 }
 
-static vram_status read_activation(vr_reading *r)
+uint8_t vr_activation_named(vr_str word)
 {
     static const struct {
         const char *word;
@@ -201,15 +201,24 @@ static vram_status read_activation(vr_reading *r)
                   { "gelu", VR_ACT_ONE },         { "gelu_pytorch_tanh", VR_ACT_ONE },
                   { "relu", VR_ACT_ONE },         { "relu2", VR_ACT_RELU2 },
                   { "gelu_new", VR_ACT_GELU_NEW } };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (vr_str_is(word, known[i].word))
+            return known[i].kind;
+    return VR_ACT_UNKNOWN;
+}
+
+static vram_status read_activation(vr_reading *r)
+{
     static const char *const keys[] = { "hidden_activation", "hidden_act" };
     vr_json v;
+    vr_str word = { NULL, 0 };
     r->m->activation = r->family->activation;
     for (size_t k = 0; k < 2; k++) {
         if (!vr_config_get(r, keys[k], &v))
             continue;
-        r->m->activation = VR_ACT_UNKNOWN;
-        for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-            r->m->activation = vr_json_str_is(v, known[i].word) ? known[i].kind : r->m->activation;
+        if (v.type == VR_JSON_STRING && !vr_json_str(v, &r->m->arena, &word))
+            return VRAM_ENOMEM;
+        r->m->activation = vr_activation_named(word);
         return VRAM_OK;
     }
     return VRAM_OK;

@@ -43,6 +43,11 @@ bool vr_param_is_state(uint8_t kind)
     return kind == VR_PARAM_STATE || kind == VR_PARAM_STATE_F32;
 }
 
+bool vr_param_is_buffer(uint8_t kind)
+{
+    return kind >= VR_PARAM_BUFFER && kind <= VR_PARAM_BUFFER_BOOL;
+}
+
 bool vr_param_is_stored(uint8_t kind)
 {
     return kind < VR_PARAM_BUFFER || vr_param_is_state(kind);

@@ -13,35 +13,39 @@ static bool is_umt5(const vram_model *m)
     return vr_str_is(vr_str_of(m->family->model_type), "umt5");
 }
 
-/* "gated-gelu", or the activation alone (configuration_t5.py, __post_init__). */
+/* "gated-silu", or the activation alone; "gated-gelu" is gelu_new (configuration_t5.py, __post_init__). */
 static vram_status read_activation(vr_reading *r, bool *gated)
 {
+    static const char gate[] = "gated-";
     vr_json v;
     vr_str word;
     *gated = r->family->mlp == VR_MLP_GATED;
+    r->m->activation = *gated ? VR_ACT_GELU_NEW : VR_ACT_ONE;
     if (!vr_config_get(r, "feed_forward_proj", &v))
         return VRAM_OK;
     if (v.type != VR_JSON_STRING)
         return vr_config_refuse(r, "feed_forward_proj", v, "a string");
     if (!vr_json_str(v, &r->m->arena, &word))
         return VRAM_ENOMEM;
-    *gated = vr_str_starts(word, "gated-");
+    *gated = vr_str_starts(word, gate);
+    if (*gated)
+        word = (vr_str){ word.s + sizeof gate - 1, word.n - (sizeof gate - 1) };
+    r->m->activation = *gated && vr_str_is(word, "gelu") ? VR_ACT_GELU_NEW : vr_activation_named(word);
     return VRAM_OK;
 }
 
-static vram_status make_layers(vr_reading *r, vr_layer **out, uint64_t n, bool gated)
+static vr_layer *stack_of(vr_reading *r, uint64_t n, bool gated, uint64_t cross_heads)
 {
     const vram_model *m = r->m;
-    *out = VR_ARRAY(&r->m->arena, vr_layer, (size_t)n);
-    for (uint64_t i = 0; *out != NULL && i < n; i++)
-        (*out)[i] = (vr_layer){ .attention = VR_ATTENTION_FULL,
-                                .mlp = gated ? VR_MLP_GATED : VR_MLP_PLAIN,
-                                .heads = (uint32_t)m->heads,
-                                .kv_heads = (uint32_t)m->heads,
-                                .key_dim = (uint32_t)m->head_dim,
-                                .value_dim = (uint32_t)m->head_dim,
-                                .ffn = (uint32_t)m->ffn };
-    return *out != NULL ? VRAM_OK : VRAM_ENOMEM;
+    return vr_layers_alike(r, n,
+                           (vr_layer){ .attention = VR_ATTENTION_FULL,
+                                       .mlp = gated ? VR_MLP_GATED : VR_MLP_PLAIN,
+                                       .heads = (uint32_t)m->heads,
+                                       .kv_heads = (uint32_t)m->heads,
+                                       .key_dim = (uint32_t)m->head_dim,
+                                       .value_dim = (uint32_t)m->head_dim,
+                                       .cross_heads = (uint32_t)cross_heads,
+                                       .ffn = (uint32_t)m->ffn });
 }
 
 static vram_status read_t5(vr_reading *r)
@@ -64,11 +68,9 @@ static vram_status read_t5(vr_reading *r)
     m->kv_heads = m->heads;
     m->max_context = 0; /* positions are relative */
     m->rotary_dim = 0;
-    VR_TRY(make_layers(r, &m->encoder, m->n_encoder, gated));
-    VR_TRY(make_layers(r, &m->layers, m->n_layers, gated));
-    for (uint64_t i = 0; i < m->n_layers; i++)
-        m->layers[i].cross_heads = (uint32_t)m->heads;
-    return VRAM_OK;
+    m->encoder = stack_of(r, m->n_encoder, gated, 0);
+    m->layers = stack_of(r, m->n_layers, gated, m->heads);
+    return m->encoder != NULL && m->layers != NULL ? VRAM_OK : VRAM_ENOMEM;
 }
 
 /* ---- what it declares ---- */

@@ -3,7 +3,7 @@
 #include "model/experts.h"
 
 #define MOST_EXPERTS 8192                      /* of a layer */
-#define MOST_OF_ALL_LAYERS (UINT64_C(1) << 17) /* three times what the largest model has */
+#define MOST_OF_ALL_LAYERS (UINT64_C(1) << 17) /* Kimi-K3, the largest, has 93 x 896 */
 
 /* clang-format off */
 /* The block of DeepSeek-V3, which other classes have as well. */
@@ -66,6 +66,21 @@ static const vr_moe rows[] = {
       .gate = "input_linear.weight", .down = "output_linear.weight",
       .shared = "shared_mlp", .shared_key = "shared_intermediate_size",
       .experts = 8, .used = 2, .shared_default = 1024, .normalised = true, .source = "granitemoehybrid" },
+    { .model_type = "granitemoe", .router = VR_ROUTER_TOP_SOFTMAX, .form = VR_EXPERTS_FUSED,
+      .block = "block_sparse_moe.", .router_name = "router.layer", .router_name_5 = "router",
+      .gate = "input_linear.weight", .down = "output_linear.weight",
+      .experts = 8, .used = 2, .normalised = true, .source = "granitemoe" },
+    { .model_type = "granitemoeshared", .router = VR_ROUTER_TOP_SOFTMAX, .form = VR_EXPERTS_FUSED,
+      .block = "block_sparse_moe.", .router_name = "router.layer", .router_name_5 = "router",
+      .gate = "input_linear.weight", .down = "output_linear.weight",
+      .shared = "shared_mlp", .shared_key = "shared_intermediate_size",
+      .experts = 8, .used = 2, .normalised = true, .source = "granitemoeshared" },
+    { .model_type = "hunyuan_v1_moe", .router = VR_ROUTER_SOFTMAX, .block = "mlp.", .router_name = "gate.wg",
+      .gate = "gate_proj", .up = "up_proj", .down = "down_proj", .shared = "shared_mlp",
+      .shared_first_5 = true, .experts = 1, .used = 1, .normalised = true, .source = "hunyuan_v1_moe" },
+    { .model_type = "jamba", .router = VR_ROUTER_OTHER, .block = "feed_forward.", .router_name = "router",
+      .gate = "gate_proj", .up = "up_proj", .down = "down_proj",
+      .experts = 16, .used = 2, .source = "jamba" },
     { .model_type = "nemotron_h", .router = VR_ROUTER_SIGMOID, .block = "mixer.",
       .router_name = "gate", .up = "up_proj", .down = "down_proj", .router_last = true, .router_last_5 = true,
       .correction = VR_CORRECTION_OF_ROUTER, .correction_name = "gate.e_score_correction_bias",
@@ -191,8 +206,24 @@ typedef struct settings {
     bool normalised;
 } settings;
 
+/* One number for each layer (HunYuan): of it, when all are the same. */
+static vram_status same_of_all(vr_reading *r, const char *key, vr_json list, uint64_t *out)
+{
+    vr_json_iter it = vr_json_each(list);
+    uint64_t one, n = 0;
+    vr_json v;
+    for (; vr_json_next(&it, &v); n++) {
+        if (!vr_json_u64(v, &one) || one < 1 || one > MOST_EXPERTS)
+            return vr_config_refuse(r, key, v, "a whole number of experts");
+        if (n != 0 && one != *out)
+            return vr_not_understood(r, T(key), T(" differs from layer to layer"));
+        *out = one;
+    }
+    return n >= r->m->n_layers ? VRAM_OK : vr_config_wrong_length(r, key, n);
+}
+
 /* The first that is there; *key then says which. null: none, as in DeepSeek's n_routed_experts. */
-static vram_status first_count(const vr_reading *r, const char *const *keys, uint64_t fallback, uint64_t *out,
+static vram_status first_count(vr_reading *r, const char *const *keys, uint64_t fallback, uint64_t *out,
                                const char **key)
 {
     vr_json v;
@@ -201,6 +232,8 @@ static vram_status first_count(const vr_reading *r, const char *const *keys, uin
         if (!vr_json_get(r->text, *keys, &v))
             continue;
         *key = *keys;
+        if (v.type == VR_JSON_ARRAY)
+            return same_of_all(r, *keys, v, out);
         return vr_config_count(r, *keys, MOST_EXPERTS, 0, out);
     }
     return VRAM_OK;

@@ -1,48 +1,18 @@
 /* SPDX-License-Identifier: MIT
  * Granite 4 hybrids: Mamba-2 layers, a few of full attention, each with experts and a dense MLP beside them
  * (transformers 5.24, models/granitemoehybrid: configuration_*.py, modeling_*.py). Without
- * position_embedding_type "rope" nothing is rotated. */
+ * position_embedding_type "rope" nothing is rotated.
+ *
+ * Granite 3 with experts: the same blocks in a plain decoder (models/granitemoe, granitemoeshared). */
 #include "model/experts.h"
 #include "model/recurrent.h"
 
 /* mamba_d_head: a number, or "auto": mamba_expand x hidden_size over the heads. */
-static vram_status check_inner(vr_reading *r, const vr_layer *mixer)
-{
-    vr_json v;
-    uint64_t inner = (uint64_t)mixer->state_heads * mixer->state_rows, expand;
-    VR_TRY(vr_config_count(r, "mamba_expand", VR_MAX_WIDTH, 2, &expand));
-    if (inner == vr_mul_sat(expand, r->m->hidden))
-        return VRAM_OK;
-    if (vr_config_get(r, "mamba_d_head", &v))
-        return vr_config_refuse(r, "mamba_d_head", v, "mamba_expand x hidden_size / mamba_n_heads");
-    return vr_not_understood(r, T("mamba_expand x hidden_size is no multiple of mamba_n_heads"));
-}
-
 static vram_status read_mixer(vr_reading *r, vr_layer *mixer)
 {
-    vr_ssm_keys keys = { "mamba_n_heads",
-                         "mamba_d_head",
-                         "mamba_n_groups",
-                         "mamba_d_state",
-                         "mamba_d_conv",
-                         "mamba_chunk_size",
-                         128,
-                         0,
-                         1,
-                         256,
-                         4,
-                         256,
-                         "mamba_conv_bias",
-                         "mamba_proj_bias" };
-    uint64_t heads, expand;
-    vr_json v;
-    VR_TRY(vr_config_count(r, "mamba_n_heads", VR_MAX_HEADS, 128, &heads));
+    uint64_t expand;
     VR_TRY(vr_config_count(r, "mamba_expand", VR_MAX_WIDTH, 2, &expand));
-    keys.head_dim_default = vr_mul_sat(expand, r->m->hidden) / heads;
-    if (vr_config_get(r, "mamba_d_head", &v) && vr_json_str_is(v, "auto"))
-        keys.head_dim = "";
-    VR_TRY(vr_read_ssm(r, &keys, mixer));
-    return r->m->not_understood == NULL ? check_inner(r, mixer) : VRAM_OK;
+    return vr_read_ssm_of(r, &vr_ssm_of_groups, vr_mul_sat(expand, r->m->hidden), mixer);
 }
 
 /* Silent, the class takes all layers for recurrent. No published model is so, but excerpts of
@@ -124,6 +94,8 @@ static void declare_mlp(vr_declaring *d, const vr_layer *l)
         vr_declare_experts(d, "output_linear.weight", n, h, f);
         d->path = path;
     }
+    if (shared == 0)
+        return;
     vr_declare_linear(d, "shared_mlp.input_linear", h, 2 * shared, false);
     vr_declare_linear(d, "shared_mlp.output_linear", shared, h, false);
 }
@@ -143,4 +115,22 @@ const vr_special vr_special_granite_hybrid = {
     .own_kinds = true,
     .read = read,
     .declare_layer = declare_layer,
+};
+
+static vram_status read_plain(vr_reading *r)
+{
+    return vr_read_experts(r, vr_moe_of(r->family->model_type));
+}
+
+static void declare_plain_layer(vr_declaring *d, const vr_layer *l)
+{
+    vr_declare_attention(d, l);
+    vr_declare_norms(d);
+    declare_mlp(d, l);
+}
+
+const vr_special vr_special_granite_moe = {
+    .name = "granite_moe",
+    .read = read_plain,
+    .declare_layer = declare_plain_layer,
 };

@@ -157,7 +157,7 @@ static vram_status share_index(vr_reading *r)
     vram_model *m = r->m;
     uint64_t every, offset;
     vr_json list;
-    if (!vr_str_is(vr_str_of(r->family->model_type), "glm_moe_dsa"))
+    if (!r->family->index_shared)
         return VRAM_OK;
     if (vr_config_get(r, "indexer_types", &list))
         return share_index_by_list(r, list);

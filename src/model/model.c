@@ -33,9 +33,14 @@ static void look_at_dtypes(vram_model *m)
     m->fp32 = is_fp32(m->checkpoint);
 }
 
+static uint64_t of_heads(const vr_layer *l, uint64_t heads)
+{
+    return l->kv_from != 0 ? 0 : heads * l->key_dim + heads * l->value_dim;
+}
+
 uint64_t vr_layer_kv_elements(const vr_layer *l)
 {
-    return l->kv_from != 0 ? 0 : (uint64_t)l->kv_heads * l->key_dim + (uint64_t)l->kv_heads * l->value_dim;
+    return of_heads(l, l->all_heads_cached ? l->heads : l->kv_heads);
 }
 
 uint64_t vr_layer_latent_elements(const vr_layer *l)
@@ -48,6 +53,11 @@ uint64_t vr_layer_index_elements(const vr_layer *l)
     return l->index_dim;
 }
 
+bool vr_layer_keeps_state(const vr_layer *l)
+{
+    return l->conv_channels != 0 || l->state_rows != 0;
+}
+
 uint64_t vr_layer_conv_elements(const vr_layer *l)
 {
     return (uint64_t)l->conv_channels * l->conv_taps;
@@ -58,11 +68,11 @@ uint64_t vr_layer_state_elements(const vr_layer *l)
     return vr_mul_sat((uint64_t)l->state_heads * l->state_rows, l->state_columns);
 }
 
-/* As short vectors, where there are any. */
+/* As little as any engine does: short vectors, where there are any. */
 static uint64_t kept_elements(const vr_layer *l)
 {
     bool small = l->attention == VR_ATTENTION_LATENT;
-    return (small ? vr_layer_latent_elements(l) : vr_layer_kv_elements(l)) + vr_layer_index_elements(l);
+    return (small ? vr_layer_latent_elements(l) : of_heads(l, l->kv_heads)) + vr_layer_index_elements(l);
 }
 
 /* Keys and values of all layers at full length, 2 bytes an element (cache_utils.py, DynamicLayer: [B, nkv, S,
@@ -142,6 +152,7 @@ static vram_status build(vram_model *m)
     }
     keep_kv(m);
     VR_TRY(vr_declare_all(m));
+    VR_TRY(vr_count_ahead(&r));
     return vr_sum_parameters(m);
 }
 

@@ -20,7 +20,9 @@ typedef enum vr_attention_kind {
 typedef enum vr_recurrent_kind {
     VR_RECURRENT_DELTA,       /* gated delta rule: one decay a head */
     VR_RECURRENT_KEYED_DELTA, /* KDA: one decay for each key dimension */
-    VR_RECURRENT_MAMBA2       /* one decay a head, B and C shared by groups of heads */
+    VR_RECURRENT_MAMBA2,      /* one decay a head, B and C shared by groups of heads */
+    VR_RECURRENT_MAMBA1,      /* a decay for each channel and state, one head */
+    VR_RECURRENT_SHORT_CONV   /* a gated convolution and no other state (LFM2) */
 } vr_recurrent_kind;
 
 typedef enum vr_norm_kind {
@@ -62,7 +64,7 @@ typedef enum vr_rope_kind {
     VR_ROPE_PAIRS_ALL,     /* ... all of a head (helium) */
     VR_ROPE_PAIRS_FLOAT,   /* ... in fp32 (cohere) */
     VR_ROPE_PAIRS_WIDE,    /* ... by cos and sin in fp32 (ernie4_5) */
-    VR_ROPE_COMPLEX        /* ... as complex numbers in fp32 (llama4, deepseek_v2) */
+    VR_ROPE_PAIRS_COMPLEX  /* ... as complex numbers in fp32 (llama4, deepseek_v2) */
 } vr_rope_kind;
 
 /* What a module is to its layer. */
@@ -143,7 +145,7 @@ typedef struct vr_family {
     bool turned_at_once;    /* ... each before the next is projected; values are normalised too (gemma4) */
     bool values_scaled;     /* mimo_v2: values times a number */
     bool shifted_softmax;   /* ... eager attention takes the largest score off first, and does not widen */
-    bool narrow_softmax;    /* gpt2: in the model's width */
+    bool narrow_softmax;    /* of eager attention: in the model's width */
     bool inline_mlp;        /* opt: the MLP is no module of its own */
     bool wide_logits;       /* logits are given in fp32 */
     bool norm_widened;      /* from some version on its norms are VR_NORM_RMS_LATE_WIDE */
@@ -166,8 +168,9 @@ typedef struct vr_family {
     bool grid_sections;                       /* ... by sections that are copied first (qwen2_5_vl) */
     bool local_rope;                          /* gemma3: second rotary table for sliding layers */
     bool reads_bidirectional;                 /* gemma3: use_bidirectional_attention halves the window */
-    const char *keys; /* other names of settings, "num_hidden_layers=n_layer ..."; or NULL */
-    const char *only; /* "key=value ...": not understood when the config says otherwise; or NULL */
+    bool index_shared; /* layers of sparse attention choose tokens for those after them that have no index */
+    const char *keys;  /* other names of settings, "num_hidden_layers=n_layer ..."; or NULL */
+    const char *only;  /* "key=value ...": not understood when the config says otherwise; or NULL */
     uint32_t vocab_default, hidden_default, layers_default, heads_default;
     uint32_t ffn_default;       /* 0: four times hidden */
     uint32_t kv_heads_default;  /* 0: as many as heads */
@@ -199,9 +202,10 @@ typedef struct vr_layer {
     bool bare_qk_norm;           /* queries and keys are normalised without a weight, once they are turned */
     bool query_tempered;         /* queries times a factor of their positions, in fp32 */
     bool sinks;                  /* a logit of each head that stands for no token (gpt-oss) */
-    bool key_is_value;           /* values are made of what the keys are made of; both are cached */
-    uint32_t side_width;         /* of an embedding that this layer alone reads (Gemma 4); 0: none */
-    uint32_t kv_from;            /* uses the cache of layer kv_from - 1 and has none of its own; 0: it has */
+    bool all_heads_cached; /* transformers repeats keys and values for all heads, then caches (Falcon) */
+    bool key_is_value;     /* values are made of what the keys are made of; both are cached */
+    uint32_t side_width;   /* of an embedding that this layer alone reads (Gemma 4); 0: none */
+    uint32_t kv_from;      /* uses the cache of layer kv_from - 1 and has none of its own; 0: it has */
     /* LATENT: kept of a token are latent + rotary_dim elements, where the engine does not expand them. */
     uint32_t latent, query_latent; /* query_latent 0: queries are projected at once */
     /* Sparse: an index chooses index_topk tokens, and keeps index_dim elements of each. LATENT with
@@ -218,10 +222,13 @@ typedef struct vr_layer {
      * channels x (taps - 1) where it is not (llama.cpp, vLLM). */
     uint32_t conv_channels, conv_taps;
     uint32_t state_heads, state_rows, state_columns; /* and the recurrent one heads x rows x columns */
-    uint32_t state_groups;      /* of heads, each with keys and queries (B and C of an SSM) of its own */
-    uint32_t chunk;             /* tokens that a scan takes at once */
-    bool conv_bias, mixer_bias; /* of the convolution; of the projections in and out */
-    uint32_t ffn;               /* of the dense MLP */
+    uint32_t state_groups; /* of heads, each with keys and queries (B and C of an SSM) of its own */
+    uint32_t chunk;        /* tokens that a scan takes at once */
+    uint32_t step_rank;    /* of a Mamba-1: its step goes through so short a vector */
+    bool conv_bias, mixer_bias, out_bias; /* of the convolution; of the projections in; out */
+    bool unnormed;                        /* a Mamba-2 without a norm behind its scan (Falcon-H1) */
+    bool inputs_normed;                   /* a Mamba-1 with norms of its step, B and C (Jamba) */
+    uint32_t ffn;                         /* of the dense MLP */
     uint32_t experts, experts_used, expert_ffn;
     uint32_t shared_ffn;                 /* of all shared experts together */
     uint32_t expert_groups, groups_used; /* the router picks groups of experts first; 1: all are one */
@@ -273,17 +280,18 @@ bool vr_picture_fixed(const vram_model *m); /* its size makes no difference: the
 
 /* What a declared tensor is to those who load, quantise and count it. */
 typedef enum vr_param_kind {
-    VR_PARAM_WEIGHT,     /* vectors, embeddings, heads */
-    VR_PARAM_LINEAR,     /* weight of a torch.nn.Linear: what quantisers look for */
-    VR_PARAM_EXPERTS,    /* of all experts in one, three dimensions */
-    VR_PARAM_CONV,       /* of a convolution */
-    VR_PARAM_BUFFER,     /* no parameter; in the model's dtype */
-    VR_PARAM_BUFFER_F32, /* no parameter; always 32 bits */
-    VR_PARAM_BUFFER_I64, /* no parameter; whole numbers of 64 bits */
-    VR_PARAM_STATE,      /* no parameter, but checkpoints hold it; in the model's dtype */
-    VR_PARAM_STATE_F32,  /* ... always 32 bits */
-    VR_PARAM_ROTARY,     /* a rotary module's buffers stand here: how many depends on the engine's version */
-    VR_PARAM_SCALE       /* the embedding's scale stands here, where the engine's version has one */
+    VR_PARAM_WEIGHT,      /* vectors, embeddings, heads */
+    VR_PARAM_LINEAR,      /* weight of a torch.nn.Linear: what quantisers look for */
+    VR_PARAM_EXPERTS,     /* of all experts in one, three dimensions */
+    VR_PARAM_CONV,        /* of a convolution */
+    VR_PARAM_BUFFER,      /* no parameter; in the model's dtype */
+    VR_PARAM_BUFFER_F32,  /* no parameter; always 32 bits */
+    VR_PARAM_BUFFER_I64,  /* no parameter; whole numbers of 64 bits */
+    VR_PARAM_BUFFER_BOOL, /* no parameter; a byte each */
+    VR_PARAM_STATE,       /* no parameter, but checkpoints hold it; in the model's dtype */
+    VR_PARAM_STATE_F32,   /* ... always 32 bits */
+    VR_PARAM_ROTARY,      /* a rotary module's buffers stand here: how many depends on the engine's version */
+    VR_PARAM_SCALE        /* the embedding's scale stands here, where the engine's version has one */
 } vr_param_kind;
 
 typedef enum vr_structure {
@@ -387,6 +395,9 @@ struct vram_model {
     uint64_t n_encoder;
     uint64_t token_types;  /* rows of BERT's table */
     uint64_t bias_buckets; /* rows of T5's table of relative positions */
+    /* An encoder of speech: numbers of a frame, and positions that it always has, each of two frames. 0: it
+     * reads the prompt. */
+    uint64_t mel_bins, source_positions;
     bool output_scaled;    /* T5: what the head reads, where config.json ties it to the embeddings */
     /* A configuration alone: why its weights are not known all the same; NULL: they are, and `checkpoint` has
      * what the class declares. */
@@ -396,11 +407,17 @@ struct vram_model {
     const vr_declared *declared;
     size_t n_declared;
     uint64_t declared_parameters; /* each once; buffers are none */
+    /* What published checkpoints have beside that: layers that predict further tokens. 0: none, or how they
+     * are built is not known. */
+    struct {
+        uint64_t layers, parameters;
+    } ahead;
     /* All layers, one sequence, full length, 2 bytes an element; of latent attention the short vectors. */
     uint64_t kv_bytes_per_token_16bit;
 };
 
 bool vr_param_is_state(uint8_t kind);  /* a buffer that checkpoints hold */
+bool vr_param_is_buffer(uint8_t kind); /* one that they do not hold */
 bool vr_param_is_stored(uint8_t kind); /* in checkpoints; buffers are made anew */
 
 /* What transformers and others that expand it keep of a token for this layer, elements over all heads. */
@@ -409,6 +426,7 @@ uint64_t vr_layer_kv_elements(const vr_layer *l);
 uint64_t vr_layer_latent_elements(const vr_layer *l);
 uint64_t vr_layer_index_elements(const vr_layer *l);
 /* Elements of a recurrent layer's states, one sequence. */
+bool vr_layer_keeps_state(const vr_layer *l); /* beside its keys and values too (Falcon-H1, Zamba) */
 uint64_t vr_layer_conv_elements(const vr_layer *l);
 uint64_t vr_layer_state_elements(const vr_layer *l);
 

@@ -33,6 +33,7 @@ vram_status vr_check_shapes(vr_reading *r);  /* against the tensors, which may c
 vram_status vr_read_rotary(vr_reading *r);
 vram_status vr_read_special(vr_reading *r); /* what makes it more than a plain decoder */
 vram_status vr_read_adapter(vr_reading *r); /* of a checkpoint that is one */
+vram_status vr_count_ahead(vr_reading *r);  /* after all is declared: m->ahead */
 
 /* In place of all these: a model whose settings stand in its GGUF file. */
 vram_status vr_read_gguf(vr_reading *r);
@@ -51,6 +52,9 @@ vram_status vr_not_understood_pieces(vr_reading *r, const vr_piece *p, size_t n)
 #define vr_not_understood(r, ...)                                                                            \
     vr_not_understood_pieces((r), (const vr_piece[]){ __VA_ARGS__ },                                         \
                              sizeof((const vr_piece[]){ __VA_ARGS__ }) / sizeof(vr_piece))
+
+/* A vr_activation by its name in transformers (activations.py, ACT2FN). */
+uint8_t vr_activation_named(vr_str word);
 
 /* The decoder's setting, whatever the class calls it; false when it is absent. */
 bool vr_config_says(const vr_reading *r, const char *key, vr_json *out);

@@ -16,11 +16,8 @@ void vr_layer_loses_mlp(vr_layer *l)
     l->ffn = l->experts = l->experts_used = l->expert_ffn = l->shared_ffn = 0;
 }
 
-void vr_layer_becomes_recurrent(vram_model *m, uint64_t i, const vr_layer *mixer)
+void vr_layer_gains_mixer(vr_layer *l, const vr_layer *mixer)
 {
-    vr_layer *l = &m->layers[i];
-    vr_layer_loses_attention(l);
-    l->attention = VR_ATTENTION_RECURRENT;
     l->recurrent = mixer->recurrent;
     l->conv_channels = mixer->conv_channels;
     l->conv_taps = mixer->conv_taps;
@@ -32,6 +29,27 @@ void vr_layer_becomes_recurrent(vram_model *m, uint64_t i, const vr_layer *mixer
     l->by_key_head = mixer->by_key_head;
     l->conv_bias = mixer->conv_bias;
     l->mixer_bias = mixer->mixer_bias;
+    l->out_bias = mixer->out_bias;
+    l->step_rank = mixer->step_rank;
+    l->unnormed = mixer->unnormed;
+    l->inputs_normed = mixer->inputs_normed;
+}
+
+void vr_layer_becomes_recurrent(vram_model *m, uint64_t i, const vr_layer *mixer)
+{
+    vr_layer *l = &m->layers[i];
+    vr_layer_loses_attention(l);
+    l->attention = VR_ATTENTION_RECURRENT;
+    vr_layer_gains_mixer(l, mixer);
+}
+
+void vr_all_recurrent(vram_model *m, const vr_layer *mixer)
+{
+    for (uint64_t i = 0; i < m->n_layers; i++) {
+        vr_layer_becomes_recurrent(m, i, mixer);
+        vr_layer_loses_mlp(&m->layers[i]);
+    }
+    m->heads = m->kv_heads = m->head_dim = m->rotary_dim = m->ffn = 0;
 }
 
 bool vr_channels_fit(vr_reading *r, uint64_t channels, vram_status *status)

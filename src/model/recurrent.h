@@ -10,6 +10,10 @@
 
 /* A recurrent mixer's sizes, read and bounded, in layer i. The MLP stays what it was. */
 void vr_layer_becomes_recurrent(vram_model *m, uint64_t i, const vr_layer *mixer);
+/* The same beside its attention. */
+void vr_layer_gains_mixer(vr_layer *l, const vr_layer *mixer);
+/* All layers are that mixer and nothing else. */
+void vr_all_recurrent(vram_model *m, const vr_layer *mixer);
 /* The layer's mixer is none, or its MLP. */
 void vr_layer_loses_attention(vr_layer *l);
 void vr_layer_loses_mlp(vr_layer *l);
@@ -29,7 +33,13 @@ typedef struct vr_ssm_keys {
     const char *conv_bias, *bias; /* flags; true and false when silent */
 } vr_ssm_keys;
 
+/* As Granite 4, Bamba and Falcon-H1 have them. */
+extern const vr_ssm_keys vr_ssm_of_groups;
+
 vram_status vr_read_ssm(vr_reading *r, const vr_ssm_keys *k, vr_layer *mixer);
+/* The same where its heads must have `inner` channels together: under k->head_dim stands a number, "auto" or
+ * nothing. */
+vram_status vr_read_ssm_of(vr_reading *r, const vr_ssm_keys *k, uint64_t inner, vr_layer *mixer);
 /* conv1d, in_proj, norm, out_proj, dt_bias, A_log, D under `module`, e.g. "mamba." */
 void vr_declare_ssm(vr_declaring *d, const char *module, const vr_layer *l);
 

@@ -34,6 +34,7 @@ extern const vr_special vr_special_compressed;
 extern const vr_special vr_special_delta;
 extern const vr_special vr_special_encoder;
 extern const vr_special vr_special_granite_hybrid;
+extern const vr_special vr_special_granite_moe;
 extern const vr_special vr_special_kimi_linear;
 extern const vr_special vr_special_latent;
 extern const vr_special vr_special_moe;
@@ -44,7 +45,19 @@ extern const vr_special vr_special_decilm;
 extern const vr_special vr_special_mimo;
 extern const vr_special vr_special_mimo_v2;
 extern const vr_special vr_special_minimax_m3;
+extern const vr_special vr_special_whisper;
+extern const vr_special vr_special_mamba;
+extern const vr_special vr_special_jamba;
+extern const vr_special vr_special_mamba2;
+extern const vr_special vr_special_bamba;
+extern const vr_special vr_special_falcon_h1;
+extern const vr_special vr_special_falcon;
+extern const vr_special vr_special_gptj;
+extern const vr_special vr_special_gpt_neo;
 
 const vr_special *vr_special_of(const vr_family *f); /* NULL: a plain decoder */
+
+/* A stack of n such layers; NULL: out of memory. */
+vr_layer *vr_layers_alike(const vr_reading *r, uint64_t n, vr_layer like);
 
 #endif

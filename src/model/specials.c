@@ -8,6 +8,7 @@ static const vr_special *const specials[] = {
     &vr_special_delta,
     &vr_special_encoder,
     &vr_special_granite_hybrid,
+    &vr_special_granite_moe,
     &vr_special_kimi_linear,
     &vr_special_latent,
     &vr_special_moe,
@@ -18,6 +19,15 @@ static const vr_special *const specials[] = {
     &vr_special_mimo,
     &vr_special_mimo_v2,
     &vr_special_minimax_m3,
+    &vr_special_whisper,
+    &vr_special_mamba,
+    &vr_special_jamba,
+    &vr_special_mamba2,
+    &vr_special_bamba,
+    &vr_special_falcon_h1,
+    &vr_special_falcon,
+    &vr_special_gptj,
+    &vr_special_gpt_neo,
     NULL,
 };
 
@@ -33,4 +43,12 @@ vram_status vr_read_special(vr_reading *r)
 {
     const vr_special *s = vr_special_of(r->family);
     return s != NULL && s->read != NULL ? s->read(r) : VRAM_OK;
+}
+
+vr_layer *vr_layers_alike(const vr_reading *r, uint64_t n, vr_layer like)
+{
+    vr_layer *list = VR_ARRAY(&r->m->arena, vr_layer, (size_t)n);
+    for (uint64_t i = 0; list != NULL && i < n; i++)
+        list[i] = like;
+    return list;
 }

@@ -3,12 +3,30 @@
  * (transformers 5.24, modeling_granitemoehybrid.py, modeling_nemotron_h.py, modeling_bamba.py). */
 #include "model/recurrent.h"
 
+const vr_ssm_keys vr_ssm_of_groups = { "mamba_n_heads",
+                                       "mamba_d_head",
+                                       "mamba_n_groups",
+                                       "mamba_d_state",
+                                       "mamba_d_conv",
+                                       "mamba_chunk_size",
+                                       128,
+                                       0,
+                                       1,
+                                       256,
+                                       4,
+                                       256,
+                                       "mamba_conv_bias",
+                                       "mamba_proj_bias" };
+
 static vram_status read_flags(vr_reading *r, const vr_ssm_keys *k, vr_layer *mixer)
 {
     mixer->conv_bias = true;
     if (k->conv_bias != NULL)
         VR_TRY(vr_config_flag(r, k->conv_bias, &mixer->conv_bias));
-    return k->bias != NULL ? vr_config_flag(r, k->bias, &mixer->mixer_bias) : VRAM_OK;
+    if (k->bias != NULL)
+        VR_TRY(vr_config_flag(r, k->bias, &mixer->mixer_bias));
+    mixer->out_bias = mixer->mixer_bias;
+    return VRAM_OK;
 }
 
 vram_status vr_read_ssm(vr_reading *r, const vr_ssm_keys *k, vr_layer *mixer)
@@ -38,6 +56,24 @@ vram_status vr_read_ssm(vr_reading *r, const vr_ssm_keys *k, vr_layer *mixer)
     return read_flags(r, k, mixer);
 }
 
+vram_status vr_read_ssm_of(vr_reading *r, const vr_ssm_keys *k, uint64_t inner, vr_layer *mixer)
+{
+    vr_ssm_keys keys = *k;
+    uint64_t heads;
+    vr_json v;
+    VR_TRY(vr_config_count(r, k->heads, VR_MAX_HEADS, k->heads_default, &heads));
+    keys.head_dim_default = inner / heads < VR_MAX_HEAD_DIM ? inner / heads : VR_MAX_HEAD_DIM;
+    bool given = vr_config_get(r, k->head_dim, &v), itself = given && vr_json_str_is(v, "auto");
+    if (itself)
+        keys.head_dim = "";
+    VR_TRY(vr_read_ssm(r, &keys, mixer));
+    if (r->m->not_understood != NULL || (uint64_t)mixer->state_heads * mixer->state_rows == inner)
+        return VRAM_OK;
+    if (given && !itself)
+        return vr_config_refuse(r, k->head_dim, v, "the mixer's width over the number of its heads");
+    return vr_not_understood(r, T("the mixer's width, "), U(inner), T(", is no multiple of "), T(k->heads));
+}
+
 void vr_declare_ssm(vr_declaring *d, const char *module, const vr_layer *l)
 {
     const char *path = d->path;
@@ -45,8 +81,9 @@ void vr_declare_ssm(vr_declaring *d, const char *module, const vr_layer *l)
     vr_declare_under(d, T(path), T(module));
     vr_declare_conv(d, "conv1d.weight", "conv1d.bias", l);
     vr_declare_linear(d, "in_proj", h, inner + l->conv_channels + l->state_heads, l->mixer_bias);
-    vr_declare_vector(d, "norm.weight", inner);
-    vr_declare_linear(d, "out_proj", inner, h, l->mixer_bias);
+    if (!l->unnormed)
+        vr_declare_vector(d, "norm.weight", inner);
+    vr_declare_linear(d, "out_proj", inner, h, l->out_bias);
     vr_declare_vector(d, "dt_bias", l->state_heads);
     vr_declare_vector(d, "A_log", l->state_heads);
     vr_declare_vector(d, "D", l->state_heads);

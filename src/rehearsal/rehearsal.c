@@ -143,11 +143,28 @@ static void fail(vr_player *p, const vr_event *e, uint64_t requested, uint64_t t
     r->failure.driver_free = vr_sub_floor(p->stage.available, r->failure.live.driver);
 }
 
+/* A request that is whole is so on any device with as much room, what it leaves included. */
+static uint64_t cut(vr_player *p, const vr_event *e)
+{
+    uint64_t whole = vr_add_sat(e->bytes, e->spare), of = p->stage.usable;
+    if (e->of_total) {
+        p->out->whole_from = whole > p->out->whole_from ? whole : p->out->whole_from;
+        if (of == 0 || of >= whole)
+            return e->bytes;
+    } else {
+        if (has_room(p, p->stats->reserved, whole))
+            return e->bytes;
+        p->out->cut = true;
+        of = vr_sub_floor(p->stage.available, p->outside + p->stats->reserved);
+    }
+    return vr_sub_floor(of, e->spare) / 2 * 2;
+}
+
 static vram_status play_alloc(vr_player *p, const vr_event *e)
 {
     if (e->block >= p->tape->n_blocks || p->blocks[e->block].held)
         return contradicts(p, "its block is in use");
-    uint64_t bytes = e->bytes, tried;
+    uint64_t bytes = e->spare != 0 ? cut(p, e) : e->bytes, tried;
     if (p->stage.activation_permille != 1000 && vr_item_category((vr_item)e->item) == VR_ACTIVATIONS)
         bytes = vr_mul_div(bytes, p->stage.activation_permille, 1000);
     held_block *b = &p->blocks[e->block];

@@ -54,9 +54,11 @@ typedef struct vr_rehearsal {
     struct vr_asked {
         uint64_t granted, refused;
     } asked[2];
-    bool odd;      /* the device's figures do not stand on the tape as usual, context first, kernels once */
-    bool raised;   /* vr_stage.raise took effect */
-    uint64_t span; /* vr_alloc_stats */
+    bool odd;    /* the device's figures do not stand on the tape as usual, context first, kernels once */
+    bool raised; /* vr_stage.raise took effect */
+    bool cut;    /* a request was cut to what was free: with other room it would have been another */
+    uint64_t whole_from; /* total of a device from which on no request is cut by it; 0: none would be */
+    uint64_t span;       /* vr_alloc_stats */
     bool failed;
     struct {
         size_t event;

@@ -185,6 +185,17 @@ uint32_t vr_tape_alloc(vr_tape *t, uint64_t bytes, vr_item item, uint32_t label)
     return vr_tape_alloc_on(t, bytes, item, label, 0, 0);
 }
 
+uint32_t vr_tape_alloc_cut(vr_tape *t, uint64_t bytes, vr_item item, uint32_t label, uint32_t spare,
+                           bool of_total)
+{
+    uint32_t number = vr_tape_alloc(t, bytes, item, label);
+    if (t->status == VRAM_OK) {
+        t->events[t->n - 1].spare = spare & 0x7fffffff;
+        t->events[t->n - 1].of_total = of_total;
+    }
+    return number;
+}
+
 void vr_tape_release(vr_tape *t, uint32_t block)
 {
     if (t->status != VRAM_OK)

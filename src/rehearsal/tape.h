@@ -87,6 +87,9 @@ typedef struct vr_event {
     uint8_t stream, pool; /* 0: the default ones; another pool is the private one of CUDA graphs */
     uint32_t block; /* dense from 0; a number is used again after its release */
     uint32_t label; /* index into labels; 0: none */
+    /* Of a request that is cut to an even number of bytes where there is less: what of the driver's free
+     * memory (or of the card's total) it leaves; 0: it is not cut. */
+    uint32_t spare : 31, of_total : 1;
     uint64_t bytes;
 } vr_event;
 
@@ -119,6 +122,9 @@ uint32_t vr_tape_alloc(vr_tape *t, uint64_t bytes, vr_item item, uint32_t label)
 /* The same on a stream, or in the private pool of CUDA graphs. */
 uint32_t vr_tape_alloc_on(vr_tape *t, uint64_t bytes, vr_item item, uint32_t label, uint8_t stream,
                           uint8_t pool);
+/* A request that is cut. */
+uint32_t vr_tape_alloc_cut(vr_tape *t, uint64_t bytes, vr_item item, uint32_t label, uint32_t spare,
+                           bool of_total);
 /* A block that is not held is a mistake of the engine: VRAM_EINTERNAL, sticky. */
 void vr_tape_release(vr_tape *t, uint32_t block);
 void vr_tape_outside(vr_tape *t, vr_item item, uint64_t bytes);

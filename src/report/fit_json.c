@@ -22,14 +22,9 @@ static void put_loaded(vr_json_out *o, const vram_fit *f)
         bytes = vr_add_sat(bytes, beside);
         n = vr_add_sat(n, width != 0 ? beside / width : 0);
     }
-    if (f->model->packing.uncountable || f->model->weights_unknown != NULL)
-        vr_json_kv_null(o, "loaded_parameters");
-    else
-        vr_json_kv_u64(o, "loaded_parameters", n);
-    if (f->model->weights_unknown != NULL)
-        vr_json_kv_null(o, "loaded_bytes");
-    else
-        vr_json_kv_u64(o, "loaded_bytes", bytes);
+    vr_json_kv_if(o, "loaded_parameters", !f->model->packing.uncountable && f->model->weights_unknown == NULL,
+                  n);
+    vr_json_kv_if(o, "loaded_bytes", f->model->weights_unknown == NULL, bytes);
 }
 
 static void put_model(vr_json_out *o, const vram_model *m, const vram_fit *f)
@@ -222,10 +217,7 @@ static void put_pool(vr_json_out *o, const vr_plan *p)
     vr_json_open(o, '{');
     vr_json_kv_u64(o, "claim_bytes", p->claim);
     vr_json_kv_u64(o, "cache_most_bytes", p->pool_most);
-    if (p->pool_tokens != 0)
-        vr_json_kv_u64(o, "cache_most_tokens", p->pool_tokens);
-    else
-        vr_json_kv_null(o, "cache_most_tokens");
+    vr_json_kv_known(o, "cache_most_tokens", p->pool_tokens);
     vr_json_kv_text(o, "words", p->pool);
     vr_json_close(o, '}');
 }
@@ -246,10 +238,7 @@ static void put_device(vr_json_out *o, vr_report *r, const vram_fit *f)
     vr_json_ledger(o, &f->ledger, NULL);
     vr_json_overhead(o, &f->ledger, NULL);
     put_moments(o, whole, vr_fit_rehearsed(f) ? whole->n_moments : 0);
-    if (!vr_fit_rehearsed(f))
-        vr_json_kv_null(o, "peak_allocated_bytes");
-    else
-        vr_json_kv_u64(o, "peak_allocated_bytes", whole->peak_allocated);
+    vr_json_kv_if(o, "peak_allocated_bytes", vr_fit_rehearsed(f), whole->peak_allocated);
     vr_json_totals(o, &f->ledger);
     if (f->plan.sums_only)
         put_pool(o, &f->plan);
@@ -340,15 +329,7 @@ static void put_levers(vr_json_out *o, const vram_fit *f)
         put_lever(o, &f->levers[i]);
     vr_json_close(o, ']');
     vr_json_kv_text(o, "ranked_by", f->ranked_by);
-    if (f->smallest_count == 0) {
-        vr_json_kv_null(o, "smallest_gpu_count");
-        return;
-    }
-    vr_json_key(o, "smallest_gpu_count");
-    vr_json_open(o, '{');
-    vr_json_kv_u64(o, "count", f->smallest_count);
-    vr_json_kv_text(o, "note", f->count_note);
-    vr_json_close(o, '}');
+    vr_json_gpu_count(o, f->smallest_count, f->count_note);
 }
 
 static void put_cards(vr_json_out *o, const vram_fit *f)
@@ -401,10 +382,7 @@ static void put_compared(vr_json_out *o, vr_report *r, const vr_compared *x)
     vr_json_kv_text(o, "name", x->engine->name);
     vr_json_kv_text(o, "refused", x->refused);
     if (x->fit != NULL) {
-        if (x->fit->plan.kv_token != 0)
-            vr_json_kv_u64(o, "kv_bytes_per_token", x->fit->plan.kv_token);
-        else
-            vr_json_kv_null(o, "kv_bytes_per_token");
+        vr_json_kv_known(o, "kv_bytes_per_token", x->fit->plan.kv_token);
         put_fit(o, r, x->fit);
     }
     vr_json_close(o, '}');
@@ -421,10 +399,7 @@ void vr_comparison_json(vr_report *r, const vram_comparison *c)
         put_compared(&o, r, &c->list[i]);
     vr_json_close(&o, ']');
     vr_json_kv_text(&o, "verdict", vr_verdict_json(c->verdict));
-    if (c->least_kv != 0)
-        vr_json_kv_u64(&o, "least_kv_bytes", c->least_kv);
-    else
-        vr_json_kv_null(&o, "least_kv_bytes");
+    vr_json_kv_known(&o, "least_kv_bytes", c->least_kv);
     vr_json_warnings(&o, c->ctx);
     vr_json_end(&o, r);
 }

@@ -46,6 +46,8 @@ bool vr_figure_absent(const vr_figure *figure);
  * overhead is called where it is one figure without items, or NULL. */
 void vr_json_ledger(vr_json_out *o, const vr_ledger *l, const char *overhead);
 void vr_json_overhead(vr_json_out *o, const vr_ledger *l, const char *overhead);
+/* The least number of cards that hold it; 0: null. */
+void vr_json_gpu_count(vr_json_out *o, uint64_t count, const char *note);
 void vr_json_totals(vr_json_out *o, const vr_ledger *l);
 
 /* "simulated, least certain"; extra (may be NULL) follows. */

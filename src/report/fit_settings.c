@@ -50,7 +50,11 @@ static const char *cache(vr_report *r, const vram_workload *w)
 {
     if (w->cache == VR_CACHE_DYNAMIC)
         return NULL;
-    return vr_say(r, T(vr_workload_value(w, VR_SET_CACHE, &r->arena)), T(" cache"));
+    const char *kind = vr_workload_value(w, VR_SET_CACHE, &r->arena);
+    if (w->cache != VR_CACHE_QUANTIZED)
+        return vr_say(r, T(kind), T(" cache"));
+    return vr_say(r, T(kind), T(" cache ("), T(vr_workload_value(w, VR_SET_CACHE_BACKEND, &r->arena)),
+                  T(", "), U(w->cache_bits), T(" bits)"));
 }
 
 static const char *logits(vr_report *r, const vram_workload *w)
@@ -130,6 +134,8 @@ static const struct {
     { VR_SET_LOGITS, logits, false },
     { VR_SET_DEVICE_MAP, device_map, false },
     { VR_SET_ALLOC_CONF, NULL, true },
+    { VR_SET_EXPERTS, NULL, true },
+    { VR_SET_EXPERT_LOAD, NULL, true },
     { VR_SET_UTILIZATION, NULL, true },
     { VR_SET_BATCHED_TOKENS, NULL, true },
     { VR_SET_BLOCK_SIZE, NULL, true },
@@ -165,8 +171,8 @@ static const char *words_of(vr_report *r, const vram_fit *f, size_t i)
         return NULL;
     if (shown[i].words != NULL)
         return shown[i].words(r, w);
-    return shown[i].setting >= VR_SET_UTILIZATION ? as_typed(r, w, shown[i].setting)
-                                                  : vr_workload_value(w, shown[i].setting, &r->arena);
+    return shown[i].setting >= VR_SET_EXPERTS ? as_typed(r, w, shown[i].setting)
+                                              : vr_workload_value(w, shown[i].setting, &r->arena);
 }
 
 static const char *list_of(vr_report *r, const vram_fit *f, vr_set_by by)

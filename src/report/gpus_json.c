@@ -4,14 +4,6 @@
  */
 #include "report/gpus_report.h"
 
-static void put_known(vr_json_out *o, const char *key, uint64_t v)
-{
-    if (v != 0)
-        vr_json_kv_u64(o, key, v);
-    else
-        vr_json_kv_null(o, key);
-}
-
 static void put_range(vr_json_out *o, const char *key, const vr_range *x)
 {
     vr_json_key(o, key);
@@ -41,10 +33,10 @@ static void put_card(vr_json_out *o, const vr_gpu *g)
         vr_json_put_fixed(o, (uint64_t)g->cc_major * 10 + g->cc_minor, 10, 1);
     else
         vr_json_put_null(o);
-    put_known(o, "marketed_gb", g->marketed_gb);
-    put_known(o, "nvidia_smi_bytes", g->smi_total_bytes);
+    vr_json_kv_known(o, "marketed_gb", g->marketed_gb);
+    vr_json_kv_known(o, "nvidia_smi_bytes", g->smi_total_bytes);
     put_range(o, "usable", &usable);
-    put_known(o, "multiprocessors", g->sm_count);
+    vr_json_kv_known(o, "multiprocessors", g->sm_count);
     put_range(o, "context", &context);
     vr_json_kv_text(o, "source", g->source);
     vr_json_kv_text(o, "notes", g->notes);

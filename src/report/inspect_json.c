@@ -98,10 +98,7 @@ static void put_adapter(vr_json_out *o, const vr_adapter *a)
     vr_json_open(o, '{');
     vr_json_kv_text(o, "type", a->type);
     vr_json_kv_text(o, "base", a->base);
-    if (a->rank != 0)
-        vr_json_kv_u64(o, "rank", a->rank);
-    else
-        vr_json_kv_null(o, "rank");
+    vr_json_kv_known(o, "rank", a->rank);
     vr_json_kv_text(o, "alpha", a->alpha);
     vr_json_kv_text(o, "targets", a->targets);
     vr_json_kv_u64(o, "modules", a->n_modules);
@@ -120,10 +117,7 @@ static const char *format_of(const vram_checkpoint *ck)
 static void put_missing(vr_json_out *o, const vram_checkpoint *ck)
 {
     vr_json_kv_bool(o, "incomplete", ck->incomplete);
-    if (ck->promised_bytes != 0)
-        vr_json_kv_u64(o, "promised_bytes", ck->promised_bytes);
-    else
-        vr_json_kv_null(o, "promised_bytes");
+    vr_json_kv_known(o, "promised_bytes", ck->promised_bytes);
     vr_json_kv_u64(o, "missing_tensors", ck->n_missing_tensors);
     vr_json_key(o, "missing_files");
     vr_json_open(o, '[');
@@ -133,17 +127,9 @@ static void put_missing(vr_json_out *o, const vram_checkpoint *ck)
     vr_json_close(o, ']');
 }
 
-static void put_shape(vr_json_out *o, const char *key, uint64_t v)
-{
-    if (v != 0)
-        vr_json_kv_u64(o, key, v);
-    else
-        vr_json_kv_null(o, key);
-}
-
 static void put_layer(vr_json_out *o, const vr_layer *l)
 {
-    put_shape(o, "window", l->window);
+    vr_json_kv_known(o, "window", l->window);
     vr_json_kv_u64(o, "key_elements", l->key_elements);
     vr_json_kv_u64(o, "value_elements", l->value_elements);
     vr_json_kv_u64(o, "state_bytes", l->state_bytes);
@@ -189,17 +175,19 @@ static void put_model(vr_json_out *o, const vram_model *m)
     vr_json_kv_bool(o, "understood", m->family != NULL);
     vr_json_kv_text(o, "not_understood", m->family == NULL ? m->not_understood : NULL);
     vr_json_kv_text(o, "dtype", m->dtype != VR_DTYPE_NONE ? vr_dtype_name(m->dtype) : NULL);
-    put_shape(o, "layers", m->n_layers);
-    put_shape(o, "hidden", m->hidden);
-    put_shape(o, "heads", m->heads);
-    put_shape(o, "kv_heads", m->kv_heads);
-    put_shape(o, "head_dim", m->head_dim);
-    put_shape(o, "ffn", m->ffn);
-    put_shape(o, "vocab", m->vocab);
-    put_shape(o, "max_context", m->max_context);
-    put_shape(o, "experts", m->experts);
-    put_shape(o, "experts_used", m->experts_used);
-    put_shape(o, "expert_ffn", m->expert_ffn);
+    vr_json_kv_known(o, "layers", m->n_layers);
+    vr_json_kv_known(o, "hidden", m->hidden);
+    vr_json_kv_known(o, "heads", m->heads);
+    vr_json_kv_known(o, "kv_heads", m->kv_heads);
+    vr_json_kv_known(o, "head_dim", m->head_dim);
+    vr_json_kv_known(o, "ffn", m->ffn);
+    vr_json_kv_known(o, "vocab", m->vocab);
+    vr_json_kv_known(o, "max_context", m->max_context);
+    vr_json_kv_known(o, "experts", m->experts);
+    vr_json_kv_known(o, "experts_used", m->experts_used);
+    vr_json_kv_known(o, "expert_ffn", m->expert_ffn);
+    vr_json_kv_known(o, "ahead_layers", m->ahead.layers);
+    vr_json_kv_known(o, "ahead_parameters", m->ahead.parameters);
     vr_json_kv_text(o, "file_type", m->file_type);
     vr_json_kv_bool(o, "shape_known", m->family != NULL || m->shape_known);
     vr_json_kv_bool(o, "tied", m->tied && m->structure != VR_ENCODER);
@@ -208,13 +196,8 @@ static void put_model(vr_json_out *o, const vram_model *m)
 
 static void put_token(vr_json_out *o, const vr_inspection *x)
 {
-    if (x->token_known) {
-        vr_json_kv_u64(o, "kv_bytes_per_token", x->kv_per_token);
-        vr_json_kv_u64(o, "logits_bytes_per_token", x->logits_per_token);
-    } else {
-        vr_json_kv_null(o, "kv_bytes_per_token");
-        vr_json_kv_null(o, "logits_bytes_per_token");
-    }
+    vr_json_kv_if(o, "kv_bytes_per_token", x->token_known, x->kv_per_token);
+    vr_json_kv_if(o, "logits_bytes_per_token", x->token_known, x->logits_per_token);
     vr_json_kv_u64(o, "state_bytes_per_sequence", x->model->state_bytes);
 }
 

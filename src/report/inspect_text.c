@@ -345,6 +345,19 @@ static const char *expanded_words(vr_report *r, const vr_inspection *x)
                   T(" as keys and values of all heads"));
 }
 
+/* No file is there that would show them. */
+static void put_ahead(vr_report *r, const vram_model *m)
+{
+    if (m->ahead.layers == 0 || !m->checkpoint->config_only)
+        return;
+    vr_para(r, VR_INK_BOLD, "further", INDENT,
+            vr_say(r, T(vr_count(r, m->ahead.layers, "layer", "layers")),
+                   T(m->ahead.layers == 1 ? " predicts" : " predict"), T(" further tokens (MTP): "),
+                   GROUPED(m->ahead.parameters),
+                   T(" parameters more in published files; servers load them to draft tokens, transformers "
+                     "leaves them out")));
+}
+
 static void put_costs(vr_report *r, const vr_inspection *x)
 {
     const char *dtype = vr_dtype_name(x->token_dtype);
@@ -432,6 +445,7 @@ void vr_inspect_text(vr_report *r, const vr_inspection *x)
         put_sums(r, x);
     put_adapter(r, x->model->adapter);
     put_shape(r, x->model);
+    put_ahead(r, x->model);
     put_costs(r, x);
     put_left_out(r, x);
     if (r->style->tensors)

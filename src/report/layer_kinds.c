@@ -180,7 +180,8 @@ static const char *attention_words(vr_report *r, const vr_layer *l)
     case VR_ATTENTION_NONE:
         return "no attention";
     default:
-        return vr_say(r, T("full attention"), T(heads), T(shared));
+        return vr_say(r, T("full attention"), T(heads), T(shared), T(l->conv_taps != 0 ? "; " : ""),
+                      T(l->conv_taps != 0 ? state_words(r, l) : ""));
     }
 }
 
@@ -208,7 +209,8 @@ bool vr_layers_plain(const vram_model *m)
         if (!alike(l, &m->layers[i]))
             return false;
     }
-    return l == NULL || (l->attention == VR_ATTENTION_FULL && l->mlp != VR_MLP_EXPERTS);
+    return l == NULL ||
+           (l->attention == VR_ATTENTION_FULL && l->mlp != VR_MLP_EXPERTS && !vr_layer_keeps_state(l));
 }
 
 void vr_say_layer_kinds(vr_report *r, const vram_model *m, unsigned indent)

@@ -28,17 +28,10 @@ static void put_items(vr_json_out *o, const vr_ledger *l, vr_category c, const c
 
 static void put_bounds(vr_json_out *o, const vr_figure *g)
 {
-    if (g->counted) {
-        vr_json_kv_u64(o, "bytes", g->bytes);
-        vr_json_kv_u64(o, "low_bytes", g->low);
-        vr_json_kv_u64(o, "high_bytes", g->high);
-        vr_json_kv_text(o, "basis", vr_basis_name((vr_basis)g->basis));
-    } else {
-        vr_json_kv_null(o, "bytes");
-        vr_json_kv_null(o, "low_bytes");
-        vr_json_kv_null(o, "high_bytes");
-        vr_json_kv_text(o, "basis", vr_basis_name(VR_BASIS_NOT_COUNTED));
-    }
+    vr_json_kv_if(o, "bytes", g->counted, g->bytes);
+    vr_json_kv_if(o, "low_bytes", g->counted, g->low);
+    vr_json_kv_if(o, "high_bytes", g->counted, g->high);
+    vr_json_kv_text(o, "basis", vr_basis_name(g->counted ? (vr_basis)g->basis : VR_BASIS_NOT_COUNTED));
     vr_json_kv_bool(o, "verified", g->counted && g->verified);
     vr_json_kv_text(o, "formula", g->formula);
 }
@@ -62,6 +55,19 @@ void vr_json_overhead(vr_json_out *o, const vr_ledger *l, const char *overhead)
 {
     vr_json_key(o, "overhead");
     put_items(o, l, VR_OVERHEAD, overhead);
+}
+
+void vr_json_gpu_count(vr_json_out *o, uint64_t count, const char *note)
+{
+    vr_json_key(o, "smallest_gpu_count");
+    if (count == 0) {
+        vr_json_put_null(o);
+        return;
+    }
+    vr_json_open(o, '{');
+    vr_json_kv_u64(o, "count", count);
+    vr_json_kv_text(o, "note", note);
+    vr_json_close(o, '}');
 }
 
 void vr_json_totals(vr_json_out *o, const vr_ledger *l)

@@ -4,14 +4,6 @@
  */
 #include "report/models_report.h"
 
-static void put_known(vr_json_out *o, const char *key, uint64_t v)
-{
-    if (v != 0)
-        vr_json_kv_u64(o, key, v);
-    else
-        vr_json_kv_null(o, key);
-}
-
 static void put_aliases(vr_json_out *o, const char *aliases)
 {
     vr_str rest = vr_str_of(aliases != NULL ? aliases : ""), word;
@@ -32,10 +24,10 @@ static void put_model(vr_json_out *o, const vr_built_in *m)
     put_aliases(o, m->row->aliases);
     vr_json_kv_text(o, "model_type", m->model_type);
     vr_json_kv_text(o, "quantization", m->quantisation);
-    put_known(o, "parameters", m->parameters);
-    put_known(o, "checkpoint_bytes", m->weights);
-    put_known(o, "max_context", m->max_context);
-    put_known(o, "kv_bytes_per_token", m->kv_per_token);
+    vr_json_kv_known(o, "parameters", m->parameters);
+    vr_json_kv_known(o, "checkpoint_bytes", m->weights);
+    vr_json_kv_known(o, "max_context", m->max_context);
+    vr_json_kv_known(o, "kv_bytes_per_token", m->kv_per_token);
     vr_json_kv_text(o, "not_known", m->not_known);
     vr_json_kv_text(o, "note", m->row->note);
     vr_json_kv_text(o, "source", m->row->source);

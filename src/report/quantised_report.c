@@ -63,14 +63,6 @@ void vr_say_quantised(vr_report *r, const vram_model *m, size_t indent)
 
 /* ---- JSON ---- */
 
-static void put_known(vr_json_out *o, const char *key, uint64_t v)
-{
-    if (v != 0)
-        vr_json_kv_u64(o, key, v);
-    else
-        vr_json_kv_null(o, key);
-}
-
 const char *vr_evidence(const vram_model *m)
 {
     if (m->checkpoint->catalogue != NULL)
@@ -80,18 +72,12 @@ const char *vr_evidence(const vram_model *m)
 
 void vr_json_checkpoint_bytes(vr_json_out *o, const vram_model *m)
 {
-    if (m->weights_unknown != NULL)
-        vr_json_kv_null(o, "checkpoint_bytes");
-    else
-        vr_json_kv_u64(o, "checkpoint_bytes", m->checkpoint->tensor_bytes);
+    vr_json_kv_if(o, "checkpoint_bytes", m->weights_unknown == NULL, m->checkpoint->tensor_bytes);
 }
 
 void vr_json_parameters(vr_json_out *o, const vram_model *m)
 {
-    if (m->packing.uncountable)
-        vr_json_kv_null(o, "parameters");
-    else
-        vr_json_kv_u64(o, "parameters", m->parameters);
+    vr_json_kv_if(o, "parameters", !m->packing.uncountable, m->parameters);
 }
 
 void vr_json_quantization(vr_json_out *o, const vram_model *m)
@@ -106,8 +92,8 @@ void vr_json_quantization(vr_json_out *o, const vram_model *m)
     vr_json_open(o, '{');
     vr_json_kv_text(o, "method", q->method);
     vr_json_kv_text(o, "layout", q->layout);
-    put_known(o, "bits", q->bits_low == q->bits_high ? q->bits_low : 0);
-    put_known(o, "group_size", q->group_size);
+    vr_json_kv_known(o, "bits", q->bits_low == q->bits_high ? q->bits_low : 0);
+    vr_json_kv_known(o, "group_size", q->group_size);
     vr_json_kv_u64(o, "matrices", q->matrices);
     vr_json_kv_u64(o, "quantised_matrices", q->quantised_matrices);
     vr_json_kv_u64(o, "packed_bytes", q->packed_bytes);

@@ -100,15 +100,7 @@ static void put_verdict(vr_json_out *o, const vr_scenario_result *x, const vr_sc
     else
         vr_json_put_null(o);
     vr_json_kv_text(o, "combination_note", c->combination_note);
-    if (c->smallest_count == 0) {
-        vr_json_kv_null(o, "smallest_gpu_count");
-        return;
-    }
-    vr_json_key(o, "smallest_gpu_count");
-    vr_json_open(o, '{');
-    vr_json_kv_u64(o, "count", c->smallest_count);
-    vr_json_kv_text(o, "note", x->count_note);
-    vr_json_close(o, '}');
+    vr_json_gpu_count(o, c->smallest_count, x->count_note);
 }
 
 static void put_device(vr_json_out *o, vr_report *r, const vr_scenario_result *x, const vr_scenario_card *c)
@@ -137,10 +129,7 @@ static void put_model(vr_json_out *o, const vr_scenario_result *x)
     vr_json_key(o, "model");
     vr_json_open(o, '{');
     vr_json_kv_text(o, "name", x->numbers.name);
-    if (x->numbers.given[VR_NUM_PARAMS])
-        vr_json_kv_u64(o, "parameters", x->numbers.params);
-    else
-        vr_json_kv_null(o, "parameters");
+    vr_json_kv_if(o, "parameters", x->numbers.given[VR_NUM_PARAMS], x->numbers.params);
     vr_json_close(o, '}');
 }
 

@@ -18,7 +18,5 @@ const char *vr_scenario_name(vr_report *r, const vram_scenario *s, size_t i);
 const char *vr_scenario_size(vr_report *r, uint64_t bytes, uint64_t count);
 /* "fits, 6.35 left", "no, 23.65 short" */
 const char *vr_scenario_room(vr_report *r, const vr_scenario_card *c, uint64_t required);
-/* The changes of one scenario, one at a time. */
-void vr_scenario_levers_table(vr_report *r, const vr_scenario_result *x);
 
 #endif

@@ -133,7 +133,8 @@ static void put_lever_head(vr_report *r, const vr_scenario_result *x, size_t wid
     vr_put(&r->buf, T("\n"));
 }
 
-void vr_scenario_levers_table(vr_report *r, const vr_scenario_result *x)
+/* The changes of one scenario, one at a time. */
+static void put_levers(vr_report *r, const vr_scenario_result *x)
 {
     size_t width = widest_option(x);
 
@@ -226,7 +227,7 @@ static void put_one(vr_report *r, const vr_scenario_result *x)
     put_verdict(r, x);
     put_ledger(r, x);
     put_least_certain(r, x);
-    vr_scenario_levers_table(r, x);
+    put_levers(r, x);
     for (size_t i = 0; i < x->n_cards; i++)
         put_combination(r, &x->cards[i]);
     put_counts(r, x);

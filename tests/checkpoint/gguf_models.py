@@ -6,12 +6,14 @@ sequence keep against llama.cpp's own figures in data/llamacpp/virtual_device_ca
 
     gguf_models.py VRAM SOURCE-ROOT
 """
-import importlib.util
 import json
 import os
 import subprocess
 import sys
 import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
+from data_folder import data_file, make_gguf  # noqa: E402
 
 VRAM, ROOT = sys.argv[1], sys.argv[2]
 TYPES = ("Q4_K_M", "F16", "MXFP4")
@@ -66,8 +68,8 @@ def context_bytes(seen, case):
     return total
 
 
-def read_cases(data):
-    path = os.path.join(data, "data/llamacpp/virtual_device_cases.jsonl")
+def read_cases():
+    path = data_file(ROOT, "data/llamacpp/virtual_device_cases.jsonl")
     found = {}
     with open(path, encoding="utf-8") as lines:
         for case in map(json.loads, lines):
@@ -78,15 +80,8 @@ def read_cases(data):
 
 
 def main():
-    data = os.environ.get("VRAM_DATA") or os.path.join(ROOT, "../shared")
-    tool = os.path.join(data, "tools/make_gguf.py")
-    if not os.access(tool, os.R_OK):
-        print("no", tool)
-        return 1 if os.environ.get("VRAM_DATA") else 77
-    spec = importlib.util.spec_from_file_location("make_gguf", tool)
-    gguf = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(gguf)
-    cases, files, checked, without = read_cases(data), 0, 0, []
+    gguf = make_gguf(ROOT)
+    cases, files, checked, without = read_cases(), 0, 0, []
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "model.gguf")
         for name in gguf.MODELS:

@@ -47,14 +47,15 @@ def answer(*words):
     return json.loads(done.stdout), done.returncode
 
 
-def on_terminal(columns, *words, env=None):
-    """Output and exit status of the command on a terminal of that width."""
+def on_terminal(columns, *words, env=None, messages=False):
+    """Output (or messages) and exit status of the command on a terminal of that width."""
     main, other = pty.openpty()
     fcntl.ioctl(other, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
     e = environment()
     e["TERM"] = "xterm-256color"
     e.update(env or {})
-    child = subprocess.Popen([VRAM, *words], stdout=other, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, env=e)
+    out, err = (subprocess.DEVNULL, other) if messages else (other, subprocess.DEVNULL)
+    child = subprocess.Popen([VRAM, *words], stdout=out, stderr=err, stdin=subprocess.DEVNULL, env=e)
     os.close(other)
     got = b""
     while True:
@@ -119,7 +120,8 @@ class Ledgers(unittest.TestCase):
         """Gemma 4: its global layers have other heads, of another width; Kimi-Linear keeps latent vectors."""
         fit, _ = answer("fit", "gemma-4-26b-a4b", "-c", "64", "--gpu", "80GiB")
         cache = fit["devices"][0]["ledger"]["kv_cache"]
-        self.assertEqual(cache["bytes"], (25 * 2 * 8 * 256 + 5 * 2 * 2 * 512) * 2 * 64)
+        lengths = 25 * 8  # how many tokens a sliding layer has seen, on the card
+        self.assertEqual(cache["bytes"], (25 * 2 * 8 * 256 + 5 * 2 * 2 * 512) * 2 * 64 + lengths)
         self.assertEqual(cache["formula"], "(25 layers x 2 (K,V) x 8 heads x 256 + 5 layers x 2 (K,V) x 2 heads x 512)"
                                            " x 2 B x 64 tokens")
         inspected = vram("inspect", "gemma-4-26b-a4b").stdout.decode()
@@ -257,6 +259,26 @@ class Ledgers(unittest.TestCase):
                 self.assertEqual({c: k["ledger"][c]["bytes"] for c in SIX}, {c: s["ledger"][c]["bytes"] for c in SIX})
                 self.assertEqual([k["ledger"][c]["basis"] for c in SIX[:4]], ["table", "exact", "exact", "table"])
             self.assertEqual((known[0]["model"]["evidence"], stored[0]["model"]["evidence"]), ("catalogue", "checkpoint"))
+
+    def test_caches(self):
+        """Another cache is offered where there is much to save; its figures are those of its option."""
+        asked = ("fit", "llama-3.1-8b-instruct", "--gpu", "rtx-4090", "--decode", "4")
+        def lever(d, name):
+            return next((x for x in d["levers"] if x["ids"] == [name]), None)
+        few, _ = answer(*asked, "--context", "2048")
+        self.assertEqual([lever(few, n) for n in ("cache_offloaded", "cache_quantized")], [None, None])
+        many, _ = answer(*asked, "--context", "60000")
+        for name in ("offloaded", "quantized"):
+            found = lever(many, "cache_" + name)
+            self.assertEqual(found["option"], "--cache " + name)
+            self.assertEqual(found["flag"], f'generate(..., cache_implementation="{name}")')
+            typed, _ = answer(*asked, "--context", "60000", "--cache", name)
+            self.assertEqual(typed["devices"][0]["required_bytes"], found["required_bytes"])
+            self.assertEqual([lever(typed, n) for n in ("cache_offloaded", "cache_quantized")], [None, None])
+        self.assertIsNone(lever(answer(*asked, "--context", "60000", "--engine-version", "4.55")[0], "cache_offloaded"))
+        slides, _ = answer("fit", "gemma-3-27b-it", "--gpu", "80GiB", "--context", "131072")
+        self.assertIsNotNone(lever(slides, "cache_offloaded"))
+        self.assertIsNone(lever(slides, "cache_quantized"))  # its class refuses it
 
     def test_bare_configuration(self):
         """A directory without weights, a file of any name: figures by formula, and one sentence about it."""
@@ -747,6 +769,31 @@ class Screens(unittest.TestCase):
     def test_columns_wins(self):
         text, _ = on_terminal(200, *STORY, env={"COLUMNS": "80", "NO_COLOR": "1"})
         self.assertLessEqual(max(map(len, text.splitlines())), 80)
+
+    def test_messages_break_between_words(self):
+        words = ["fit", "/" + "x" * 100 + "/no such directory", "--gpu", "24GiB"]
+        line = vram(*words).stderr.decode()
+        text, _ = on_terminal(60, *words, messages=True)
+        self.assertEqual(text.split(), line.split())
+        self.assertGreater(len(text.splitlines()), len(line.splitlines()))
+        for row in text.splitlines():
+            self.assertTrue(len(row) <= 60 or "/xxx" in row, row)
+
+
+class Maps(unittest.TestCase):
+    def test_a_map_of_unknown_modules_is_no_answer(self):
+        """An encoder with a decoder on one card: what does not fit there would go to the CPU."""
+        config = {"architectures": ["T5ForConditionalGeneration"], "model_type": "t5", "num_layers": 2, "d_model": 64,
+                  "d_kv": 16, "d_ff": 96, "num_heads": 4, "vocab_size": 256, "torch_dtype": "float32"}
+        with tempfile.TemporaryDirectory() as d:
+            path = os.path.join(d, "config.json")
+            with open(path, "w") as f:
+                json.dump(config, f)
+            for device_map, context, verdict, told in (("auto", "9000", "unknown", True), ("auto", "64", "fits", True),
+                                                       ("cuda", "9000", "does_not_fit", False)):
+                words = ["fit", path, "--gpu", "1GiB", "-c", context, "--device-map", device_map]
+                self.assertEqual(answer(*words)[0]["verdict"], verdict)
+                self.assertEqual(b"where the device map puts" in vram(*words).stderr, told)
 
 
 if __name__ == "__main__":

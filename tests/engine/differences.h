@@ -36,6 +36,8 @@ typedef enum difference {
     CUDA_ALIGNED,
     CUDA_SCATTERED,
     LEFT_OUT_PLACES,
+    CUDA_LEAVING,
+    CPU_CONVOLVED,
     N_DIFFERENCES
 } difference;
 
@@ -84,10 +86,14 @@ static const struct {
                        "memory-efficient kernel: rows of a mask begin at multiples of 16 bytes" },
     [CUDA_SCATTERED] = { "places of image features",
                          "masked_scatter counts them in 64 bits on CUDA, on the CPU one after the other" },
-    [LEFT_OUT_PLACES] = { "places of patches and of their tokens",
+    [LEFT_OUT_PLACES] = { "places of patches and of their tokens, numbers of beams",
                           "some bytes each, left out: neither CUDA's nor the CPU's" },
+    [CUDA_LEAVING] = { "keys or values on their way to the host",
+                       "a window within a wider storage: gathered on the card, then copied" },
     [CUDA_SUMS] = { "sums of the attention kernel",
                     "memory-efficient kernel, more than 128 a head: not in registers" },
+    [CPU_CONVOLVED] = { "copy of a convolution's result",
+                        "in fp16 oneDNN gives a layout of its own; cuDNN the one that was asked for" },
 };
 
 static bool ends(const char *s, const char *end)
@@ -99,7 +105,7 @@ static bool ends(const char *s, const char *end)
 /* In a call of a binary operator, of a number's size. */
 static bool is_host_cast(const char *op, uint64_t bytes)
 {
-    static const char *const operators[] = { "mul/", "add/", "sub/", "div/", "eq/" };
+    static const char *const operators[] = { "mul/", "add/", "sub/", "div/", "eq/", "__lshift__/" };
     if (bytes > 8 || !ends(op, "to/_to_copy/empty_strided"))
         return false;
     for (size_t i = 0; i < sizeof(operators) / sizeof(operators[0]); i++) {
@@ -209,7 +215,7 @@ static difference in_routing(const facts *f, size_t i)
         return CPU_ADDED;
     if (strcmp(op, "scatter_/empty") == 0 || strcmp(op, "gather/empty") == 0)
         return CPU_SCATTERED;
-    if (strncmp(op, "repeat/", 7) == 0 && f->events[i].bytes <= 64)
+    if (strncmp(op, "repeat/", 7) == 0 && strcmp(op, "repeat/empty") != 0 && f->events[i].bytes <= 64)
         return HOST_SHAPE;
     return is_compared_number(f, i) ? HOST_SCALAR : SAME;
 }
@@ -235,10 +241,12 @@ static size_t op_after(const facts *f, size_t i, const char *op)
     return i;
 }
 
-/* ---- left out where there are pictures ---- */
+/* ---- left out where there are pictures, or beams ---- */
 
 typedef enum stretch {
     NOWHERE,
+    BEFORE_SEARCH,  /* what generate() looks at before the model is called */
+    IN_SEARCH,      /* between the logits of one call and the next call */
     BEFORE_PATCHES, /* between the pixels in the model's width and the first convolution */
     IN_TOWER,
     AFTER_TOWER, /* up to the last of the positions */
@@ -246,8 +254,8 @@ typedef enum stretch {
 } stretch;
 
 /* What places patches and tokens: the most that a storage of that operator takes of each patch (before and in
- * the tower) or token, 0: some numbers, of pictures and windows. Each was read off the recorded runs, so that
- * one of another operator or larger is compared. */
+ * the tower), token, or beam (in a search), 0: some numbers, of pictures, windows and calls. Each was read
+ * off the recorded runs, so that one of another operator or larger is compared. */
 static const struct {
     stretch at;
     const char *op;
@@ -310,13 +318,81 @@ static const struct {
     { AFTER_TOWER, "to/_to_copy/empty_strided", 0 },
     { IN_STEPS, "arange/resize_", 0 },
     { IN_STEPS, "repeat_interleave/clone/empty_like/empty", 0 },
+    { BEFORE_SEARCH, "add", 8 },
+    { BEFORE_SEARCH, "all", 0 },
+    { BEFORE_SEARCH, "any", 0 },
+    { BEFORE_SEARCH, "bitwise_not", 0 },
+    { BEFORE_SEARCH, "cat", 0 },
+    { BEFORE_SEARCH, "clone/empty_strided", 0 },
+    { BEFORE_SEARCH, "cumsum", 8 },
+    { BEFORE_SEARCH, "empty", 0 },
+    { BEFORE_SEARCH, "eq", 1 },
+    { BEFORE_SEARCH, "full/empty", 0 },
+    { BEFORE_SEARCH, "gt", 0 },
+    { BEFORE_SEARCH, "isin", 1 },
+    { BEFORE_SEARCH, "lt", 1 },
+    { BEFORE_SEARCH, "masked_fill/clone/empty_like/empty", 8 },
+    { BEFORE_SEARCH, "mul", 8 },
+    { BEFORE_SEARCH, "mul/to/_to_copy/empty_strided", 0 },
+    { BEFORE_SEARCH, "ne", 1 },
+    { BEFORE_SEARCH, "ones/empty", 8 },
+    { BEFORE_SEARCH, "sub", 8 },
+    { BEFORE_SEARCH, "sum", 0 },
+    { BEFORE_SEARCH, "sum/to/_to_copy/empty_strided", 0 },
+    { BEFORE_SEARCH, "to/_to_copy/empty_strided", 8 },
+    { BEFORE_SEARCH, "zeros/empty", 0 },
+    { IN_SEARCH, "__and__/bitwise_and", 2 },
+    { IN_SEARCH, "__or__/bitwise_or", 2 },
+    { IN_SEARCH, "add", 16 },
+    { IN_SEARCH, "add/to/_to_copy/empty_strided", 0 },
+    { IN_SEARCH, "all", 1 },
+    { IN_SEARCH, "any", 2 },
+    { IN_SEARCH, "arange/resize_", 4 },
+    { IN_SEARCH, "bitwise_not", 2 },
+    { IN_SEARCH, "cat", 48 }, /* three numbers of beams of each of four calls */
+    { IN_SEARCH, "clone/empty_like/empty", 8 },
+    { IN_SEARCH, "div", 8 },
+    { IN_SEARCH, "div/to/_to_copy/empty_strided", 0 },
+    { IN_SEARCH, "floor_divide/empty", 16 },
+    { IN_SEARCH, "full/empty", 2 },
+    { IN_SEARCH, "gt", 1 },
+    { IN_SEARCH, "index_select/contiguous/clone/empty_like/empty", 4 },
+    { IN_SEARCH, "isin", 2 },
+    { IN_SEARCH, "max/empty", 0 },
+    { IN_SEARCH, "min", 4 },
+    { IN_SEARCH, "mul", 8 },
+    { IN_SEARCH, "mul/to/_to_copy/empty_strided", 8 },
+    { IN_SEARCH, "remainder", 16 },
+    { IN_SEARCH, "sum", 4 },
+    { IN_SEARCH, "sum/to/_to_copy/empty_strided", 16 },
+    { IN_SEARCH, "take_along_dim/gather", 32 },
+    { IN_SEARCH, "take_along_dim/remainder", 64 },
+    { IN_SEARCH, "to/_to_copy/empty_strided", 8 },
+    { IN_SEARCH, "topk", 16 },
+    { IN_SEARCH, "where", 4 },
+    { IN_SEARCH, "where/scalar_tensor", 0 },
 };
 #define N_LEFT_OUT (sizeof(left_out) / sizeof(left_out[0]))
 #define SOME_NUMBERS 512
 static size_t times_left_out[N_LEFT_OUT];
 
+/* Nothing of the model comes before the next place. */
+static stretch of_search(const facts *f, size_t i)
+{
+    bool called = false;
+    for (size_t k = 0; k < i; k++)
+        called = called || f->events[k].kind == '=';
+    for (; i < f->n && f->events[i].kind != '='; i++) {
+        if (strcmp(op_of(f, i), "linear/matmul/mm") == 0)
+            return NOWHERE;
+    }
+    return called ? IN_SEARCH : BEFORE_SEARCH;
+}
+
 static stretch stretch_of(const facts *f, size_t i)
 {
+    if (f->beams != 0)
+        return of_search(f, i);
     size_t pixels = op_after(f, 1, "to/_to_copy"), conv = op_after(f, 0, "conv3d");
     size_t scattered = op_after(f, 0, "masked_scatter");
     if (conv == f->n || i <= pixels)
@@ -338,7 +414,8 @@ static bool is_left_out(const facts *f, size_t i)
     if (at == NOWHERE || (at == IN_STEPS && strcmp(op, "arange/resize_") == 0 &&
                           strstr(next_op(f, i), "repeat_interleave") == NULL))
         return false;
-    uint64_t n = at == AFTER_TOWER || at == IN_STEPS ? f->batch * f->tokens : f->patches;
+    uint64_t n = at == BEFORE_PATCHES || at == IN_TOWER ? f->patches : f->batch * f->tokens;
+    n = at == IN_SEARCH ? f->batch * f->beams : n;
     for (size_t k = 0; k < N_LEFT_OUT; k++) {
         uint64_t most = left_out[k].each != 0 ? left_out[k].each * n : SOME_NUMBERS;
         if (left_out[k].at != at || strcmp(left_out[k].op, op) != 0 || f->events[i].bytes > most)
@@ -358,7 +435,7 @@ static difference name_of_fact(const facts *f, size_t i)
     if (is_left_out(f, i))
         return LEFT_OUT_PLACES;
     if ((bytes <= 8 && strcmp(op, "-") == 0) || is_compared_number(f, i) ||
-        (bytes == 8 && strcmp(op, "eq") == 0) ||
+        (bytes == 8 && (strcmp(op, "eq") == 0 || ends(op, "__lshift__"))) ||
         (bytes == 8 && ends(op, "_scaled_dot_product_attention_math/mul")))
         return HOST_SCALAR;
     if (strstr(op, "mean/div_") != NULL && bytes <= 8)
@@ -371,6 +448,8 @@ static difference name_of_fact(const facts *f, size_t i)
         return CPU_STATISTICS;
     if (ends(op, "_convolution/mkldnn_convolution"))
         return CPU_CONVOLUTION;
+    if (ends(op, "mkldnn_convolution/contiguous/clone/empty_like/empty"))
+        return CPU_CONVOLVED;
     if (strcmp(op, "empty") == 0 && bytes == 8)
         return HOST_WINDOW;
     if (strcmp(op, "empty") == 0 && strcmp(next_op(f, i), "mul") == 0)
@@ -398,6 +477,8 @@ static difference name_of_event(const vr_tape *t, const vr_event *e)
          vr_str_is(label, "length and place in the cache")) &&
         e->bytes == 8)
         return CUDA_WINDOW;
+    if (vr_str_is(label, "keys or values on their way to the host"))
+        return CUDA_LEAVING;
     if (vr_str_is(label, "addresses of a batched solver"))
         return CUDA_SOLVER;
     if (vr_str_is(label, "statistics of a normalisation"))

@@ -29,7 +29,7 @@ typedef struct facts {
     char case_name[48], model_type[32], version[32], implementation[32], dtype[16], logits[8], experts[16],
         routing[16];
     char config[16384];
-    unsigned long long batch, tokens, decode, patches; /* of all pictures */
+    unsigned long long batch, tokens, decode, patches /* of all pictures */, beams;
     struct {
         char key[32], value[64];
     } settings[MOST_SETTINGS]; /* of our workload: whatever else the run was made with */
@@ -69,6 +69,8 @@ static inline void read_header(facts *f, const char *line)
     }
     if (strcmp(key, "workload") == 0)
         read_setting(f, line);
+    if (strcmp(key, "generate") == 0)
+        sscanf(line, "# generate {\"num_beams\": %llu", &f->beams);
     if (strcmp(key, "inputs") == 0)
         sscanf(line, "# inputs {\"pixel_values\": {\"shape\": [%llu,", &f->patches);
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {

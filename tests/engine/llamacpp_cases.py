@@ -6,12 +6,14 @@ in `vram fit`: weights on the card and caches against what llama.cpp b10470 aske
 
     llamacpp_cases.py VRAM SOURCE-ROOT [-v]
 """
-import importlib.util
 import json
 import os
 import subprocess
 import sys
 import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
+from data_folder import data_file, make_gguf  # noqa: E402
 
 VRAM, ROOT = sys.argv[1], sys.argv[2]
 HAS_VALUE = {"-c", "-fa", "-b", "-ub", "-ctk", "-ctv", "-np", "-ngl", "-ts", "--n-cpu-moe", "-sm", "-fitt"}
@@ -53,9 +55,9 @@ def fit(path, options):
     return ledger["weights"]["bytes"], ledger["kv_cache"]["bytes"]
 
 
-def read_cases(data):
+def read_cases():
     found, left = {}, {}
-    with open(os.path.join(data, "data/llamacpp/virtual_device_cases.jsonl"), encoding="utf-8") as lines:
+    with open(data_file(ROOT, "data/llamacpp/virtual_device_cases.jsonl"), encoding="utf-8") as lines:
         for case in map(json.loads, lines):
             if case["error"] or not case["bytes"] or case["device"] != "virtual-cuda":
                 continue
@@ -68,15 +70,8 @@ def read_cases(data):
 
 
 def main():
-    data = os.environ.get("VRAM_DATA") or os.path.join(ROOT, "../shared")
-    tool = os.path.join(data, "tools/make_gguf.py")
-    if not os.access(tool, os.R_OK):
-        print("no", tool)
-        return 1 if os.environ.get("VRAM_DATA") else 77
-    spec = importlib.util.spec_from_file_location("make_gguf", tool)
-    gguf = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(gguf)
-    cases, left = read_cases(data)
+    gguf = make_gguf(ROOT)
+    cases, left = read_cases()
     checked, wrong = 0, []
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "model.gguf")

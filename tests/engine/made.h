@@ -319,6 +319,16 @@ static inline bool warned(const world *w, const char *part)
     return false;
 }
 
+static const shape small_llama = { .model_type = "llama",
+                                   .layers = 2,
+                                   .hidden = 64,
+                                   .heads = 4,
+                                   .kv_heads = 2,
+                                   .head_dim = 16,
+                                   .ffn = 128,
+                                   .vocab = 256,
+                                   .tied = true };
+
 /* A card of the Ampere generation with no limit. */
 static const vr_device_facts ampere = {
     .cc_major = 8, .cc_minor = 6, .usable = UINT64_MAX, .available = UINT64_MAX

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Which module lies on which device, against what transformers and accelerate decided (device_maps.tsv). */
 #include "engine/device_map.h"
-#include "made.h"
+#include "planned.h"
 
 #define MOST_CARDS 8
 
@@ -58,21 +58,6 @@ static shape shape_of_line(const recorded *r)
     s.window = strncmp(r->type, "gemma", 5) == 0 ? 4096 : 0;
     s.kinds = s.window != 0 ? "sf" : NULL;
     return s;
-}
-
-/* A configuration alone, of a class that is more than a plain decoder. */
-static void open_config(world *w, const char *config)
-{
-    *w = (world){ .h = { 0 } };
-    assert_true(strlen(config) < sizeof w->config);
-    strcpy(w->config, config);
-    assert_int_equal(vram_open(&w->ctx, hook_alloc, &w->h), VRAM_OK);
-    assert_int_equal(vram_checkpoint_new(&w->ck, w->ctx, "made"), VRAM_OK);
-    assert_int_equal(vram_checkpoint_add_file(w->ck, "config.json", strlen(config)), VRAM_OK);
-    assert_int_equal(vram_checkpoint_listed(w->ck), VRAM_OK);
-    if (read_world(w) != VRAM_OK || vram_model_new(&w->m, w->ck) != VRAM_OK)
-        fail_msg("%s", vram_last_error(w->ctx)->text);
-    assert_int_equal(vram_workload_new(&w->w, w->ctx, NULL), VRAM_OK);
 }
 
 static void open_line(world *w, const recorded *r)

@@ -4,16 +4,6 @@
 #include "engine/options.h"
 #include "made.h"
 
-static const shape tiny = { .model_type = "llama",
-                            .layers = 2,
-                            .hidden = 64,
-                            .heads = 4,
-                            .kv_heads = 2,
-                            .head_dim = 16,
-                            .ffn = 128,
-                            .vocab = 256,
-                            .tied = true };
-
 static void names(void **state)
 {
     size_t n;
@@ -43,7 +33,7 @@ static void versions(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         world w;
-        open_world(&w, &tiny);
+        open_world(&w, &small_llama);
         set(&w, "engine", rows[i].engine);
         vram_status s = vram_workload_set(w.w, "engine_version", rows[i].given);
         assert_int_equal(s, rows[i].shown != NULL ? VRAM_OK : VRAM_ESETTING);
@@ -102,7 +92,7 @@ static void settings(void **state)
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         world w;
         vram_workload *r;
-        open_world(&w, &tiny);
+        open_world(&w, &small_llama);
         set(&w, "engine", rows[i].engine);
         vram_status s = vram_workload_set(w.w, rows[i].key, rows[i].value);
         assert_int_equal(s, rows[i].shown != NULL ? VRAM_OK : VRAM_ESETTING);
@@ -120,7 +110,7 @@ static void named_later(void **state)
     world w;
     vram_workload *r;
     (void)state;
-    open_world(&w, &tiny);
+    open_world(&w, &small_llama);
     set(&w, "cache_type_k", "q8_0");
     assert_int_equal(vr_workload_resolve(&r, w.w, w.m, &w.ctx->arena), VRAM_ESETTING);
     assert_non_null(strstr(vram_last_error(w.ctx)->text, "--cache-type-k is an option of llama.cpp"));
@@ -130,7 +120,7 @@ static void named_later(void **state)
     assert_int_equal(r->cache_k, VR_Q8_0);
     assert_int_equal(r->cache_v, VR_F16);
     close_world(&w);
-    open_world(&w, &tiny);
+    open_world(&w, &small_llama);
     set(&w, "kv_cache_dtype", "fp8");
     assert_int_equal(vr_workload_resolve(&r, w.w, w.m, &w.ctx->arena), VRAM_ESETTING);
     assert_non_null(strstr(vram_last_error(w.ctx)->text, "only auto is known"));
@@ -155,7 +145,7 @@ static void shares(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         world w;
-        open_world(&w, &tiny);
+        open_world(&w, &small_llama);
         set(&w, "engine", rows[i].engine->name);
         set(&w, "engine_version", rows[i].version);
         assert_int_equal(rows[i].engine->share(w.w, rows[i].gib * VR_GIB), rows[i].share);

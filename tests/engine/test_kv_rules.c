@@ -148,6 +148,24 @@ static void windows(void **state)
     unmake(&x);
 }
 
+/* Llama-4 Scout: 36 layers of chunks of 8,192 tokens, 12 full ones. A request has at most its chunk and what
+ * is in flight (kv_cache_interface.py, ChunkedLocalAttentionSpec): (8,192 + 2,048) / 16 = 640 blocks. */
+static void chunks(void **state)
+{
+    made x;
+    (void)state;
+    make(&x, &vr_engine_vllm, 131072, 1);
+    vr_layer chunked = SLIDING(8, 128, 8192);
+    chunked.attention = VR_ATTENTION_CHUNKED;
+    add(&x, 36, chunked);
+    add(&x, 12, FULL(8, 128));
+    vr_vllm_cache c = blocks(&x, 2048, 1, false);
+    assert_int_equal(c.groups, 4);
+    assert_int_equal(c.blocks, 8192 + 3 * 640);
+    assert_int_equal(c.bytes, UINT64_C(12) * 65536 * (8192 + 3 * 640));
+    unmake(&x);
+}
+
 /* gemma-4-12B: 40 sliding layers of 8,192 B a token, 8 full ones of 2,048, whose blocks become four times as
  * long. */
 static void pages_of_one_size(void **state)
@@ -258,6 +276,12 @@ static void cells(void **state)
     assert_int_equal(kept(&x), UINT64_C(8192) * 62 * 131072);
     x.w.no_kv_offload = true;
     assert_int_equal(kept(&x), 0);
+    unmake(&x);
+    make(&x, &vr_engine_llamacpp, 8192, 1);
+    x.m.model_type = "gpt_oss"; /* 128 + 512 are filled up to 768 */
+    add(&x, 12, SLIDING(8, 64, 128));
+    add(&x, 12, FULL(8, 64));
+    assert_int_equal(kept(&x), UINT64_C(2048) * 12 * (8192 + 768));
     unmake(&x);
 }
 
@@ -375,6 +399,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(uniform),
         cmocka_unit_test(windows),
+        cmocka_unit_test(chunks),
         cmocka_unit_test(pages_of_one_size),
         cmocka_unit_test(states),
         cmocka_unit_test(latent),

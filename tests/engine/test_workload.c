@@ -2,16 +2,6 @@
  * Settings: every row of the table, its aliases, what is refused and how, what is filled in. */
 #include "made.h"
 
-static const shape tiny = { .model_type = "llama",
-                            .layers = 2,
-                            .hidden = 64,
-                            .heads = 4,
-                            .kv_heads = 2,
-                            .head_dim = 16,
-                            .ffn = 128,
-                            .vocab = 256,
-                            .tied = true };
-
 /* ---- values ---- */
 
 static void values(void **state)
@@ -70,7 +60,7 @@ static void values(void **state)
         world w;
         vram_workload *r;
         vr_arena a;
-        open_world(&w, &tiny);
+        open_world(&w, &small_llama);
         vr_arena_init(&a, w.ctx);
         set(&w, "engine", "transformers");
         vram_status s = vram_workload_set(w.w, rows[i].key, rows[i].value);
@@ -149,7 +139,7 @@ static void settings(void **state)
     vram_workload *r;
     vr_arena a;
     (void)state;
-    open_world(&w, &tiny);
+    open_world(&w, &small_llama);
     vr_arena_init(&a, w.ctx);
     assert_int_equal(vr_workload_resolve(&r, w.w, w.m, &a), VRAM_OK);
     for (int s = 0; s < VR_SETTING_COUNT; s++) {
@@ -162,7 +152,7 @@ static void settings(void **state)
         if (!vr_engine_has(r->engine, (vr_setting)s))
             continue;
         assert_true(value[0] != '\0' || s == VR_SET_ALLOC_CONF || s == VR_SET_HOST_MEMORY ||
-                    s == VR_SET_IMAGE_SIZE);
+                    s == VR_SET_IMAGE_SIZE || (s >= VR_SET_CACHE_BACKEND && s <= VR_SET_CACHE_RESIDUAL));
         if (value[0] != '\0')
             assert_int_equal(vram_workload_set(w.w, vr_setting_key((vr_setting)s), value), VRAM_OK);
     }
@@ -198,7 +188,7 @@ static void defaults(void **state)
 {
     filled f;
     (void)state;
-    fill(&f, &tiny, NULL);
+    fill(&f, &small_llama, NULL);
     assert_int_equal(f.status, VRAM_OK);
     assert_int_equal(f.r->context, 4096);
     assert_int_equal(f.r->sequences, 1);
@@ -221,11 +211,11 @@ static void dtype_by_version(void **state)
                                                { NULL, NULL } };
     filled f;
     (void)state;
-    fill(&f, &tiny, old);
+    fill(&f, &small_llama, old);
     assert_int_equal(f.r->dtype, VR_F32);
     assert_int_equal(f.r->set_by[VR_SET_DTYPE], VR_BY_DEFAULT);
     done(&f);
-    fill(&f, &tiny, old_auto);
+    fill(&f, &small_llama, old_auto);
     assert_int_equal(f.r->dtype, VR_BF16);
     done(&f);
 }
@@ -237,7 +227,7 @@ static void gemma2_attention(void **state)
     static const char *const asked[][2] = { { "engine_version", "5.24" },
                                             { "attention", "sdpa" },
                                             { NULL, NULL } };
-    shape s = tiny;
+    shape s = small_llama;
     filled f;
     (void)state;
     s.model_type = "gemma2";
@@ -259,10 +249,10 @@ static void contradictions(void **state)
     static const char *const long_context[][2] = { { "context", "40000" }, { NULL, NULL } };
     filled f;
     (void)state;
-    fill(&f, &tiny, batch);
+    fill(&f, &small_llama, batch);
     assert_int_equal(f.status, VRAM_ESETTING);
     done(&f);
-    fill(&f, &tiny, long_context); /* of a model made for 32,768 */
+    fill(&f, &small_llama, long_context); /* of a model made for 32,768 */
     assert_int_equal(f.status, VRAM_OK);
     assert_true(warned(&f.w, "40,000 tokens are more than the 32,768"));
     done(&f);
@@ -273,7 +263,7 @@ static void newer_than_known(void **state)
     filled f;
     static const char *const future[][2] = { { "engine_version", "7.1" }, { NULL, NULL } };
     (void)state;
-    fill(&f, &tiny, future);
+    fill(&f, &small_llama, future);
     assert_true(warned(&f.w, "newer than what is known"));
     done(&f);
 }
@@ -283,7 +273,7 @@ static void engines(void **state)
     world w;
     vram_workload *other;
     (void)state;
-    open_world(&w, &tiny);
+    open_world(&w, &small_llama);
     assert_int_equal(vram_workload_new(&other, w.ctx, "transformers"), VRAM_OK);
     assert_int_equal(vram_workload_new(&other, w.ctx, "no-such-engine"), VRAM_ESETTING);
     assert_null(vr_engine_find(VR_LIT("no-such-engine")));

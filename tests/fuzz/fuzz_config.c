@@ -122,7 +122,8 @@ static void check_understood(const vram_model *m)
     CHECK(m->n_layers >= 1 && m->n_layers <= 4096 && m->layers != NULL && m->n_encoder <= 4096);
     CHECK(m->hidden >= 1 && m->hidden <= 1 << 24 && m->vocab >= 1 && m->vocab <= 1 << 28);
     CHECK(m->ffn <= 1 << 24 && m->max_context <= UINT64_C(1) << 40);
-    CHECK((m->max_context == 0) == (m->structure == VR_ENCODER_DECODER)); /* T5's positions are relative */
+    /* T5's positions are relative */
+    CHECK((m->max_context == 0) == (m->structure == VR_ENCODER_DECODER && m->source_positions == 0));
     CHECK(m->prefix != NULL && m->head_name != NULL && m->architecture != NULL && m->model_type != NULL);
     if (m->family->special == NULL)
         check_plain(m);

@@ -33,7 +33,8 @@ typedef struct play {
     const shape *model;
     bool not_counted[VR_CATEGORY_COUNT];
     uint64_t uncertain_permille;
-    bool warms_up;        /* with a device map: a block for all weights first, capped by what is available */
+    bool warms_up;        /* with a device map: a block for all weights first, cut by what is available */
+    bool of_total;        /* ... by the card's total */
     bool quantised_in_16; /* dtype left open: fp32, but of quantised weights fp16, as transformers 4 has it */
     const char *kv_formula;
     unsigned n_plans;
@@ -216,13 +217,12 @@ static inline uint64_t weight_of(const vr_event *e)
     return e->kind == VR_EV_ALLOC && e->item == VR_ITEM_PARAMETERS ? e->bytes : 0;
 }
 
-static inline void warm_up(writer *x, const vr_device_facts *device)
+static inline void warm_up(writer *x)
 {
     const shape *m = x->m;
     uint64_t all = m->layers * 3 * m->hidden * m->ffn * bits_of(x->w) / 8;
-    uint64_t room = vr_sub_floor(device->available, device->context + 256 * VR_MIB);
-    if (stage.warms_up && vr_plan_knows_size(x->w))
-        vr_tape_release(x->t, vr_tape_alloc(x->t, all < room ? all : room, VR_ITEM_WARMUP, 0));
+    if (stage.warms_up && (x->w->device_map != VR_MAP_NONE || x->w->weight_quant != VR_QUANT_NONE))
+        vr_tape_release(x->t, vr_tape_alloc_cut(x->t, all, VR_ITEM_WARMUP, 0, 256 * VR_MIB, stage.of_total));
 }
 
 static inline vram_status test_plan(vr_plan *out, const vram_model *m, const vram_workload *w,
@@ -235,7 +235,7 @@ static inline vram_status test_plan(vr_plan *out, const vram_model *m, const vra
     vr_tape_init(&out->tape, a);
     vr_tape_outside(&out->tape, VR_ITEM_CONTEXT, 0);
     vr_tape_mark(&out->tape, VR_AT_CONTEXT);
-    warm_up(&x, device);
+    warm_up(&x);
     load(&x);
     if (!stage.not_counted[VR_ACTIVATIONS])
         prefill(&x);

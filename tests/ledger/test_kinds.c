@@ -55,6 +55,11 @@ typedef struct kind {
 #define T5                                                                                                   \
     "{\"architectures\":[\"T5ForConditionalGeneration\"],\"model_type\":\"t5\",\"torch_dtype\":\"float32\"," \
     "\"num_layers\":2,\"d_model\":64,\"d_kv\":16,\"d_ff\":96,\"num_heads\":4,\"vocab_size\":256}"
+#define WHISPER                                                                                              \
+    "{\"architectures\":[\"WhisperForConditionalGeneration\"],\"model_type\":\"whisper\",\"torch_dtype\":"   \
+    "\"float16\",\"d_model\":64,\"encoder_layers\":2,\"encoder_attention_heads\":4,\"encoder_ffn_dim\":96,"  \
+    "\"decoder_layers\":1,\"decoder_attention_heads\":4,\"decoder_ffn_dim\":96,\"num_mel_bins\":20,"         \
+    "\"max_source_positions\":50,\"max_target_positions\":8,\"vocab_size\":256}"
 #define TOWER                                                                                                \
     "{\"architectures\":[\"Qwen3VLForConditionalGeneration\"],\"model_type\":\"qwen3_vl\","                  \
     "\"torch_dtype\":\"bfloat16\",\"text_config\":{\"model_type\":\"qwen3_vl_text\",\"num_hidden_layers\":"  \
@@ -72,6 +77,7 @@ static const kind kinds[] = {
     { "ssm", SSM, NULL, "1GiB", 1, { NULL } },
     { "encoder", ENCODER, NULL, "1GiB", 1, { NULL } },
     { "t5", T5, NULL, "1GiB", 1, { NULL } },
+    { "speech", WHISPER, NULL, "1GiB", 1, { NULL } },
     { "tower", TOWER, NULL, "1GiB", 1, { NULL } },
     { "experts on cards", EXPERTS, "transformers", "1GiB", 2, { "device_map", "auto", NULL } },
     { "latent on any", LATENT, "transformers", NULL, 0, { "decode", "2", NULL } },

@@ -66,6 +66,7 @@ static void draw_world(world *s, shape *m)
     vr_arena_init(&s->work.arena, s->ctx);
     stage.uncertain_permille = bands[draw(4)];
     stage.warms_up = draw(2);
+    stage.of_total = draw(2);
     stage.quantised_in_16 = draw(2);
     draw_workload(&s->work);
 }
@@ -113,19 +114,18 @@ static void check_verdict(const vram_fit *f)
         assert_non_null(f->message);
 }
 
-/* With just what it needs it lives, and needs just that. */
+/* With just what it needs it lives, and needs just that; no more where something is cut to what is free. */
 static void check_enough(world *s, const vram_fit *f)
 {
     vram_device d = *f->device;
     uint64_t enough = f->ledger.required;
-    if (f->plan.uncertain_permille != 0 || vr_plan_knows_size(f->workload) || !f->run.failed ||
-        f->workload->alloc.memory_fraction_permille != 0)
+    if (f->plan.uncertain_permille != 0 || !f->run.failed || f->workload->alloc.memory_fraction_permille != 0)
         return;
     d.available = (vr_range){ enough, enough, enough, VR_BASIS_MEASURED };
     d.usable.bytes = 24 * VR_GIB; /* of a large card as much is free */
     vram_fit *again = fit(s, &d);
     assert_false(again->run.failed);
-    assert_int_equal(again->ledger.required, enough);
+    assert_true(again->ledger.required == enough || (again->run.cut && again->ledger.required < enough));
 }
 
 /* ---- levers ---- */

@@ -157,6 +157,30 @@ static void deepseek_v3(void **state)
     close_world(&w);
 }
 
+/* The layer that predicts a further token, by its parts. The publisher's files have 688,586,727,753 bytes
+ * with their headers; as FP8 with its scales these are 15,424,227,552 beside the 673,150,611,808 of the rest
+ * (test_catalogue.c), which leaves 129 bytes of header for each of 91,991 tensors. */
+static void a_layer_ahead(void **state)
+{
+    const uint64_t h = 7168, attention = h * 1536 + 1536 + UINT64_C(1536) * 24576 + h * 576 + 512 +
+                                         UINT64_C(512) * 32768 + UINT64_C(16384) * h;
+    const uint64_t experts = 257 * 3 * h * 2048 + 256 * h, norms = 5 * h;
+    world w;
+    (void)state;
+    open_config(&w, published[2].config);
+    assert_int_equal(w.m->ahead.layers, 1);
+    assert_int_equal(w.m->ahead.parameters,
+                     attention + experts + norms + 2 * h * h + 2 * UINT64_C(129280) * h);
+    close_world(&w);
+    open_config(&w, "{\"model_type\":\"deepseek_v3\"," KIMI_K2 "}");
+    assert_int_equal(w.m->ahead.layers, 0);
+    assert_int_equal(w.m->ahead.parameters, 0);
+    close_world(&w);
+    open_config(&w, "{\"model_type\":\"deepseek_v3\",\"num_nextn_predict_layers\":4097}");
+    assert_int_equal(w.status, VRAM_EFORMAT);
+    close_world(&w);
+}
+
 /* What the closed forms give for sizes that no model has. */
 static void odd_sizes(void **state)
 {
@@ -288,6 +312,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(published_configurations),
         cmocka_unit_test(deepseek_v3),
+        cmocka_unit_test(a_layer_ahead),
         cmocka_unit_test(odd_sizes),
         cmocka_unit_test(groups_not_stated),
         cmocka_unit_test(kinds_of_layers),

@@ -305,6 +305,25 @@ static void not_understood(void **state)
     }
 }
 
+/* The layer that predicts a further token attends and has the model's MLP; it stands between a projection of
+ * two vectors and a norm. */
+static void a_layer_ahead(void **state)
+{
+    const uint64_t h = 5120, attention = 2 * h * 6144 + 2 * h * 1024 + 6144 * h + 2 * 256;
+    world w = { 0 };
+    (void)state;
+    open_known(&w, qwen3_6_27b);
+    assert_int_equal(w.m->ahead.layers, 1);
+    assert_int_equal(w.m->ahead.parameters, attention + 3 * h * 17408 + 2 * h + 2 * h * h + 3 * h);
+    close_world(&w);
+    open_known(&w, qwen3_5_35b); /* silent */
+    assert_int_equal(w.m->ahead.layers, 0);
+    close_world(&w);
+    open_known(&w, qwen3_next); /* silent too, and published with one */
+    assert_int_equal(w.m->ahead.layers, 1);
+    close_world(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -314,6 +333,7 @@ int main(void)
         cmocka_unit_test(nemotron_layers),
         cmocka_unit_test(kimi_layers),
         cmocka_unit_test(words_for_letters),
+        cmocka_unit_test(a_layer_ahead),
         cmocka_unit_test(odd_intervals),
         cmocka_unit_test(refused_with_a_place),
         cmocka_unit_test(not_understood),

@@ -3,6 +3,9 @@
 """What real classes declare and keep, of every configuration of the built-in catalogue: no weights, all on meta.
 
     class_parameters.py [--only WORD] FACTS MISSING     writes tests/model/class_parameters.tsv and ..._missing.tsv
+    class_parameters.py [--only WORD] --more FILE FACTS tests/model/more_parameters.tsv, of the configurations in FILE
+                                                        (tests/oracle/more_classes.json): classes without a published
+                                                        configuration in the catalogue, small and with odd sizes
 
 Run with the python of one of the environments that run.sh makes. Of each configuration, without its
 quantization_config (parameters are those that packed ones stand for):
@@ -14,6 +17,7 @@ quantization_config (parameters are those that packed ones stand for):
     L stack count parameters                         so many layers of that stack have so many parameters
     C count name=shape ...                           so many layers' caches, tensors after a pass over t tokens
     T count shape name                               tensors of a checkpoint; {} stands for any number
+    J {...}                                          with --more: the configuration itself
 
 MISSING has a line for each configuration without facts, and for those that the catalogue leaves out: name, reason.
 """
@@ -151,15 +155,20 @@ class Unrouted(torch.nn.Module):
 
 
 def tensors_of(layer):
-    """Every tensor a layer's cache holds, t for the tokens of the pass."""
+    """Every tensor a layer's cache holds, t for the tokens of the pass; :f32 where it is wider than the model."""
     def word(t):
-        return "x".join("t" if n == TOKENS else str(n) for n in t.shape) or "-"
+        shape = "x".join("t" if n == TOKENS else str(n) for n in t.shape) or "-"
+        return shape + (":f32" if t.dtype == torch.float32 else "")
 
     out = []
     for name, value in sorted(vars(layer).items()):
         values = value if isinstance(value, (list, tuple)) else value.values() if isinstance(value, dict) else [value]
         out += [f"{name}={word(v)}" for v in values if isinstance(v, torch.Tensor) and v.numel() > 1]
     return type(layer).__name__ + " " + " ".join(out)
+
+
+def speech_of(config, dtype):
+    return {"input_features": torch.zeros((1, config.num_mel_bins, 2 * config.max_source_positions), dtype=dtype)}
 
 
 def cache_lines(model):
@@ -171,12 +180,14 @@ def cache_lines(model):
     with torch.device("meta"), torch.no_grad():
         ids = torch.zeros((1, TOKENS), dtype=torch.long)
         try:
-            out = model(ids, use_cache=True)
+            out = model(**speech_of(model.config, model.dtype), decoder_input_ids=ids, use_cache=True) if (
+                model.main_input_name == "input_features") else model(ids, use_cache=True)
         except AttributeError:  # Llama4ForConditionalGeneration of 5.24 asks for outputs of images that were not given
             out = model.get_decoder()(ids, use_cache=True)
     cache = next(getattr(out, n) for n in ("cache", "past_key_values", "cache_params")
                  if getattr(out, n, None) is not None)
-    found = collections.Counter(tensors_of(layer) for layer in cache.layers)
+    both = [getattr(cache, name + "_attention_cache", None) for name in ("self", "cross")]
+    found = collections.Counter(tensors_of(layer) for part in ([cache] if None in both else both) for layer in part.layers)
     return [f"C {n} {text}" for text, n in found.items()]
 
 
@@ -200,8 +211,29 @@ def facts_of(facts):
     return lines + tensors
 
 
+def head_of(torch_version):
+    return (f"# SPDX-License-Identifier: MIT\n# Made by tests/oracle/class_parameters.py with transformers {VERSION}, "
+            f"PyTorch {torch_version.split('+')[0]}; what it says is told there.\n")
+
+
+def record_more(path, out, only):
+    with open(path, encoding="utf-8") as f:
+        cases = json.load(f)
+    with open(out, "w", encoding="utf-8") as out:
+        out.write(head_of(torch.__version__))
+        for name, facts in cases.items():
+            if only not in name:
+                continue
+            print(name, file=sys.stderr, flush=True)
+            lines = facts_of(copy.deepcopy(facts))
+            out.write("\n".join([f"M {name} {lines[0]}", "J " + json.dumps(facts, separators=(",", ":")), *lines[1:], ""]))
+
+
 def main():
     only = sys.argv[2] if sys.argv[1] == "--only" else ""
+    if sys.argv[-3] == "--more":
+        record_more(sys.argv[-2], sys.argv[-1], only)
+        return
     paths, found, missing = sys.argv[-2:], {}, []
     for name, facts in catalogue():
         if only not in name:
@@ -219,8 +251,7 @@ def main():
             print(f"  {found[key][:200]}", file=sys.stderr, flush=True)
         else:
             found.setdefault("names", {}).setdefault(key, []).append(name)
-    head = (f"# SPDX-License-Identifier: MIT\n# Made by tests/oracle/class_parameters.py with transformers {VERSION}, "
-            f"PyTorch {torch.__version__.split('+')[0]}; what it says is told there.\n")
+    head = head_of(torch.__version__)
     with open(paths[0], "w") as out:
         out.write(head)
         for key, names in found.get("names", {}).items():

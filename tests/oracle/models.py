@@ -87,10 +87,13 @@ def as_on_cuda(edits, applies):
         owner, _, method = name.partition(".")
         owner = getattr(module, owner)
         source = textwrap.dedent(inspect.getsource(getattr(owner, method)))
-        if edit["replace"] not in source:
-            raise RuntimeError(f"{edit['replace']} is not in {name}")
+        pairs = [edit[k] if isinstance(edit[k], list) else [edit[k]] for k in ("replace", "by")]
+        for old, new in zip(*pairs):
+            if old not in source:
+                raise RuntimeError(f"{old} is not in {name}")
+            source = source.replace(old, new)
         made = {}
-        exec(source.replace(edit["replace"], edit["by"]), vars(module), made)
+        exec(source, vars(module), made)
         setattr(owner, method, made[method])
 
 

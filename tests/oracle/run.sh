@@ -19,6 +19,7 @@
 #
 # VRAM_ORACLE_DIR    where the virtual environments go (default: build-oracle beside this repository's files)
 # VRAM_ORACLE_TORCH  a site-packages folder that has PyTorch and numpy already
+# VRAM_ORACLE_QUANTO a folder that has optimum-quanto already (pip install --target)
 # Sizes are the same on every computer but oneDNN's scratch in fp16, which depends on the processor.
 #
 # VRAM_ORACLE_FACTS  where the facts go (default: tests/oracle/facts); the tests read the same variable
@@ -57,6 +58,10 @@ fi
 # Some classes walk a set of words (the tables of gemma4_text, the masks of llama4_text), in an order that differs
 # from one process to the next; with this, full attention comes first.
 export PYTHONHASHSEED=0
+
+quanto=${VRAM_ORACLE_QUANTO:-$dir/quanto}
+[ -d "$quanto" ] || "$python" -m pip install --quiet --no-deps --target "$quanto" optimum-quanto==0.2.7
+export PYTHONPATH="$quanto"
 
 for version in "$@"; do
     venv=$dir/transformers-$version

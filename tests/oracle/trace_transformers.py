@@ -39,7 +39,8 @@ Members of a run (defaults): batch (1), tokens (80), decode (1) tokens one by on
 dtype ("bfloat16"), implementation ("sdpa", "eager", "math": sdpa's plain products, flex_attention, ...),
 versions, and
   config     members that replace those of the case, nested ones too
-  cache      "dynamic" (default), "none" (use_cache=False), {"static": LENGTH}
+  cache      "dynamic" (default), "none" (use_cache=False), {"static": LENGTH}, "offloaded", {"static": LENGTH,
+             "offloading": true}, {"quantized": {"backend": "quanto", "nbits": 4, ...}}
   experts    experts_implementation of 5.x ("eager", "grouped_mm", "batched_mm")
   routing    "spread" (default): token t's j-th expert is (t * k + j) modulo n; "first": experts 0..k-1
   encoder    {"tokens": N}, or inputs as below: what the encoder reads first; `tokens` are the decoder's
@@ -51,6 +52,7 @@ versions, and
 """
 import argparse
 import contextlib
+import functools
 import json
 import os
 import random
@@ -142,6 +144,33 @@ def mark(name):
         pass
 
 
+# A cache that offloads asks for streams and moves between a card and the host: the card is the CPU here, the host is
+# meta, which takes no memory.
+OFFLOADING = [
+    {"function": "transformers.cache_utils:Cache.__init__", "replace": "torch.Stream()",
+     "by": "__import__('unittest.mock').mock.MagicMock()"},
+    {"function": "transformers.cache_utils:Cache.update", "replace": "torch.cuda.default_stream(key_states.device)",
+     "by": "self.prefetch_stream"},
+    {"function": "transformers.cache_utils:CacheLayerMixin.offload", "replace": '.to("cpu", non_blocking=True)',
+     "by": '.to("meta")'},
+    {"function": "transformers.cache_utils:CacheLayerMixin.prefetch",
+     "replace": ["self.keys.to(self.device, non_blocking=True)", "self.values.to(self.device, non_blocking=True)"],
+     "by": ["torch.empty_like(self.keys, device=self.device)", "torch.empty_like(self.values, device=self.device)"]},
+]
+
+
+def unpack_as_on_cuda():
+    """Quanto's extension for the CPU puts pieces together; the one for CUDA (unpack.cu) takes its result alone."""
+    from optimum.quanto.library.extensions import extension
+
+    class Library:
+        @staticmethod
+        def unpack(packed, bits):
+            return torch.empty((packed.shape[0] * (8 // bits), *packed.shape[1:]), dtype=packed.dtype)
+
+    extension.get_extension("quanto_cpp")._lib = Library
+
+
 CACHE_NAMES = ("cache", "past_key_values", "cache_params", "mems")
 
 
@@ -181,11 +210,20 @@ class Call:
         return {n: self.tensor(s, batch) for n, s in spec.items()}
 
     def new_cache(self):
-        if isinstance(self.run["cache"], dict):
+        asked, config = self.run["cache"], self.model.config
+        if isinstance(asked, dict) and "quantized" in asked:
+            from transformers import QuantizedCache
+            cache = QuantizedCache(config=config, **asked["quantized"])
+            unpack_as_on_cuda()
+        elif isinstance(asked, dict):
             from transformers import StaticCache
-            return {self.cache_name(): StaticCache(config=self.model.config,
-                                                   max_cache_len=self.run["cache"]["static"])}
-        return {}
+            cache = StaticCache(config=config, max_cache_len=asked["static"], offloading=asked.get("offloading", False))
+        elif asked == "offloaded":
+            from transformers import DynamicCache
+            cache = DynamicCache(config=config, offloading=True)
+        else:
+            return {}
+        return {self.cache_name(): cache}
 
     def cache_name(self):
         return "cache" if MAJOR_MINOR >= (5, 20) else "past_key_values"
@@ -223,6 +261,7 @@ class Call:
         """generate() marks nothing itself: each call of the model begins a place."""
         calls, forward = [], self.model.forward
 
+        @functools.wraps(forward)  # generate() looks for names of its arguments
         def marked(*args, **more):
             mark(f"decode {len(calls)}" if calls else "prefill")
             calls.append(1)
@@ -232,8 +271,8 @@ class Call:
         more = {**encoder, **inputs} if self.encodes else {"input_ids": ids, **inputs}
         if self.encodes:
             mark("encoder")
-        out = self.model.generate(**more, max_new_tokens=self.decode + 1, min_new_tokens=self.decode + 1,
-                                  do_sample=False, **self.run["generate"])
+        out = self.model.generate(**more, max_new_tokens=self.decode + 1, do_sample=False, **self.run["generate"])
+        assert len(calls) == self.decode + 1, "it ended early"
         mark("release")
         del out
         self.model.forward = forward
@@ -381,7 +420,7 @@ def record_run(out, name, case, run):
     asked = {"attn_implementation": {"math": "sdpa"}.get(run["implementation"], run["implementation"])}
     if "experts" in run:
         asked["experts_implementation"] = run["experts"]
-    as_on_cuda(case.get("as_on_cuda", []), in_versions)
+    as_on_cuda(case.get("as_on_cuda", []) + OFFLOADING, in_versions)
     model = in_memory(on_meta(make_config(facts), case.get("class", "AutoModelForCausalLM"), dtype, **asked))
     walk, routing = trace(model, run, dtype)
     more = {k: run[k] for k in ("implementation", "batch", "tokens", "decode", "logits", "dtype")}

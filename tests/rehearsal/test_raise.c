@@ -246,6 +246,58 @@ static void span_bounds_the_total(void **state)
     vr_hall_close(&hall);
 }
 
+/* A request that leaves 40 MiB: of 200 of which 50 are taken, and of what is less than those. */
+static void cuts_to_what_is_free(void **state)
+{
+    bench *b = *state;
+    vr_tape t;
+    vr_hall hall;
+    vr_stage stage = { .context = 50 * VR_MIB };
+    vr_hall_open(&hall, b->ctx);
+    vr_tape_init(&t, &b->arena);
+    vr_tape_outside(&t, VR_ITEM_CONTEXT, 0);
+    vr_tape_release(&t, vr_tape_alloc_cut(&t, 120 * VR_MIB, VR_ITEM_WARMUP, 0, 40 * VR_MIB, false));
+    stage.available = 210 * VR_MIB;
+    vr_rehearsal r = play(b, &hall, &t, &stage);
+    assert_false(r.cut);
+    assert_int_equal(r.peak.driver, 170 * VR_MIB);
+    assert_int_equal(r.asked[0].granted, 160 * VR_MIB); /* less would have cut it */
+    stage.available = 200 * VR_MIB;
+    r = play(b, &hall, &t, &stage);
+    assert_true(r.cut);
+    assert_int_equal(r.peak.items[VR_ITEM_WARMUP], 110 * VR_MIB);
+    stage.available = 200 * VR_MIB - 1; /* to an even number */
+    r = play(b, &hall, &t, &stage);
+    assert_int_equal(r.peak.items[VR_ITEM_WARMUP], 110 * VR_MIB - 2);
+    stage.available = 80 * VR_MIB;
+    r = play(b, &hall, &t, &stage);
+    assert_false(r.failed);
+    assert_int_equal(r.peak.driver, 50 * VR_MIB);
+    vr_hall_close(&hall);
+}
+
+/* The card's total decides, whatever is free; a total that is not known cuts nothing. */
+static void cuts_to_the_total(void **state)
+{
+    bench *b = *state;
+    static const struct {
+        uint64_t total, takes;
+    } cases[] = { { 0, 120 }, { 160, 120 }, { 159, 119 }, { 40, 0 }, { 30, 0 } };
+    vr_tape t;
+    vr_hall hall;
+    vr_hall_open(&hall, b->ctx);
+    vr_tape_init(&t, &b->arena);
+    vr_tape_alloc_cut(&t, 120 * VR_MIB, VR_ITEM_WARMUP, 0, 40 * VR_MIB, true);
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        vr_stage stage = { .usable = cases[i].total * VR_MIB, .available = 130 * VR_MIB };
+        vr_rehearsal r = play(b, &hall, &t, &stage);
+        assert_int_equal(r.peak.items[VR_ITEM_WARMUP], cases[i].takes * VR_MIB);
+        assert_int_equal(r.whole_from, 160 * VR_MIB);
+        assert_false(r.failed || r.cut);
+    }
+    vr_hall_close(&hall);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -256,6 +308,8 @@ int main(void)
         TEST(odd_tapes),
         TEST(halls_remember_nothing),
         TEST(span_bounds_the_total),
+        TEST(cuts_to_what_is_free),
+        TEST(cuts_to_the_total),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

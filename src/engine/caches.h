@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT
+ * Private to the transformers engine: kinds of caches beside the one that grows, which is in attention.c. */
+#ifndef VR_CACHES_H
+#define VR_CACHES_H
+
+#include "engine/pass.h"
+
+/* ---- static_cache.c ---- */
+
+bool vr_cache_fixed(const vram_workload *w); /* taken once, for all tokens there will be */
+/* Tokens that such a cache has room for, in a layer with this window (0: none). */
+uint64_t vr_static_room(const vram_workload *w, uint64_t window);
+uint64_t vr_static_length(const vr_pass *p, uint64_t window); /* keys that this pass attends to */
+/* Takes new keys and values, which stay; whether attention reads these and not the cache. */
+bool vr_static_update(vr_pass *p);
+
+/* ---- offloaded_cache.c ---- */
+
+bool vr_cache_offloads(const vram_workload *w);
+bool vr_layer_offloads(const vr_pass *p, uint64_t layer); /* such a cache this layer's */
+/* Before a layer's cache is updated: the next layer's keys and values come to the card. */
+void vr_prefetch(vr_pass *p);
+/* Behind it: they go to the host, and the attention alone holds what it reads of them. */
+void vr_offload(vr_pass *p, vr_block *keys, vr_block *values);
+
+/* ---- quantized_cache.c ---- */
+
+/* Takes new keys and values and gives what the attention reads. */
+void vr_quantized_update(vr_pass *p, vr_block *keys, vr_block *values);
+/* Of keys or values of `elements` elements, packed. */
+uint64_t vr_packed_bytes(const vram_workload *w, uint64_t elements, unsigned width);
+/* What the settings are when nobody says, and what the package refuses. */
+vram_status vr_quantized_defaults(vram_workload *w, const vram_model *m);
+/* Generated tokens that are not packed yet, of so many. */
+uint64_t vr_residual_tokens(const vram_workload *w, uint64_t generated);
+void vr_drop_packed(vr_pass *p, vr_kv *kv);
+
+/* ---- kept_tokens.c ---- */
+
+/* Keys, values and states at the end, where activations are not known. */
+void vr_keep_all(vr_pass *p);
+
+#endif
