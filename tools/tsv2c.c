@@ -81,7 +81,9 @@ static const column gpu_columns[] = {
     "keeps_outputs=keeps_outputs|both_masks=both_masks|early_masks=early_masks|"                             \
     "own_rotary=own_rotary|tables_in_dict=tables_in_dict|grid_sections=grid_sections|"                       \
     "index_shared=index_shared|turned_at_once=turned_at_once|keeps_norm=keeps_norm|"                         \
-    "keeps_attention=keeps_attention|head_input_scaled=head_input_scaled"
+    "keeps_attention=keeps_attention|head_input_scaled=head_input_scaled|"                                   \
+    "values_scaled=values_scaled|shifted_softmax=shifted_softmax|"                                           \
+    "scale_cast=scale_cast"
 #define BIASES "qkv=qkv_bias|o=o_bias|mlp=mlp_bias|head=head_bias"
 
 static const column architecture_columns[] = {

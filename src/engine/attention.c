@@ -45,6 +45,7 @@ static void project(vr_pass *p, states *s)
     const vr_family *f = m->family;
     const vr_layer *l = vr_layer_of(p);
     uint64_t q = (uint64_t)l->heads * l->key_dim, kv = (uint64_t)l->kv_heads * l->key_dim;
+    uint64_t values = (uint64_t)l->kv_heads * l->value_dim;
     bool at_once = f->qk_norm && !f->qk_norm_after && !f->qk_norm_rotated;
     *s = (states){ VR_NONE, VR_NONE, VR_NONE, VR_NONE, VR_NONE, { VR_NONE, VR_NONE } };
     if (m->modules[VR_MODULE_QKV].n != 0) {
@@ -62,7 +63,9 @@ static void project(vr_pass *p, states *s)
         vr_linear(p, m->hidden, kv, m->qkv_bias, l->rotary_dim != 0 ? VR_ITEM_HIDDEN : kv_item(p), VR_STEP_K);
     if (at_once)
         normalise(p, &s->k, l->kv_heads);
-    s->v = vr_linear(p, m->hidden, kv, m->qkv_bias, kv_item(p), VR_STEP_V);
+    s->v = vr_linear(p, m->hidden, values, m->qkv_bias, kv_item(p), VR_STEP_V);
+    if (f->values_scaled)
+        multiply(p, &s->v, p->rows * values * p->width, VR_STEP_V);
     if (f->qk_norm && f->qk_norm_after) {
         normalise(p, &s->q, l->heads);
         normalise(p, &s->k, l->kv_heads);
@@ -169,10 +172,9 @@ static void turn(vr_pass *p, states *s, vr_rotated *r)
 
 /* ---- the cache ---- */
 
-static vr_block grown(vr_pass *p, uint64_t tokens, vr_step step)
+static vr_block grown(vr_pass *p, uint64_t tokens, uint64_t width, vr_step step)
 {
-    const vr_layer *l = vr_layer_of(p);
-    uint64_t bytes = p->batch * l->kv_heads * tokens * l->key_dim * p->width;
+    uint64_t bytes = p->batch * vr_layer_of(p)->kv_heads * tokens * width * p->width;
     return vr_take(p, bytes, VR_ITEM_KV, step);
 }
 
@@ -182,10 +184,10 @@ static void concatenate(vr_pass *p, vr_kv *kv, uint64_t window)
 {
     uint64_t tokens = vr_kv_length(p, window);
     bool slides = window != 0 && !p->rules->appends;
-    vr_block k = grown(p, tokens, VR_STEP_KEYS), v = VR_NONE;
+    vr_block k = grown(p, tokens, vr_layer_of(p)->key_dim, VR_STEP_KEYS), v = VR_NONE;
     if (!slides)
         vr_drop(p, kv->k);
-    v = grown(p, tokens, VR_STEP_VALUES);
+    v = grown(p, tokens, vr_layer_of(p)->value_dim, VR_STEP_VALUES);
     if (slides)
         vr_drop(p, kv->k);
     vr_drop(p, kv->v);

@@ -22,10 +22,8 @@ typedef struct vr_routed {
 
 /* As vr_experts runs them: its result. */
 vr_block vr_experts_run(vr_pass *p, vr_routed *r);
-/* Its weight is kept in 32 bits, and so are its inputs. */
-bool vr_router_wide(const vr_rules *rules, const vr_layer *l);
 uint64_t vr_expert_hidden(const vr_pass *p); /* width of what experts read and give */
-bool vr_experts_fused(const vr_pass *p); /* the class has all experts in one tensor */
+bool vr_experts_fused(const vr_pass *p);     /* the class has all experts in one tensor */
 uint64_t vr_expert_tokens(const vr_pass *p, uint64_t expert);
 /* act_fn(gate) * up of `rows` rows; `both` holds them beside each other, and goes. */
 vr_block vr_expert_gate(vr_pass *p, uint64_t rows, vr_block both);
@@ -35,6 +33,12 @@ vr_block vr_expert_gate_clamped(vr_pass *p, uint64_t rows);
 /* Whether storages depend on which expert takes which token, and how much more there can be. */
 bool vr_loops_over_experts(const vr_pass *p); /* of any layer */
 uint64_t vr_experts_above_permille(const vr_pass *p);
+
+/* ---- experts_route.c ---- */
+
+void vr_route(vr_pass *p, vr_routed *r);
+/* A router's weight is kept in 32 bits, and so are its inputs. */
+bool vr_router_wide(const vr_rules *rules, const vr_layer *l);
 
 /* ---- experts_loop.c, experts_grouped.c: the experts themselves; the result ---- */
 

@@ -4,6 +4,7 @@
  * holds what it names until it is assigned anew or the function returns: the embeddings live as long as the
  * model runs. */
 #include "engine/caches.h"
+#include "engine/experts.h"
 
 static vr_block input(vr_pass *p, uint64_t bytes, vr_place place)
 {
@@ -32,7 +33,10 @@ static vr_block embed(vr_pass *p)
     vr_drop(p, brought);
     if (!scales_inside(p))
         return x;
+    bool casts = p->m->family->scale_cast;
+    vr_block scale = casts ? vr_take_at(p, p->width, VR_ITEM_HIDDEN, VR_PLACE_EMBEDDING) : VR_NONE;
     vr_block scaled = hidden(p, VR_PLACE_EMBEDDING);
+    vr_drop(p, scale);
     vr_drop(p, x);
     return scaled;
 }
@@ -174,6 +178,14 @@ static vr_block make_mask(vr_pass *p, uint64_t window)
     return window != 0 && kv >= window ? bool_mask(p, window, kv) : VR_NONE;
 }
 
+static bool has_full(const vram_model *m)
+{
+    uint64_t i = 0;
+    while (i < m->n_layers && m->layers[i].attention != VR_ATTENTION_FULL)
+        i++;
+    return i < m->n_layers;
+}
+
 /* create_chunked_causal_mask: how many tokens are padding is counted first, needed or not. */
 static vr_block windowed_mask(vr_pass *p, uint64_t window)
 {
@@ -215,7 +227,7 @@ static void make_masks(vr_pass *p)
 {
     const vram_model *m = p->m;
     uint64_t window = windowed(m) != NULL ? windowed(m)->window : 0;
-    bool one = m->family->window_rule == VR_WINDOW_ATTRIBUTE && !has_chunks(m);
+    bool one = m->family->window_rule == VR_WINDOW_ATTRIBUTE && !has_full(m);
     bool five = p->rules->plain_masks;
     if (m->family->early_masks && !five && window == 0) {
         p->full_mask = early_mask(p);
@@ -402,11 +414,7 @@ static vr_block head(vr_pass *p, vr_block normed)
 {
     uint64_t rows = vr_logits_rows(p), h = p->m->hidden;
     vr_go_to(p, vr_ends(p).head);
-    if (p->m->family->head_input_scaled) {
-        vr_block scaled = hidden(p, VR_PLACE_FINAL_NORM);
-        vr_drop(p, normed);
-        normed = scaled;
-    }
+    vr_block scaled = p->m->family->head_input_scaled ? hidden(p, VR_PLACE_FINAL_NORM) : VR_NONE;
     vr_block copy =
         vr_sent(p, normed, vr_ends(p).norm, rows * h * p->width, VR_ITEM_HIDDEN, VR_PLACE_FINAL_NORM);
     vr_block weight = vr_bring_at(p, p->m->vocab * h * p->width, VR_PLACE_LOGITS);
@@ -423,6 +431,7 @@ static vr_block head(vr_pass *p, vr_block normed)
         vr_replace(p, &logits, vr_take_at(p, rows * p->m->vocab * 4, VR_ITEM_LOGITS, VR_PLACE_LOGITS));
     }
     vr_drop(p, normed);
+    vr_drop(p, scaled);
     vr_go_to(p, vr_ends(p).embedding); /* io_same_device: the output goes where the input came from */
     vr_block out =
         vr_sent(p, logits, vr_ends(p).head, rows * p->m->vocab * p->width, VR_ITEM_LOGITS, VR_PLACE_LOGITS);

@@ -19,6 +19,11 @@ static const struct {
     { "gemma4_text", false, true },
     { "stablelm", true, true },
     { "llama4_text", true, true },
+    { "mistral4", true, true },
+    { "mimo_v2_flash", false, true },
+    { "minicpm3", false, true },
+    { "ernie4_5_moe", true, true },
+    { "qwen3_vl_moe_text", true, true },
     { "exaone4", true, true },
     { "olmo2", true, true },
     { "granite", true, true },
@@ -72,6 +77,7 @@ static const struct {
 } held_around[] = {
     { "qwen2_5_vl", "qwen2_5_vl_text" },
     { "qwen3_vl", "qwen3_vl_text" },
+    { "qwen3_vl_moe", "qwen3_vl_moe_text" },
     { "gemma3", "gemma3_text" },
     { "llava", "llama" },
 };

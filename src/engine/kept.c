@@ -26,7 +26,7 @@ static const kept rows[] = {
     { "gpt_oss", "post_attention_layernorm", false, 4, 55 },
     { "gpt_oss", "input_layernorm", false, 4, 55 },
     { "gpt_oss", "norm", false, 4, 55 },
-    { "ernie4_5_moe", "gate", true, 4, 54 },
+    { "ernie4_5_moe", "gate.weight", true, 4, 54 },
     { "ernie4_5_moe", "moe_statics", true, 4, 54 },
     INDEXER("deepseek_v32"),
     INDEXER("glm_moe_dsa"),

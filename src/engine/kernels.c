@@ -31,22 +31,22 @@ static uint64_t n_scores(const vr_pass *p, const vr_heads *h)
     return p->batch * h->q * p->q * h->kv_tokens;
 }
 
-static vr_block copied(vr_pass *p, const vr_heads *h)
+static vr_block copied(vr_pass *p, const vr_heads *h, uint64_t size)
 {
-    uint64_t bytes = p->batch * h->q * h->kv_tokens * h->size * p->width;
+    uint64_t bytes = p->batch * h->q * h->kv_tokens * size * p->width;
     return vr_take(p, bytes, VR_ITEM_SCORES, VR_STEP_REPEATED);
 }
 
 /* repeat_kv: keys and values once for every query head; those of a single head are only viewed so often. */
-static vr_block repeated(vr_pass *p, const vr_heads *h)
+static vr_block repeated(vr_pass *p, const vr_heads *h, uint64_t size)
 {
-    return h->kv > 1 ? copied(p, h) : VR_NONE;
+    return h->kv > 1 ? copied(p, h, size) : VR_NONE;
 }
 
 /* Such a view of several sequences does not make one batch of matrices without a copy. */
-static vr_block flattened(vr_pass *p, const vr_heads *h)
+static vr_block flattened(vr_pass *p, const vr_heads *h, uint64_t size)
 {
-    return h->groups > 1 && h->kv == 1 && p->batch > 1 ? copied(p, h) : VR_NONE;
+    return h->groups > 1 && h->kv == 1 && p->batch > 1 ? copied(p, h, size) : VR_NONE;
 }
 
 /* Nor do keys that lie token by token. */
@@ -93,7 +93,7 @@ static vr_block eager_scores(vr_pass *p, const vr_heads *h)
 {
     uint64_t bytes = n_scores(p, h) * p->width;
     vr_block q = copies_queries(p, h) ? score(p, q_elements(p, h) * p->width) : VR_NONE;
-    vr_block k = h->fresh ? fresh_keys(p, h, p->width) : flattened(p, h);
+    vr_block k = h->fresh ? fresh_keys(p, h, p->width) : flattened(p, h, h->size);
     vr_block scores = score(p, bytes);
     vr_gemm(p, false);
     vr_drop(p, k);
@@ -144,13 +144,31 @@ static vr_block softmax_with_sinks(vr_pass *p, const vr_heads *h, vr_block score
     return out;
 }
 
+/* MiMoV2Flash: with sinks or without, less the maximum, in the same dtype */
+static vr_block softmax_shifted(vr_pass *p, const vr_heads *h, vr_block scores)
+{
+    uint64_t rows = p->batch * h->q * p->q, bytes = (n_scores(p, h) + (h->sinks ? rows : 0)) * p->width;
+    if (h->sinks)
+        vr_replace(p, &scores, score(p, bytes));
+    vr_block largest = score(p, rows * p->width);
+    vr_drop(p, score(p, rows * 8)); /* and where it is */
+    vr_replace(p, &scores, score(p, bytes));
+    vr_drop(p, largest);
+    vr_block out = score(p, bytes);
+    vr_drop(p, scores);
+    return out;
+}
+
 vr_block vr_kernel_eager(vr_pass *p, const vr_heads *h, vr_block *probabilities)
 {
-    vr_block k = h->groups > 1 ? repeated(p, h) : VR_NONE;
-    vr_block v = h->groups > 1 ? repeated(p, h) : VR_NONE;
+    vr_block k = h->groups > 1 ? repeated(p, h, h->size) : VR_NONE;
+    vr_block v = h->groups > 1 ? repeated(p, h, h->value) : VR_NONE;
     vr_block held = VR_NONE, scores = eager_scores(p, h);
-    *probabilities = h->sinks ? softmax_with_sinks(p, h, scores, &held) : eager_softmax(p, h, scores);
-    vr_block v_all = h->scattered || h->fresh ? gathered(p, h, p->width) : flattened(p, h);
+    if (p->m->family->shifted_softmax)
+        *probabilities = softmax_shifted(p, h, scores);
+    else
+        *probabilities = h->sinks ? softmax_with_sinks(p, h, scores, &held) : eager_softmax(p, h, scores);
+    vr_block v_all = h->scattered || h->fresh ? gathered(p, h, p->width) : flattened(p, h, h->value);
     vr_block out = output(p, h);
     vr_gemm(p, false);
     vr_drop(p, v_all);
@@ -387,8 +405,8 @@ vr_block vr_kernel_sdpa(vr_pass *p, const vr_heads *h)
     call c = call_of(p, h);
     vr_heads own = *h;
     vr_block copies[3];
-    vr_block k = c.repeats ? repeated(p, h) : VR_NONE;
-    vr_block v = c.repeats ? repeated(p, h) : VR_NONE;
+    vr_block k = c.repeats ? repeated(p, h, h->size) : VR_NONE;
+    vr_block v = c.repeats ? repeated(p, h, h->value) : VR_NONE;
     make_contiguous(p, &own, c.repeats, copies);
     if (h->mask == VR_NONE && p->q > 1 && vr_cache_fixed(p->w))
         own.kv_tokens = p->q; /* a view of what is filled, for flash wants as many keys as queries */

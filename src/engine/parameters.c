@@ -188,7 +188,7 @@ vram_status vr_params_of(vr_params *out, const vram_model *m, const vr_rules *ru
         else if (d->kind != VR_PARAM_SCALE)
             VR_TRY(add_with_own(out, d, m, rules, a));
         else if (scale_is_a_buffer(m, rules))
-            add(out, d, VR_PARAM_BUFFER);
+            add(out, d, m->family->scale_cast ? VR_PARAM_BUFFER_I64 : VR_PARAM_BUFFER);
     }
     rename_head(out, m, rules);
     VR_TRY(name_as_class(out, m, a));

@@ -35,13 +35,15 @@ static bool runs_experts(const vr_layer *l, const vram_workload *w)
         return true;
     case VR_ROUTER_WIDE_TOP_SOFTMAX:
     case VR_ROUTER_GROUPS:
+    case VR_ROUTER_CORRECTED:
+    case VR_ROUTER_MIXED:
         return vr_rules_of(w)->fused_experts;
     case VR_ROUTER_SIGMOID:
         if (moe->gate == NULL) /* two matrices an expert: its loop is another */
             return w->experts != VR_EXPERTS_EAGER && vr_rules_of(w)->fused_experts;
         return moe->form != VR_EXPERTS_TRANSPOSED;
     case VR_ROUTER_SOFTMAX:
-        return moe->form != VR_EXPERTS_TRANSPOSED;
+        return moe->form != VR_EXPERTS_TRANSPOSED || vr_rules_of(w)->fused_experts;
     case VR_ROUTER_SCALED:
         return runs_scaled(l, w);
     case VR_ROUTER_TOP_SOFTMAX:

@@ -11,6 +11,7 @@
 
 #include "engine/loading.h"
 #include "engine/caches.h"
+#include "engine/experts.h"
 #include "engine/encdec.h"
 #include "engine/experts.h"
 #include "engine/words.h"

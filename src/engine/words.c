@@ -2,6 +2,7 @@
  * How the figures of the transformers engine come about, in words with the numbers put in. */
 #include "engine/loading.h"
 #include "engine/caches.h"
+#include "engine/experts.h"
 #include "engine/words.h"
 #include "engine/encdec.h"
 #include "engine/experts.h"

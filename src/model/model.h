@@ -133,30 +133,33 @@ typedef struct vr_family {
     /* Defaults; what the config says under these names overrides them, where the class reads them. */
     bool qkv_bias, o_bias, mlp_bias, head_bias;
     const char *qkv_bias_key, *o_bias_key, *mlp_bias_key;
-    bool qk_norm;          /* q_norm, k_norm over head_dim */
-    bool qk_norm_whole;    /* ... over all heads together */
-    bool qk_norm_rotated;  /* ... after they are rotated */
-    bool query_scaled;     /* ministral3: rotated queries times a factor of their positions */
-    bool both_masks;       /* from transformers 5 on, masks of both kinds are made though no layer slides */
-    bool early_masks;      /* up to 4 the class is as before masking_utils.py */
-    bool own_rotary;       /* ... and each attention has a rotary module, which it does not use */
-    bool query_multiplied; /* opt: queries times their scale, before they are used */
-    bool qk_norm_after;    /* queries and keys are normalised after all is projected, not each at once */
-    bool turned_at_once;   /* ... each before the next is projected; values are normalised too (gemma4) */
-    bool narrow_softmax;   /* of eager attention: in the model's width */
-    bool inline_mlp;       /* opt: the MLP is no module of its own */
-    bool wide_logits;      /* logits are given in fp32 */
-    bool norm_widened;     /* from some version on its norms are VR_NORM_RMS_LATE_WIDE */
-    bool keeps_outputs;    /* gpt2: a layer's variables live longer */
+    bool qk_norm;           /* q_norm, k_norm over head_dim */
+    bool qk_norm_whole;     /* ... over all heads together */
+    bool qk_norm_rotated;   /* ... after they are rotated */
+    bool query_scaled;      /* ministral3: rotated queries times a factor of their positions */
+    bool both_masks;        /* from transformers 5 on, masks of both kinds are made though no layer slides */
+    bool early_masks;       /* up to 4 the class is as before masking_utils.py */
+    bool own_rotary;        /* ... and each attention has a rotary module, which it does not use */
+    bool query_multiplied;  /* opt: queries times their scale, before they are used */
+    bool qk_norm_after;     /* queries and keys are normalised after all is projected, not each at once */
+    bool turned_at_once;    /* ... each before the next is projected; values are normalised too (gemma4) */
+    bool values_scaled;     /* mimo_v2: values times a number */
+    bool shifted_softmax;   /* ... eager attention takes the largest score off first, and does not widen */
+    bool narrow_softmax;    /* of eager attention: in the model's width */
+    bool inline_mlp;        /* opt: the MLP is no module of its own */
+    bool wide_logits;       /* logits are given in fp32 */
+    bool norm_widened;      /* from some version on its norms are VR_NORM_RMS_LATE_WIDE */
+    bool keeps_outputs;     /* gpt2: a layer's variables live longer */
+    bool scale_cast;        /* minicpm3: what embeddings are scaled by is a whole number, on the card */
     bool head_input_scaled; /* minicpm3: what the head reads is divided by a number, not what it gives */
-    bool keeps_attention;  /* llama4: what attention gave has a name of its own */
-    bool keeps_norm;       /* stablelm: the same, and the norm before its attention is kept */
-    bool tables_in_dict;   /* local_rope: by kind of layer, in one module of version 4 */
-    uint32_t taped_from;   /* version of transformers x 100, 524: what earlier ones compute is not known */
-    bool untaped;          /* what it computes is not known storage by storage */
-    bool parallel;         /* attention and MLP read the same, and both are added to it */
-    bool tied_default;     /* tie_word_embeddings when the config is silent */
-    bool embedding_scaled; /* gemma: hidden states times sqrt(hidden) */
+    bool keeps_attention;   /* llama4: what attention gave has a name of its own */
+    bool keeps_norm;        /* stablelm: the same, and the norm before its attention is kept */
+    bool tables_in_dict;    /* local_rope: by kind of layer, in one module of version 4 */
+    uint32_t taped_from;    /* version of transformers x 100, 524: what earlier ones compute is not known */
+    bool untaped;           /* what it computes is not known storage by storage */
+    bool parallel;          /* attention and MLP read the same, and both are added to it */
+    bool tied_default;      /* tie_word_embeddings when the config is silent */
+    bool embedding_scaled;  /* gemma: hidden states times sqrt(hidden) */
     bool embedding_multiplied, residual_multiplied, logits_multiplied; /* by numbers of the config */
     bool full_unrotated; /* layers of full attention turn nothing, where others slide */
     bool some_unrotated; /* the config's no_rope_layers, or every no_rope_layer_interval-th, turn nothing */

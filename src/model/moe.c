@@ -119,12 +119,29 @@ static const struct {
     { "llama4_text", in_chunks },
 };
 
+/* Qwen publishes the experts of Qwen3-VL inputs first; transformers 5 writes them as it has them. */
+static vram_status moe_of(const vr_reading *r, const vr_moe **out)
+{
+    const char *model_type = r->family->model_type;
+    *out = vr_moe_of(model_type);
+    if (!vr_str_is(vr_str_of(model_type), "qwen3_vl_moe_text"))
+        return VRAM_OK;
+    const char *name = vr_text(&r->m->arena, T(r->m->prefix), T("layers.0.mlp.experts.down_proj"));
+    if (name == NULL)
+        return VRAM_ENOMEM;
+    const vr_tensor *t = vr_checkpoint_find(r->ck, vr_str_of(name));
+    if (t != NULL && t->n_dims == 3 && t->dims[1] == r->m->hidden)
+        *out = vr_moe_of("qwen3_vl_moe_text, outputs first");
+    return VRAM_OK;
+}
+
 /* ---- the kind ---- */
 
 static vram_status read(vr_reading *r)
 {
     const char *model_type = r->family->model_type;
-    const vr_moe *moe = vr_moe_of(model_type);
+    const vr_moe *moe;
+    VR_TRY(moe_of(r, &moe));
     if (moe == NULL)
         return vr_not_understood(r, T("the experts of "), T(model_type), T(" are not known"));
     for (size_t i = 0; i < sizeof additions / sizeof *additions; i++)

@@ -67,7 +67,8 @@ static const struct {
                     "one_hot looks for numbers out of range; CUDA leaves that to the kernel" },
     [CPU_SORT] = { "numbers to be sorted along", "CUDA sorts them in place" },
     [CPU_HISTOGRAM] = { "edges and counts of each thread", "CUDA counts in shared memory" },
-    [CPU_SCATTERED] = { "list of places to be filled", "the CPU sorts them; CUDA writes at once" },
+    [CPU_SCATTERED] = { "list of places to be filled or read",
+                        "the CPU sorts them, of 16 bits when it reads; CUDA does it at once" },
     [HOST_SHAPE] = { "numbers of dimensions of what is repeated", "a few numbers on the host" },
     [CPU_ADDED] = { "list of rows to be added", "the CPU sorts them; CUDA adds atomically" },
     [CPU_PROMOTED] = { "operand in another dtype",
@@ -213,7 +214,7 @@ static difference in_routing(const facts *f, size_t i)
         return CPU_HISTOGRAM;
     if (strcmp(op, "index_add_/scatter_add_/zeros/empty") == 0)
         return CPU_ADDED;
-    if (strcmp(op, "scatter_/empty") == 0)
+    if (strcmp(op, "scatter_/empty") == 0 || strcmp(op, "gather/empty") == 0)
         return CPU_SCATTERED;
     if (strncmp(op, "repeat/", 7) == 0 && strcmp(op, "repeat/empty") != 0 && f->events[i].bytes <= 64)
         return HOST_SHAPE;

@@ -41,7 +41,7 @@ def wide_names(model, dtype):
 
 
 def on_meta(config, auto, dtype=torch.bfloat16, **asked):
-    """asked: attn_implementation, experts_implementation."""
+    """auto: an Auto class, or a class that none of these makes. asked: attn_implementation, experts_implementation."""
     config = copy.deepcopy(config)
     experts = asked.pop("experts_implementation", None)
     if experts is not None:
@@ -50,7 +50,8 @@ def on_meta(config, auto, dtype=torch.bfloat16, **asked):
     torch.set_default_dtype(dtype)
     try:
         with torch.device("meta"):
-            model = getattr(transformers, auto).from_config(config, **asked)
+            made = getattr(transformers, auto)
+            model = (made.from_config if hasattr(made, "from_config") else made._from_config)(config, **asked)
     finally:
         torch.set_default_dtype(torch.float32)
     model.tie_weights()

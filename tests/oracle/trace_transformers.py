@@ -25,7 +25,7 @@ A case is an entry in a file of tests/oracle/cases/ (one file a kind, so that pe
 
     "qwen3_moe": {                          name; files are called NAME-IMPLEMENTATION-VARIANT-VERSION.tsv
       "about": "Qwen3-30B-A3B, ...",        whose widths these are, and what was reduced
-      "class": "AutoModelForCausalLM",      default; any Auto class
+      "class": "AutoModelForCausalLM",      default; any Auto class, or the class itself
       "config": {"model_type": ..., ...},   everything a published config.json would say
       "versions": ">=5.0",                  optional: where it is recorded (>=, <, == joined by commas)
       "runs": [
