@@ -60,7 +60,8 @@ bool vr_layer_keeps_state(const vr_layer *l)
 
 uint64_t vr_layer_conv_elements(const vr_layer *l)
 {
-    return (uint64_t)l->conv_channels * l->conv_taps;
+    bool newest = l->recurrent != VR_RECURRENT_LRU; /* RecurrentGemmaRecurrentBlock keeps what came before */
+    return (uint64_t)l->conv_channels * (l->conv_taps - (newest || l->conv_taps == 0 ? 0 : 1));
 }
 
 uint64_t vr_layer_state_elements(const vr_layer *l)

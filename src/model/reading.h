@@ -64,6 +64,9 @@ bool vr_config_get(const vr_reading *r, const char *key, vr_json *out);
  * anything else. */
 vram_status vr_config_count(const vr_reading *r, const char *key, uint64_t max, uint64_t fallback,
                             uint64_t *out);
+/* The same, and 0 is a value. */
+vram_status vr_config_count_or_none(const vr_reading *r, const char *key, uint64_t max, uint64_t fallback,
+                                    uint64_t *out);
 typedef struct vr_config_row {
     const char *key;
     uint64_t most, silent, *to;
