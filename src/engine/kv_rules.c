@@ -133,7 +133,7 @@ uint8_t vr_basis_of(const vram_model *m)
 {
     if (!m->checkpoint->config_only)
         return VR_BASIS_EXACT;
-    if (m->dtype_assumed)
+    if (m->dtype_assumed || m->n_assumed != 0)
         return VR_BASIS_ASSUMED;
     return m->checkpoint->catalogue != NULL ? VR_BASIS_TABLE : VR_BASIS_FORMULA;
 }

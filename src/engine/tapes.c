@@ -34,6 +34,7 @@ static bool runs_experts(const vr_layer *l, const vram_workload *w)
     case VR_ROUTER_BESIDE:
         return true;
     case VR_ROUTER_WIDE_TOP_SOFTMAX:
+    case VR_ROUTER_WIDE_SOFTMAX:
     case VR_ROUTER_GROUPS:
         return vr_rules_of(w)->fused_experts;
     case VR_ROUTER_SIGMOID:

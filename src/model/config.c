@@ -18,7 +18,10 @@ vram_status vr_config_count(const vr_reading *r, const char *key, uint64_t max, 
 {
     vr_json v;
     *out = fallback;
-    return vr_config_get(r, key, &v) ? check_count(r, key, v, max, out) : VRAM_OK;
+    if (vr_config_get(r, key, &v))
+        return check_count(r, key, v, max, out);
+    vr_note_silent(r, key, fallback);
+    return VRAM_OK;
 }
 
 vram_status vr_config_count_or_none(const vr_reading *r, const char *key, uint64_t max, uint64_t fallback,

@@ -134,34 +134,35 @@ typedef struct vr_family {
     /* Defaults; what the config says under these names overrides them, where the class reads them. */
     bool qkv_bias, o_bias, mlp_bias, head_bias;
     const char *qkv_bias_key, *o_bias_key, *mlp_bias_key;
-    bool qk_norm;          /* q_norm, k_norm over head_dim */
-    bool qk_norm_whole;    /* ... over all heads together */
-    bool qk_norm_rotated;  /* ... after they are rotated */
-    bool query_scaled;     /* ministral3: rotated queries times a factor of their positions */
-    bool both_masks;       /* from transformers 5 on, masks of both kinds are made though no layer slides */
-    bool early_masks;      /* up to 4 the class is as before masking_utils.py */
-    bool own_rotary;       /* ... and each attention has a rotary module, which it does not use */
-    bool query_multiplied; /* opt: queries times their scale, before they are used */
-    bool qk_norm_after;    /* queries and keys are normalised after all is projected, not each at once */
-    bool turned_at_once;   /* ... each before the next is projected; values are normalised too (gemma4) */
-    bool narrow_softmax;   /* of eager attention: in the model's width */
-    bool inline_mlp;       /* opt: the MLP is no module of its own */
-    bool wide_logits;      /* logits are given in fp32 */
-    bool norm_widened;     /* from some version on its norms are VR_NORM_RMS_LATE_WIDE */
-    bool keeps_outputs;    /* gpt2: a layer's variables live longer */
+    bool qk_norm;           /* q_norm, k_norm over head_dim */
+    bool qk_norm_whole;     /* ... over all heads together */
+    bool qk_norm_rotated;   /* ... after they are rotated */
+    bool query_scaled;      /* ministral3: rotated queries times a factor of their positions */
+    bool both_masks;        /* from transformers 5 on, masks of both kinds are made though no layer slides */
+    bool early_masks;       /* up to 4 the class is as before masking_utils.py */
+    bool own_rotary;        /* ... and each attention has a rotary module, which it does not use */
+    bool query_multiplied;  /* opt: queries times their scale, before they are used */
+    bool qk_norm_after;     /* queries and keys are normalised after all is projected, not each at once */
+    bool turned_at_once;    /* ... each before the next is projected; values are normalised too (gemma4) */
+    bool narrow_softmax;    /* of eager attention: in the model's width */
+    bool inline_mlp;        /* opt: the MLP is no module of its own */
+    bool wide_logits;       /* logits are given in fp32 */
+    bool norm_widened;      /* from some version on its norms are VR_NORM_RMS_LATE_WIDE */
+    bool keeps_outputs;     /* gpt2: a layer's variables live longer */
     bool head_input_scaled; /* minicpm3: what the head reads is divided by a number, not what it gives */
-    bool keeps_attention;  /* llama4: what attention gave has a name of its own */
-    bool keeps_norm;       /* stablelm: the same, and the norm before its attention is kept */
-    bool tables_in_dict;   /* local_rope: by kind of layer, in one module of version 4 */
-    uint32_t taped_from;   /* version of transformers x 100, 524: what earlier ones compute is not known */
-    bool ffn_by_layer;     /* intermediate_size may be a list */
-    bool untaped;          /* what it computes is not known storage by storage */
-    bool parallel;         /* attention and MLP read the same, and both are added to it */
-    bool tied_default;     /* tie_word_embeddings when the config is silent */
-    bool embedding_scaled; /* gemma: hidden states times sqrt(hidden) */
+    bool keeps_attention;   /* llama4: what attention gave has a name of its own */
+    bool keeps_norm;        /* stablelm: the same, and the norm before its attention is kept */
+    bool tables_in_dict;    /* local_rope: by kind of layer, in one module of version 4 */
+    uint32_t taped_from;    /* version of transformers x 100, 524: what earlier ones compute is not known */
+    bool ffn_by_layer;      /* intermediate_size may be a list */
+    bool untaped;           /* what it computes is not known storage by storage */
+    bool parallel;          /* attention and MLP read the same, and both are added to it */
+    bool tied_default;      /* tie_word_embeddings when the config is silent */
+    bool embedding_scaled;  /* gemma: hidden states times sqrt(hidden) */
     bool embedding_multiplied, residual_multiplied, logits_multiplied; /* by numbers of the config */
-    bool full_unrotated; /* layers of full attention turn nothing, where others slide */
-    bool some_unrotated; /* the config's no_rope_layers, or every no_rope_layer_interval-th, turn nothing */
+    bool multiplied_late; /* the embeddings only behind the masks */
+    bool full_unrotated;  /* layers of full attention turn nothing, where others slide */
+    bool some_unrotated;  /* the config's no_rope_layers, or every no_rope_layer_interval-th, turn nothing */
     uint8_t attention_softcap, final_softcap; /* vr_softcap */
     bool grid_rotary;                         /* three tables, of time, height and width, put together */
     bool grid_sections;                       /* ... by sections that are copied first (qwen2_5_vl) */
@@ -346,6 +347,12 @@ typedef struct vr_adapter {
     uint64_t n_targets, n_modules;
 } vr_adapter;
 
+/* A setting that config.json leaves out, and what was taken for it. */
+typedef struct vr_assumed {
+    const char *key;
+    uint64_t value;
+} vr_assumed;
+
 struct vram_model {
     vr_object object;
     vram_ctx *ctx;
@@ -401,11 +408,15 @@ struct vram_model {
     /* An encoder of speech: numbers of a frame, and positions that it always has, each of two frames. 0: it
      * reads the prompt. */
     uint64_t mel_bins, source_positions;
-    bool output_scaled;    /* T5: what the head reads, where config.json ties it to the embeddings */
+    bool output_scaled; /* T5: what the head reads, where config.json ties it to the embeddings */
     /* A configuration alone: why its weights are not known all the same; NULL: they are, and `checkpoint` has
      * what the class declares. */
     const char *weights_unknown;
     bool dtype_assumed; /* it does not say of which type they are */
+    /* Sizes that it leaves out though others state them: the class's defaults. More than there is room for
+     * are only counted. */
+    vr_assumed assumed[8];
+    size_t n_assumed;
     /* What the class declares by the configuration; NULL when it is not understood. */
     const vr_declared *declared;
     size_t n_declared;
