@@ -52,16 +52,19 @@ static bool follows(const vr_reading *r, const char *key)
            (f->heads_default == 1 && strcmp(key, "num_attention_heads") == 0); /* it has none */
 }
 
+/* Not of kinds that have settings of other names, nor inside a model that stands around the decoder. */
+static bool is_judged(const vr_reading *r)
+{
+    const vr_special *special = r->family != NULL ? vr_special_of(r->family) : NULL;
+    bool others = special != NULL && special->declare_model != NULL;
+    return r->ck->config_only && r->family != NULL && !others && r->text.text.s == r->root.text.s;
+}
+
 void vr_note_silent(const vr_reading *r, const char *key, uint64_t taken)
 {
     vram_model *m = r->m;
     size_t i = 0, room = sizeof m->assumed / sizeof *m->assumed;
-    const vr_special *special = r->family != NULL ? vr_special_of(r->family) : NULL;
-    bool nested = r->text.text.s != r->root.text.s;
-    if (special != NULL && special->declare_model != NULL) /* it has settings of other names */
-        return;
-    if (!r->ck->config_only || nested || taken == 0 || r->family == NULL || !is_stated_usually(r, key) ||
-        follows(r, key))
+    if (taken == 0 || !is_judged(r) || !is_stated_usually(r, key) || follows(r, key))
         return;
     while (i < m->n_assumed && i < room && strcmp(m->assumed[i].key, key) != 0)
         i++;
