@@ -154,6 +154,8 @@ typedef struct vr_family {
     bool head_input_scaled; /* minicpm3: what the head reads is divided by a number, not what it gives */
     bool keeps_attention;   /* llama4: what attention gave has a name of its own */
     bool keeps_norm;        /* stablelm: the same, and the norm before its attention is kept */
+    bool alibi;             /* bloom: scores have a bias that falls with the distance; layers of its own */
+    bool alibi_wide;        /* mpt: ... in fp32, of all tokens there can be, and nothing is counted */
     bool tables_in_dict;    /* local_rope: by kind of layer, in one module of version 4 */
     uint32_t taped_from;    /* version of transformers x 100, 524: what earlier ones compute is not known */
     bool untaped;           /* what it computes is not known storage by storage */
@@ -398,7 +400,7 @@ struct vram_model {
     /* An encoder of speech: numbers of a frame, and positions that it always has, each of two frames. 0: it
      * reads the prompt. */
     uint64_t mel_bins, source_positions;
-    bool output_scaled;    /* T5: what the head reads, where config.json ties it to the embeddings */
+    bool output_scaled; /* T5: what the head reads, where config.json ties it to the embeddings */
     /* A configuration alone: why its weights are not known all the same; NULL: they are, and `checkpoint` has
      * what the class declares. */
     const char *weights_unknown;
