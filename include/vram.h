@@ -193,6 +193,10 @@ VRAM_API vram_status vram_workload_new(vram_workload **out, vram_ctx *ctx, const
 /* key is that of a vram_workload_option; a value that does not parse is VRAM_ESETTING. */
 VRAM_API vram_status vram_workload_set(vram_workload *w, const char *key, const char *value);
 
+/* A smaller model of the same context that drafts tokens for the one that is judged (assisted decoding of
+ * transformers), beside the setting "assistant_model", its name. */
+VRAM_API vram_status vram_workload_assist(vram_workload *w, const vram_model *assistant);
+
 /* "24GiB", "512 MiB", "12GB", plain bytes; G and M alone are binary. False when it does not parse. */
 VRAM_API bool vram_parse_bytes(const char *text, uint64_t *out);
 

@@ -88,6 +88,11 @@ void vr_arena_init(vr_arena *a, struct vram_ctx *ctx)
     *a = (vr_arena){ .ctx = ctx };
 }
 
+static size_t need_of(size_t n)
+{
+    return (n + (n == 0) + ALIGN - 1) / ALIGN * ALIGN + GAP;
+}
+
 void *vr_arena_alloc(vr_arena *a, size_t n)
 {
     if (n > SIZE_MAX / 2) {
@@ -95,7 +100,7 @@ void *vr_arena_alloc(vr_arena *a, size_t n)
         a->starved = true;
         return NULL;
     }
-    size_t need = (n + (n == 0) + ALIGN - 1) / ALIGN * ALIGN + GAP;
+    size_t need = need_of(n);
     struct vr_chunk *c = a->current;
     if (c == NULL || capacity(c) - c->used < need)
         c = chunk_for(a, need);
@@ -127,12 +132,54 @@ char *vr_arena_copy(vr_arena *a, vr_str s)
     return p;
 }
 
+/* The link to the chunk that this block has for itself; NULL: it shares one. */
+static struct vr_chunk **own_chunk(vr_arena *a, const void *block, size_t need)
+{
+    struct vr_chunk **at = &a->head;
+    while (*at != NULL && payload(*at) != block)
+        at = &(*at)->next;
+    return *at != NULL && (*at)->used == need ? at : NULL;
+}
+
+/* A chunk of its own is not left behind when what is in it grows: beside the new one it would be half of all
+ * memory again. */
+static void *grow_chunk(vr_arena *a, struct vr_chunk **at, size_t need)
+{
+    struct vr_chunk *c = *at, *moved;
+    size_t head = (size_t)(payload(c) - (char *)c), used = c->used;
+    UNPOISON(payload(c), capacity(c));
+    moved = vr_ctx_realloc(a->ctx, c, c->size, need + sizeof(struct vr_chunk) + ALIGN);
+    if (moved == NULL) {
+        a->starved = true;
+        return NULL;
+    }
+    a->last = a->last == c ? moved : a->last;
+    a->current = a->current == c ? moved : a->current;
+    *at = moved;
+    moved->size = need + sizeof(struct vr_chunk) + ALIGN;
+    moved->used = need;
+    char *p = payload(moved);
+    if (p != (char *)moved + head)
+        memmove(p, (char *)moved + head, used);
+    memset(p + used, 0, need - used);
+    POISON(p + need - GAP, capacity(moved) - need + GAP);
+    return p;
+}
+
 void *vr_arena_grow(vr_arena *a, void *old, size_t old_count, size_t count, size_t size)
 {
-    void *p = vr_arena_array(a, count, size);
     size_t kept = old_count < count ? old_count : count;
-    if (p != NULL && old != NULL && kept * size != 0)
+    struct vr_chunk **own = NULL;
+    if (old != NULL && old_count * size > LARGE && (size == 0 || count <= SIZE_MAX / 2 / size) &&
+        count > old_count)
+        own = own_chunk(a, old, need_of(old_count * size));
+    if (own != NULL)
+        return grow_chunk(a, own, need_of(count * size));
+    void *p = vr_arena_array(a, count, size);
+    if (p != NULL && old != NULL && kept * size != 0) {
         memcpy(p, old, kept * size);
+        POISON(old, old_count * size); /* nobody may look there any more */
+    }
     return p;
 }
 

@@ -41,7 +41,8 @@ void vr_arena_init(vr_arena *a, struct vram_ctx *ctx);
 void *vr_arena_alloc(vr_arena *a, size_t n);
 void *vr_arena_array(vr_arena *a, size_t count, size_t size); /* checked product */
 char *vr_arena_copy(vr_arena *a, vr_str s);                   /* NUL-terminated copy */
-/* Grows an array that was the arena's own: returns room for `count` elements with the old ones copied. */
+/* Grows an array that was the arena's own: room for `count` elements, the old ones first, the others zero.
+ * `old` is void then; NULL: it still holds. */
 void *vr_arena_grow(vr_arena *a, void *old, size_t old_count, size_t count, size_t size);
 void vr_arena_reset(vr_arena *a); /* empties, keeps the memory */
 void vr_arena_free(vr_arena *a);

@@ -144,6 +144,8 @@ typedef vram_status (*cli_render_fn)(vram_ctx *ctx, const char *search, const vr
                                      vram_write_fn write, void *ud);
 int cli_list(cli *c, cli_render_fn render);
 vram_status cli_open_checkpoint(cli *c, const char *name, vram_checkpoint **out);
+/* Another model beside that one, no example: without --revision and --file. */
+vram_status cli_open_other(cli *c, const char *name, vram_checkpoint **out);
 vram_status cli_device(cli *c, const char *query, const char *free_bytes, vram_device **out);
 /* Exit status of a verdict; a warning when it is tight. */
 int cli_verdict_status(const cli *c, vram_verdict v);

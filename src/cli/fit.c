@@ -41,6 +41,22 @@ typedef struct question {
     size_t n_devices;
 } question;
 
+/* The model that drafts: --revision and --file are of the other one. */
+static vram_status read_assistant(cli *c, vram_workload *w)
+{
+    const char *name = cli_value(c, "assistant_model");
+    vram_checkpoint *checkpoint = NULL;
+    vram_model *model = NULL;
+    vram_status s;
+
+    if (name == NULL)
+        return VRAM_OK;
+    s = cli_open_other(c, name, &checkpoint);
+    if (s == VRAM_OK)
+        s = vram_model_new(&model, checkpoint);
+    return s == VRAM_OK ? vram_workload_assist(w, model) : s;
+}
+
 static vram_status ask(cli *c, const char *name, const char *engine, question *q)
 {
     vram_checkpoint *checkpoint = NULL;
@@ -55,6 +71,8 @@ static vram_status ask(cli *c, const char *name, const char *engine, question *q
         s = cli_open_checkpoint(c, name, &checkpoint);
     if (s == VRAM_OK)
         s = vram_model_new(&q->model, checkpoint);
+    if (s == VRAM_OK)
+        s = read_assistant(c, q->workload);
     return s;
 }
 

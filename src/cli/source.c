@@ -8,24 +8,42 @@
 
 #include "cli.h"
 
-vram_status cli_open_checkpoint(cli *c, const char *name, vram_checkpoint **out)
+static vram_status open_as(cli *c, const char *name, const vram_io_options *options, vram_checkpoint **out)
 {
-    struct stat st;
-    const char *example = "example:";
-    const vram_io_options options = { .revision = cli_value(c, "revision"),
-                                      .file = cli_value(c, "file"),
-                                      .offline = cli_has(c, "offline"),
-                                      .refresh = cli_has(c, "refresh"),
-                                      .allow_http = cli_has(c, "allow_http") };
     vram_status s;
 
-    if (strncmp(name, example, strlen(example)) == 0 && stat(name, &st) != 0)
-        return cli_example_open(out, c->ctx, name + strlen(example), &c->keep);
-    vram_io_set_options(c->io, &options);
+    vram_io_set_options(c->io, options);
     cli_progress_begin(c);
     s = vram_io_open(out, c->io, c->ctx, name);
     cli_progress_end(c);
     return s;
+}
+
+static vram_io_options options_of(cli *c)
+{
+    return (vram_io_options){ .offline = cli_has(c, "offline"),
+                              .refresh = cli_has(c, "refresh"),
+                              .allow_http = cli_has(c, "allow_http") };
+}
+
+vram_status cli_open_checkpoint(cli *c, const char *name, vram_checkpoint **out)
+{
+    struct stat st;
+    const char *example = "example:";
+    vram_io_options options = options_of(c);
+
+    if (strncmp(name, example, strlen(example)) == 0 && stat(name, &st) != 0)
+        return cli_example_open(out, c->ctx, name + strlen(example), &c->keep);
+    options.revision = cli_value(c, "revision");
+    options.file = cli_value(c, "file");
+    return open_as(c, name, &options, out);
+}
+
+vram_status cli_open_other(cli *c, const char *name, vram_checkpoint **out)
+{
+    const vram_io_options options = options_of(c);
+
+    return open_as(c, name, &options, out);
 }
 
 vram_status cli_device(cli *c, const char *query, const char *free_bytes, vram_device **out)

@@ -6,7 +6,7 @@
  * The weight comes to the card whole, in the load dtype, and goes when what is packed is there. Transformers
  * 4 sends it back to the host in between and to the card again: when a single map entry had it read onto the
  * card at once, both copies are there. 8 bits are always quantised from a second copy in fp16. */
-#include "engine/pass.h"
+#include "engine/loading.h"
 
 #define BLOCK UINT64_C(64)            /* weights that share a scale */
 #define BLOCK_OF_SCALES UINT64_C(256) /* and scales that do, when these are quantised as well */

@@ -35,6 +35,28 @@ vram_status vr_quantized_defaults(vram_workload *w, const vram_model *m);
 uint64_t vr_residual_tokens(const vram_workload *w, uint64_t generated);
 void vr_drop_packed(vr_pass *p, vr_kv *kv);
 
+/* ---- fp8_cache.c ---- */
+
+void vr_fp8_update(vr_pass *p, vr_block *keys, vr_block *values);
+
+/* ---- drafts.c ---- */
+
+/* How long they are; what generate() refuses together with them. */
+vram_status vr_drafts_defaults(vram_workload *w, const vram_model *m);
+uint64_t vr_logits_rows(const vr_pass *p); /* of tokens whose logits this pass computes */
+/* After a call of the model: takes its logits, and cuts the drafts off the cache. */
+void vr_drafts_step(vr_pass *p, vr_group *g);
+
+/* ---- assistant.c ---- */
+
+/* Where the workload has one: p->assistant. */
+vram_status vr_assistant_open(vr_pass *p);
+const char *vr_no_assistant(const vr_pass *p); /* why it is not known; NULL: it is, or there is none */
+vram_status vr_assistant_load(vr_pass *p, uint64_t *bytes, uint64_t *elements);
+void vr_assistant_draft(vr_pass *p, const vr_group *g); /* before each call of the model on this group */
+void vr_assistant_keep(vr_pass *p);                     /* as vr_keep_all */
+void vr_assistant_end(vr_pass *p);
+
 /* ---- kept_tokens.c ---- */
 
 /* Keys, values and states at the end, where activations are not known. */

@@ -35,7 +35,7 @@ typedef enum vr_cache_kind {
     VR_CACHE_OFFLOADED_STATIC,
     VR_CACHE_QUANTIZED
 } vr_cache_kind;
-typedef enum vr_cache_backend { VR_BACKEND_QUANTO } vr_cache_backend;
+typedef enum vr_cache_backend { VR_BACKEND_QUANTO, VR_BACKEND_FP8 } vr_cache_backend;
 typedef enum vr_kv_dtype { VR_KV_AS_MODEL, VR_KV_BF16, VR_KV_F16, VR_KV_FP8, VR_KV_FP8_E5M2 } vr_kv_dtype;
 /* vLLM: what stays of a sequence's recurrent states; AUTO is what the version takes for the model */
 typedef enum vr_mamba_mode { VR_MAMBA_AUTO, VR_MAMBA_NONE, VR_MAMBA_ALIGN } vr_mamba_mode;
@@ -54,6 +54,9 @@ typedef enum vr_expert_load { VR_LOAD_EVEN, VR_LOAD_SAME } vr_expert_load;
     X(IMAGES, "images")                                                                                      \
     X(IMAGE_SIZE, "image_size")                                                                              \
     X(BEAMS, "beams")                                                                                        \
+    X(DRAFTS, "prompt_lookup_num_tokens")                                                                    \
+    X(ASSISTANT, "assistant_model")                                                                          \
+    X(ASSISTANT_TOKENS, "num_assistant_tokens")                                                              \
     X(DTYPE, "dtype")                                                                                        \
     X(CACHE, "cache")                                                                                        \
     X(CACHE_BACKEND, "cache_backend")                                                                        \
@@ -114,9 +117,14 @@ struct vram_workload {
     vr_dtype dtype;                     /* VR_DTYPE_NONE before resolve: "auto" or the engine's default */
     bool dtype_auto;                    /* the user said "auto" */
     uint8_t kv_dtype, attention, logits, device_map, weight_quant;
-    uint64_t beams;        /* of each sequence, of transformers; 0: not said, one */
-    uint8_t cache;         /* vr_cache_kind, of transformers */
-    uint8_t cache_backend; /* vr_cache_backend, of a quantised one */
+    uint64_t beams;                    /* of each sequence, of transformers; 0: not said, one */
+    uint64_t lookup, assistant_tokens; /* as given, of drafts from the prompt and from another model */
+    uint64_t
+        drafts; /* after resolve: tokens that each call of the model tries beside the next one; 0: none */
+    const char *assistant_name;                       /* as given, or NULL */
+    const vram_model *assistant;                      /* what drafts; or NULL */
+    uint8_t cache;                                    /* vr_cache_kind, of transformers */
+    uint8_t cache_backend;                            /* vr_cache_backend, of a quantised one */
     uint64_t cache_bits, cache_group, cache_residual; /* 0 before resolve: not said */
     uint8_t experts, expert_load;                     /* vr_experts_impl, vr_expert_load */
     vr_alloc_conf alloc;

@@ -145,6 +145,8 @@ static vr_block make_mask(vr_pass *p, uint64_t window)
     bool compiles = vr_cache_fixed(p->w) && p->q == 1;
     if (p->m->layers[0].index_topk != 0 || compiles) /* allow_is_causal_skip=False */
         return bool_mask(p, window, kv);
+    if (p->q > 1 && p->group->past != 0) /* drafts */
+        return bool_mask(p, window, kv);
     return window != 0 && kv >= window ? bool_mask(p, window, kv) : VR_NONE;
 }
 
@@ -384,7 +386,7 @@ static vr_block take_logits(vr_pass *p, uint64_t rows)
 
 static vr_block head(vr_pass *p, vr_block normed)
 {
-    uint64_t rows = p->w->logits == VR_LOGITS_ALL ? p->rows : p->batch, h = p->m->hidden;
+    uint64_t rows = vr_logits_rows(p), h = p->m->hidden;
     vr_go_to(p, vr_ends(p).head);
     vr_block scaled = p->m->family->head_input_scaled ? hidden(p, VR_PLACE_FINAL_NORM) : VR_NONE;
     vr_block copy =

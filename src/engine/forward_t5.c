@@ -17,12 +17,57 @@ static vr_block wide(vr_pass *p, vr_step step)
     return vr_take(p, p->rows * p->m->hidden * p->width, VR_ITEM_HIDDEN, step);
 }
 
+/* ---- in fp16: the last matrix of an MLP is kept in fp32, and from the first on the hidden states are too
+ * ---- */
+
+static bool is_half(const vr_pass *p)
+{
+    return p->w->dtype == VR_F16;
+}
+
+/* Of the hidden states that this step reads (a norm) or makes (a sum). */
+static unsigned width_at(const vr_pass *p, vr_step step)
+{
+    bool behind = step == VR_STEP_OUTPUT || step == VR_STEP_FINAL;
+    bool first = p->layer == 0 || p->layer == p->m->n_layers;
+    return is_half(p) && (behind || !first) ? 4 : p->width;
+}
+
+static vr_block sum_of(vr_pass *p, vr_step step)
+{
+    return vr_take(p, p->rows * p->m->hidden * width_at(p, step), VR_ITEM_HIDDEN, step);
+}
+
+static vr_block piece(vr_pass *p, uint64_t bytes)
+{
+    return vr_take(p, bytes, VR_ITEM_HIDDEN, VR_STEP_MIDDLE);
+}
+
+/* x while it is in fp16, without infinities; *limit is a variable of the block. */
+static void clamp(vr_pass *p, vr_block *x, vr_block *limit)
+{
+    uint64_t n = p->rows * p->m->hidden;
+    if (!is_half(p) || width_at(p, VR_STEP_MIDDLE) == 4)
+        return;
+    vr_block absolute = piece(p, n * 2), infinite = piece(p, n);
+    vr_drop(p, absolute);
+    vr_block any = piece(p, 1);
+    vr_drop(p, infinite);
+    vr_block less = piece(p, 4), most = piece(p, 4), chosen = piece(p, 4);
+    const vr_block rest[] = { most, less, any };
+    vr_drop_all(p, rest, sizeof rest / sizeof *rest);
+    vr_replace(p, limit, chosen);
+    vr_block negative = piece(p, 4);
+    vr_replace(p, x, piece(p, n * 2));
+    vr_drop(p, negative);
+}
+
 /* T5LayerNorm: the mean of squares in fp32, then x * rsqrt in fp32, narrowed, times the weight. */
 static vr_block norm(vr_pass *p, vr_step step)
 {
     uint64_t n = p->rows * p->m->hidden, row = p->rows * 4;
     bool narrow = p->width != 4;
-    vr_block x = narrow ? vr_take(p, n * 4, VR_ITEM_HIDDEN, step) : VR_NONE;
+    vr_block x = width_at(p, step) != 4 ? vr_take(p, n * 4, VR_ITEM_HIDDEN, step) : VR_NONE;
     vr_block square = vr_take(p, n * 4, VR_ITEM_HIDDEN, step);
     vr_drop(p, x);
     vr_block mean = vr_take(p, row, VR_ITEM_HIDDEN, step);
@@ -71,7 +116,11 @@ static vr_block buckets(vr_pass *p, uint64_t n, bool both_ways)
     vr_block far = position(p, n * 4);
     for (int i = 0; i < 4; i++) /* / exact, log, / log, * rest */
         vr_replace(p, &far, position(p, n * 4));
-    vr_replace(p, &far, position(p, n * 8));
+    vr_block ratio = p->m->bias_by_layer ? far : VR_NONE; /* a variable of its own */
+    vr_block whole = position(p, n * 8);
+    if (ratio == VR_NONE)
+        vr_drop(p, far);
+    far = whole;
     vr_replace(p, &far, position(p, n * 8));
     vr_block most = position(p, n * 8), least = position(p, n * 8);
     vr_drop(p, most);
@@ -83,9 +132,8 @@ static vr_block buckets(vr_pass *p, uint64_t n, bool both_ways)
         sum = position(p, n * 8);
         vr_drop(p, chosen);
     }
-    vr_drop(p, distance);
-    vr_drop(p, near);
-    vr_drop(p, least);
+    const vr_block rest[] = { distance, near, least, ratio };
+    vr_drop_all(p, rest, sizeof rest / sizeof *rest);
     return sum;
 }
 
@@ -131,6 +179,13 @@ static vr_block project(vr_pass *p, vr_step step)
     return vr_linear(p, p->m->hidden, inner(vr_layer_of(p)), false, VR_ITEM_HIDDEN, step);
 }
 
+/* A layer's own bias goes when its attention returns. */
+static void let_go(vr_pass *p, vr_block *bias)
+{
+    if (p->m->bias_by_layer)
+        vr_replace(p, bias, VR_NONE);
+}
+
 /* x + o(attention(norm(x))); *bias is made where the stack has none yet. kv NULL: an encoder's. */
 static vr_block self_attention(vr_pass *p, vr_kv *kv, uint64_t keys, vr_block mask, vr_block *bias,
                                vr_block *weights)
@@ -149,11 +204,12 @@ static vr_block self_attention(vr_pass *p, vr_kv *kv, uint64_t keys, vr_block ma
     vr_block out = vr_linear(p, inner(vr_layer_of(p)), p->m->hidden, false, VR_ITEM_HIDDEN, VR_STEP_O);
     vr_drop(p, mixed);
     vr_drop(p, q);
+    let_go(p, bias);
     if (kv == NULL) {
         vr_drop(p, k);
         vr_drop(p, v);
     }
-    vr_block sum = wide(p, VR_STEP_MIDDLE);
+    vr_block sum = sum_of(p, VR_STEP_MIDDLE);
     vr_drop(p, out);
     vr_drop(p, normed);
     return sum;
@@ -178,7 +234,8 @@ static vr_block cross_attention(vr_pass *p, vr_kv *kv, uint64_t source, vr_block
     vr_block out = vr_linear(p, inner(vr_layer_of(p)), p->m->hidden, false, VR_ITEM_HIDDEN, VR_STEP_O);
     vr_drop(p, mixed);
     vr_drop(p, q);
-    vr_block sum = wide(p, VR_STEP_MIDDLE);
+    let_go(p, bias);
+    vr_block sum = sum_of(p, VR_STEP_MIDDLE);
     vr_drop(p, normed);
     vr_drop(p, out);
     return sum;
@@ -198,10 +255,14 @@ static vr_block mlp(vr_pass *p)
         up = vr_linear(p, h, l->ffn, false, VR_ITEM_HIDDEN, VR_STEP_UP);
         product = vr_take(p, bytes, VR_ITEM_HIDDEN, VR_STEP_PRODUCT);
     }
+    if (is_half(p))
+        vr_replace(p, gated ? &product : &act, vr_take(p, 2 * bytes, VR_ITEM_HIDDEN, VR_STEP_PRODUCT));
+    p->width = is_half(p) ? 4 : p->width;
     vr_block down = vr_linear(p, l->ffn, h, false, VR_ITEM_HIDDEN, VR_STEP_DOWN);
+    p->width = is_half(p) ? 2 : p->width;
     vr_block rest[] = { product, act, up, normed };
     vr_drop_all(p, rest, sizeof(rest) / sizeof(rest[0]));
-    vr_block sum = wide(p, VR_STEP_OUTPUT);
+    vr_block sum = sum_of(p, VR_STEP_OUTPUT);
     vr_drop(p, down);
     return sum;
 }
@@ -228,13 +289,16 @@ static vr_block finish(vr_pass *p, vr_block x, vr_block embeddings)
 
 vr_block vr_t5_encode(vr_pass *p, uint64_t sequences, uint64_t tokens)
 {
-    vr_block embeddings = embed(p, sequences, tokens), x = embeddings, bias = VR_NONE, weights;
+    vr_block embeddings = embed(p, sequences, tokens), x = embeddings, bias = VR_NONE, weights,
+             limit = VR_NONE;
     for (uint64_t i = 0; i < p->m->n_encoder; i++) {
         p->layer = p->m->n_layers + i;
         vr_block middle = self_attention(p, NULL, tokens, VR_NONE, &bias, &weights);
+        clamp(p, &middle, &limit);
         vr_block next = mlp(p);
         vr_drop(p, middle);
         vr_drop(p, weights);
+        vr_replace(p, &limit, VR_NONE);
         if (x != embeddings)
             vr_drop(p, x);
         x = next;
@@ -246,14 +310,17 @@ vr_block vr_t5_encode(vr_pass *p, uint64_t sequences, uint64_t tokens)
 
 static vr_block decoder_layer(vr_pass *p, vr_encdec_group *g, vr_block mask, vr_block bias[2])
 {
-    vr_block self_weights, cross_weights;
+    vr_block self_weights, cross_weights, limit = VR_NONE;
     vr_block first = self_attention(p, &g->own[p->layer], g->past + p->q, mask, &bias[0], &self_weights);
+    clamp(p, &first, &limit);
     vr_block second = cross_attention(p, &g->cross[p->layer], g->source, &bias[1], &cross_weights);
     vr_drop(p, first);
     vr_drop(p, self_weights);
+    clamp(p, &second, &limit);
     vr_block out = mlp(p);
     vr_drop(p, second);
     vr_drop(p, cross_weights);
+    vr_drop(p, limit);
     return out;
 }
 
@@ -272,7 +339,8 @@ void vr_t5_decode(vr_pass *p, vr_encdec_group *g)
     vr_drop(p, mask);
     vr_drop(p, bias[0]);
     vr_drop(p, bias[1]);
-    vr_block scaled = p->m->output_scaled ? wide(p, VR_STEP_FINAL) : VR_NONE;
+    bool scales = p->m->output_scaled || (p->m->bias_by_layer && !p->rules->umt5_asks);
+    vr_block scaled = scales ? wide(p, VR_STEP_FINAL) : VR_NONE;
     vr_block logits = vr_take_at(p, p->rows * p->m->vocab * p->width, VR_ITEM_LOGITS, VR_PLACE_LOGITS);
     vr_gemm(p, false);
     vr_drop(p, scaled);

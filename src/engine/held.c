@@ -37,6 +37,8 @@ static const struct {
     { "bert", true, true },
     { "xlm-roberta", true, true },
     { "t5", false, true },
+    { "mt5", false, true },
+    { "umt5", false, true },
     { "qwen3_next", true, true },
     { "qwen3_5_text", true, true },
     { "qwen3_5_moe_text", true, true },
@@ -93,7 +95,7 @@ static bool is_fixed_held(const vram_model *m)
 
 bool vr_family_held(const vram_model *m, const vram_workload *w)
 {
-    if (vr_beams(w) > 1)
+    if (vr_beams(w) > 1 || w->drafts != 0)
         return false;
     for (size_t i = 0; m->family != NULL && i < sizeof(held) / sizeof(held[0]); i++) {
         if (!vr_str_is(vr_str_of(m->family->model_type), held[i].model_type))

@@ -2,7 +2,7 @@
  * Parameters that a class keeps in fp32 whatever it is loaded as: _keep_in_fp32_modules, which counts when it
  * is loaded in fp16, and _keep_in_fp32_modules_strict, which counts for bfloat16 too. Read in modeling_*.py
  * of transformers 4.57, 5.0, 5.17, 5.19, 5.21, 5.23 and 5.24. */
-#include "engine/pass.h"
+#include "engine/loading.h"
 
 typedef struct kept {
     const char *model_type, *word;

@@ -30,7 +30,8 @@ typedef struct columns {
 static columns columns_of(const vr_pass *p)
 {
     const vram_workload *w = p->w;
-    uint64_t tokens = vr_cache_fixed(w) ? vr_static_room(w, vr_window(p)) : vr_add_sat(w->context, w->decode);
+    uint64_t tokens = vr_cache_fixed(w) ? vr_static_room(w, vr_window(p))
+                                        : vr_add_sat(vr_add_sat(w->context, w->decode), w->drafts);
     return (columns){ vr_kept_of(vr_layer_of(p), p->rules), tokens * w->sequences * vr_beams(w) * p->width };
 }
 

@@ -108,7 +108,7 @@ vram_status vr_check_limits(const vr_pass *p)
 {
     const vram_model *m = p->m;
     const vram_workload *w = p->w;
-    uint64_t tokens = vr_add_sat(w->context, w->decode), beams = vr_beams(w);
+    uint64_t tokens = vr_add_sat(vr_add_sat(w->context, w->decode), w->drafts), beams = vr_beams(w);
     tokens = m->source_positions > tokens ? m->source_positions : tokens;
     uint64_t batch = vr_mul_sat(w->prefill_batch, beams), sequences = vr_mul_sat(w->sequences, beams);
     const vr_layer r = recurrent_of(m);
@@ -126,7 +126,7 @@ vram_status vr_check_limits(const vr_pass *p)
         { { sequences, m->n_layers + 1, vr_add_sat(state, conv), 8, 1 }, "the recurrent states" },
         { { widest(m), widest(m), m->n_layers + 1, 8, 1 }, "a layer's weights" },
         { { sequences, w->context, 8, 1, 1 }, "the token ids" },
-        { { batch, w->context, widest(m), 8, 1 }, "the widest storage" },
+        { { batch, vr_add_sat(w->context, w->drafts), widest(m), 8, 1 }, "the widest storage" },
         { { batch, w->context, vr_mul_sat(m->experts_used, widest_expert(m)), 8, 1 }, "the experts' tokens" },
         { { batch, w->context, vr_mul_sat(m->experts_used, m->experts + 1), 8, 1 }, "the experts' masks" },
         { { sequences, tokens, widest(m), m->n_layers + 1, 8 }, "the KV cache" },

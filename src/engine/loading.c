@@ -6,7 +6,7 @@
  * caching_allocator_warmup), then loads: version 5 all files in natural order, with four threads whose race
  * is not modelled; version 4 file by file, names in byte order as safetensors lists them, each tensor read
  * onto the card in its stored dtype and converted there. Buffers and what the checkpoint lacks come last. */
-#include "engine/pass.h"
+#include "engine/loading.h"
 
 #define FEW 16                            /* events and labels of a plan without a pass, beside its tensors */
 #define WARMUP_SPARE UINT64_C(1288490188) /* int(1.2 * 1024**3) */
@@ -22,11 +22,21 @@ static unsigned width_of(vr_dtype t)
     return vr_dtype_bits(t) / 8;
 }
 
+static uint32_t label_of(const loader *l, vr_str name)
+{
+    if (l->p->prefix == NULL)
+        return vr_tape_label(l->p->tape, name);
+    const char *text = vr_text(l->p->arena, T(l->p->prefix), S(name));
+    if (text == NULL)
+        l->p->tape->status = VRAM_ENOMEM;
+    return vr_tape_label(l->p->tape, vr_str_of(text));
+}
+
 static vr_block take(const loader *l, uint64_t bytes, vr_item item, vr_str name)
 {
     if (l->p->elsewhere)
         return VR_ELSEWHERE;
-    return vr_take_labelled(l->p, bytes, item, vr_tape_label(l->p->tape, name));
+    return vr_take_labelled(l->p, bytes, item, label_of(l, name));
 }
 
 static void count(const loader *l, uint64_t bytes, uint64_t elements)
@@ -58,7 +68,7 @@ static void load_quantised(const loader *l, const vr_param *param)
 {
     vr_weight_quant quant = (vr_weight_quant)l->p->w->weight_quant;
     if (!l->p->elsewhere)
-        vr_bnb_load(l->p, param, vr_tape_label(l->p->tape, param->name));
+        vr_bnb_load(l->p, param, label_of(l, param->name));
     count(l, vr_bnb_bytes(quant, param->dims[0], param->elements / param->dims[0]), param->elements);
 }
 

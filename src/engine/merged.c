@@ -4,6 +4,7 @@
  * tests/oracle/facts/order-*.tsv). */
 #include <string.h>
 
+#include "engine/loading.h"
 #include "engine/experts.h"
 #include "model/experts.h"
 

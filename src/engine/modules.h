@@ -3,7 +3,7 @@
 #ifndef VR_MODULES_H
 #define VR_MODULES_H
 
-#include "engine/pass.h"
+#include "engine/loading.h"
 
 #define VR_NO_PARAM UINT32_MAX
 

@@ -2,7 +2,7 @@
  * The order in which transformers 5 loads tensors (core_model_loading.py, dot_natural_key): names are
  * compared by their parts between dots; digits as numbers, before letters; of a part that ends in digits
  * first the letters. */
-#include "engine/pass.h"
+#include "engine/loading.h"
 
 #include <string.h>
 

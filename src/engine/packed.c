@@ -3,7 +3,7 @@
  * card (or the user) wants it so, or refused with an error before anything is loaded. Read in
  * quantizer_mxfp4.py, quantizer_finegrained_fp8.py and quantizer_nvfp4.py of
  * transformers 4.55, 4.56, 4.57, 5.0, 5.17 and 5.24. */
-#include "engine/pass.h"
+#include "engine/loading.h"
 
 typedef struct packed_rule {
     const char *method;                              /* quant_method of config.json */

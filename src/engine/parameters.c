@@ -3,7 +3,7 @@
  * scales (tests/oracle/facts/order-*.tsv). */
 #include <string.h>
 
-#include "engine/pass.h"
+#include "engine/loading.h"
 
 #define MOST_ROTARY 4 /* buffers in place of one entry */
 

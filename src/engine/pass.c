@@ -66,7 +66,8 @@ uint32_t vr_pass_label(vr_pass *p, vr_step step)
     if (*label == 0) {
         uint64_t layer = p->layer;
         const char *path = layer_path(p->m, &layer);
-        const char *text = vr_text(p->arena, T(path), U(layer), T("."), T(slot_names[step]));
+        const char *prefix = p->prefix != NULL ? p->prefix : "";
+        const char *text = vr_text(p->arena, T(prefix), T(path), U(layer), T("."), T(slot_names[step]));
         if (text == NULL)
             p->tape->status = VRAM_ENOMEM;
         *label = vr_tape_label(p->tape, vr_str_of(text));

@@ -46,6 +46,7 @@ typedef struct vr_rules {
     bool wide_routers;     /* weights of routers with a correction are kept in 32 bits */
     bool leaves_out;       /* layers that use others' keys and values see the last token only */
     bool masks_rarely;     /* ... only where experts are spread over processes; the loop counts one more */
+    bool umt5_asks;        /* UMT5 scales what its head reads where its configuration ties it; else always */
 } vr_rules;
 
 /* From this version of PyTorch on, until the next row (ATen/cuda/CublasHandlePool.cpp). */
@@ -65,7 +66,7 @@ vram_status vr_transformers_version(vram_workload *w, vr_str text);
 
 /* ---- transformers_options.c ---- */
 
-#define VR_TRANSFORMERS_OPTIONS 20
+#define VR_TRANSFORMERS_OPTIONS 23
 extern const struct vr_option_row *const vr_transformers_options[VR_TRANSFORMERS_OPTIONS];
 
 /* ---- a pass ---- */
@@ -154,6 +155,7 @@ typedef enum vr_step {
     X(FINAL_NORM, "model.norm output")                                                                       \
     X(LOGITS, "lm_head output")                                                                              \
     X(BEAMS, "scores of beams")                                                                              \
+    X(DRAFTS, "scores of drafts")                                                                            \
     X(TOKENS, "tokens of beams")                                                                             \
     X(WORKSPACE, "cuBLAS workspace")                                                                         \
     X(LT_WORKSPACE, "cublasLt workspace")                                                                    \
@@ -209,6 +211,7 @@ typedef struct vr_group {
     uint64_t sequences, past;
     vr_kv *layers;
     vr_search search;
+    vr_block scores[2]; /* of drafts, in 32 bits; or VR_NONE */
     vr_block logits;
     vr_block seen[VR_MOST_SEEN]; /* of a vision tower, returned with the logits */
     size_t n_seen;
@@ -240,6 +243,8 @@ typedef struct vr_pass {
     vr_group *group;
     uint64_t batch, q, rows; /* sequences, new tokens of each, their product */
     uint64_t layer;
+    const char *prefix;             /* of all labels of its layers; or NULL */
+    struct vr_assistant *assistant; /* that drafts for this model; or NULL */
     vr_block full_mask, sliding_mask;
     vr_block router_output; /* what a block of experts returns beside its result, until the layer returns */
     vr_block mlp_input;     /* normalised, the MLP's to drop early; VR_NONE: it is the layer's own input */
@@ -491,109 +496,11 @@ void vr_drop_copies(vr_pass *p, vr_copies *c);
 
 /* ---- parameters.c ---- */
 
-/* A parameter or buffer as this version of the class has it. */
-typedef struct vr_param {
-    vr_str name;
-    uint64_t dims[VR_DECLARED_DIMS];
-    uint64_t elements;
-    uint8_t n_dims, kind;    /* vr_param_kind */
-    bool wide;               /* a parameter that is kept in 32 bits whatever the dtype */
-    bool narrow;             /* a state that is not, in this version */
-    const vr_tensor *tensor; /* in the checkpoint; NULL: not there, or a buffer */
-    /* Of a layer's experts that are merged while loading (`tensor` is the first): what they are merged of,
-     * all that the layer's experts and router declare. */
-    const vr_declared *parts;
-    size_t n_parts;
-} vr_param;
-
-typedef struct vr_params {
-    vr_param *list;
-    size_t n;
-    const vr_tensor **others; /* of the checkpoint, beside the decoder and loaded with it (natural order) */
-    size_t n_others;
-    size_t n_anew; /* vectors that the checkpoint lacks: made when the model is */
-    /* Why this class would not load this checkpoint, or would load something else than what is stored; or
-     * NULL. Nothing but what is stored is known then. */
-    const char *refused;
-} vr_params;
-
-/* What all plans of a model share, whatever the settings but the engine's version. */
-struct vr_prepared {
-    const vram_model *m;
-    const vr_rules *rules;
-    bool as_stored;            /* what is loaded is what the checkpoint has, not what a class declares */
-    vr_params params;          /* of a class that is known */
-    const vr_tensor **natural; /* as_stored: all tensors in natural order */
-};
-
 /* Rotary tables: bit 0 for full attention (or all), bit 1 for sliding layers. */
 unsigned vr_rotary_tables(const vram_model *m, const vr_rules *rules);
-vram_status vr_params_of(vr_params *out, const vram_model *m, const vr_rules *rules, vr_arena *a);
-/* What the class calls a parameter, or the beginning of its name, that is declared as `name`: nemotron_h has
- * another name for its decoder in checkpoints (conversion_mapping.py). .s NULL: no memory. */
-vr_str vr_name_in_class(const vram_model *m, vr_str name, vr_arena *a);
-
-/* ---- merged.c ---- */
-
-/* How many entries from this one on are a layer's experts and router; 0: it is none of them. */
-size_t vr_merge_length(const vram_model *m, const vr_declared *d);
-vram_status vr_merge_experts(vr_params *out, const vram_model *m, const vr_rules *rules, const vr_declared *d,
-                             size_t n, vr_arena *a);
-
-/* ---- stored.c ---- */
-
-/* Bytes of an element as it is loaded (kept.c). */
-unsigned vr_param_width(const vram_model *m, const vram_workload *w, const vr_param *p);
-
-/* Holds the class against the checkpoint: fills others, n_anew and refused. */
-vram_status vr_params_review(vr_params *params, const vram_model *m, vr_arena *a);
-/* All tensors of the checkpoint in natural order. */
-vram_status vr_tensors_in_order(const vr_tensor ***out, const vram_model *m, vr_arena *a);
-
-/* What is shared by all plans, or made for this one. */
-vram_status vr_prepared_of(const struct vr_prepared **out, struct vr_prepared *own, const vram_model *m,
-                           const vram_workload *w, vr_arena *a);
-
-/* ---- placement.c ---- */
-
-/* As vr_engine.place */
-vram_status vr_transformers_place(vr_placement *out, const vram_model *m, const vram_workload *w,
-                                  const vr_device_facts *gpus, size_t n, vr_arena *a);
 
 /* ---- limits.c ---- */
 
 vram_status vr_check_limits(const vr_pass *p);
-
-/* ---- loading.c ---- */
-
-/* Writes the loading; the sums of what is loaded. */
-vram_status vr_load(vr_pass *p, const struct vr_prepared *from, uint64_t *bytes, uint64_t *elements);
-
-/* ---- packed.c: weights that are stored quantised ---- */
-
-bool vr_can_unpack(const vram_model *m); /* from_pretrained knows how to */
-/* VRAM_ESETTING: to be unpacked, and it does not know how. */
-vram_status vr_check_unpacking(const vram_workload *w, const vram_model *m);
-/* The error with which the engine stops on this card, or NULL. */
-const char *vr_packed_refused(const vram_model *m, const vram_workload *w, const vr_device_facts *d);
-/* They are loaded in the load dtype. */
-bool vr_unpacks(const vram_model *m, const vram_workload *w, const vr_device_facts *d);
-uint64_t vr_unpacked_bytes(const vram_model *m, const vram_workload *w, size_t tensor);
-/* What people should know of it: a sentence, or "". NULL: out of memory. */
-const char *vr_packed_notice(const vram_model *m, const vram_workload *w, const vr_device_facts *d,
-                             vr_arena *a);
-
-/* ---- bnb.c ---- */
-
-/* Of a linear weight: all that is kept of it, and the packed numbers alone. */
-uint64_t vr_bnb_bytes(vr_weight_quant quant, uint64_t rows, uint64_t columns);
-uint64_t vr_bnb_packed(vr_weight_quant quant, uint64_t elements);
-/* Writes its loading. */
-void vr_bnb_load(vr_pass *p, const vr_param *param, uint32_t label);
-
-/* ---- natural.c ---- */
-
-/* Names by their parts between dots, numbers as numbers: core_model_loading.py, dot_natural_key. */
-bool vr_natural_before(vr_str a, vr_str b);
 
 #endif

@@ -84,22 +84,46 @@ static vram_status check_alone(const vram_workload *w)
     return VRAM_OK;
 }
 
+static void quanto_defaults(vram_workload *w)
+{
+    w->cache_bits = w->cache_bits != 0 ? w->cache_bits : BITS;
+    w->cache_group = w->cache_group != 0 ? w->cache_group : GROUP;
+    w->cache_residual = w->cache_residual != 0 ? w->cache_residual : RESIDUAL;
+}
+
+/* One scale for all, and nothing to choose. */
+static vram_status fp8_defaults(vram_workload *w)
+{
+    bool chosen = w->set_by[VR_SET_CACHE_BITS] == VR_BY_USER || w->set_by[VR_SET_CACHE_GROUP] == VR_BY_USER ||
+                  w->set_by[VR_SET_CACHE_RESIDUAL] == VR_BY_USER;
+    if (chosen)
+        return vr_fail(w->ctx, VRAM_ESETTING,
+                       T("--cache-backend fp8 takes no bits, no group size and no residual length"));
+    if (w->version_major * 100 + w->version_minor < 524)
+        return vr_fail(w->ctx, VRAM_ESETTING, T("--cache-backend fp8: known of transformers 5.24 and newer"));
+    w->cache_bits = 8;
+    w->cache_group = w->cache_residual = 0;
+    return VRAM_OK;
+}
+
 vram_status vr_quantized_defaults(vram_workload *w, const vram_model *m)
 {
     if (w->cache != VR_CACHE_QUANTIZED)
         return check_alone(w);
-    w->cache_bits = w->cache_bits != 0 ? w->cache_bits : BITS;
-    w->cache_group = w->cache_group != 0 ? w->cache_group : GROUP;
-    w->cache_residual = w->cache_residual != 0 ? w->cache_residual : RESIDUAL;
-    if (w->cache_bits != 2 && w->cache_bits != 4)
-        return refuse_bits(w);
+    if (w->cache_backend == VR_BACKEND_FP8)
+        VR_TRY(fp8_defaults(w));
+    else
+        quanto_defaults(w);
     const char *why = why_refused(w, m);
     if (why != NULL)
         return vr_fail(w->ctx, VRAM_ESETTING, T("--cache quantized: "),
                        T(m->architecture != NULL ? m->architecture : "this model"), T(why));
+    if (w->cache_backend == VR_BACKEND_FP8)
+        return VRAM_OK;
+    if (w->cache_bits != 2 && w->cache_bits != 4)
+        return refuse_bits(w);
     return check_groups(w, m);
 }
-
 /* ---- sizes ---- */
 
 static uint64_t groups_of(const vram_workload *w, uint64_t elements)
@@ -116,12 +140,14 @@ static uint64_t rows_of(const vram_workload *w, uint64_t elements)
 
 uint64_t vr_packed_bytes(const vram_workload *w, uint64_t elements, unsigned width)
 {
+    if (w->cache_backend == VR_BACKEND_FP8)
+        return elements + 4;
     return rows_of(w, elements) * w->cache_group + 2 * groups_of(w, elements) * width;
 }
 
 uint64_t vr_residual_tokens(const vram_workload *w, uint64_t generated)
 {
-    return generated % w->cache_residual;
+    return w->cache_backend == VR_BACKEND_FP8 ? 0 : generated % w->cache_residual;
 }
 
 static uint64_t elements_of(const vr_pass *p, int side, uint64_t tokens)
@@ -257,6 +283,10 @@ void vr_quantized_update(vr_pass *p, vr_block *keys, vr_block *values)
     vr_kv *kv = &p->group->layers[p->layer];
     vr_block *given[2] = { keys, values }, old[2], all[2];
     uint64_t tokens = p->group->past + p->q;
+    if (p->w->cache_backend == VR_BACKEND_FP8) {
+        vr_fp8_update(p, keys, values);
+        return;
+    }
     if (kv->packed_tokens == 0) {
         pack_first(p, kv);
         return;

@@ -20,7 +20,7 @@
 #define V5_23 V5_21, .packs_gqa = true, .leaves_out = true
 #define V5_24                                                                                                \
     V5_23, .wide_routers = true, .groups_inside = true, .opt_unmasked = true, .ssm_products = true,          \
-           .norms_widened = true
+           .norms_widened = true, .umt5_asks = true
 
 static const vr_rules rules[] = {
     /* cache_utils.py: the first keys are appended; sdpa_attention.py: repeat_kv always, then .contiguous() */

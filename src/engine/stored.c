@@ -6,7 +6,7 @@
  * of one model, and no figure of that class is true. */
 #include <string.h>
 
-#include "engine/pass.h"
+#include "engine/loading.h"
 
 #define TRIFLE 100 /* up to a hundredth of the bytes may be left out */
 

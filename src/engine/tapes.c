@@ -76,7 +76,7 @@ static const char *no_tape_of_recurrent(const vr_layer *l, const vram_workload *
 /* Flash attention knows no bias, which T5 has. */
 static const char *no_tape_of_encdec(const vram_model *m, const vram_workload *w)
 {
-    bool usual = w->cache == VR_CACHE_DYNAMIC && vr_beams(w) == 1;
+    bool usual = w->cache == VR_CACHE_DYNAMIC && vr_beams(w) == 1 && w->drafts == 0;
     if (w->attention == VR_IMPL_FLASH && m->bias_buckets != 0)
         return refuses_flash;
     if (!usual || w->weight_quant != VR_QUANT_NONE)
@@ -129,6 +129,14 @@ static const char *no_tape_of_cache(const vr_layer *l, const vram_workload *w)
     return NULL;
 }
 
+/* What a window cuts off comes back, and a state does not: other caches than the usual are not known. */
+static const char *no_tape_of_drafts(const vr_layer *l, const vram_workload *w)
+{
+    bool known =
+        w->cache == VR_CACHE_DYNAMIC && l->attention == VR_ATTENTION_FULL && !vr_rules_of(w)->appends;
+    return w->drafts == 0 || known ? NULL : "what drafts take here is not known storage by storage";
+}
+
 static const char *no_tape_of_layer(const vr_layer *l, const vram_workload *w)
 {
     const char *why = no_tape_of_recurrent(l, w);
@@ -138,6 +146,8 @@ static const char *no_tape_of_layer(const vr_layer *l, const vram_workload *w)
         why = no_tape_of_beams(l, w);
     if (why == NULL)
         why = no_tape_of_shared(l, w);
+    if (why == NULL)
+        why = no_tape_of_drafts(l, w);
     if (why != NULL)
         return why;
     if (!is_in(l->attention, attentions, sizeof attentions) || (l->sinks && w->attention != VR_IMPL_EAGER))
@@ -150,8 +160,9 @@ static const char *no_tape_of_layer(const vr_layer *l, const vram_workload *w)
 
 static const char *no_tape_of_images(const vram_model *m, const vram_workload *w)
 {
-    if (w->cache != VR_CACHE_DYNAMIC || vr_beams(w) > 1)
-        return "pictures with beams or another cache than the dynamic one are not known storage by storage";
+    if (w->cache != VR_CACHE_DYNAMIC || vr_beams(w) > 1 || w->drafts != 0)
+        return "pictures with beams, drafts or another cache than the dynamic one are not known storage by "
+               "storage";
     if (!vr_tower_runs(m))
         return "what its vision tower computes is not known storage by storage; leave --images out to see "
                "what "

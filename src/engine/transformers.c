@@ -9,9 +9,11 @@
  * under torch.no_grad(). Which of these tapes have been held against real runs is in `held` below. */
 #include <string.h>
 
+#include "engine/loading.h"
 #include "engine/caches.h"
 #include "engine/experts.h"
 #include "engine/encdec.h"
+#include "engine/experts.h"
 #include "engine/words.h"
 
 #define EVENTS_A_LAYER 100 /* at most; 55 in a qwen2 */
@@ -164,6 +166,7 @@ static vram_status defaults(vram_workload *w, const vram_model *m)
     VR_TRY(check_cache(w, m));
     VR_TRY(default_logits(w, m));
     VR_TRY(vr_quantized_defaults(w, m));
+    VR_TRY(vr_drafts_defaults(w, m));
     return default_attention(w, m);
 }
 
@@ -186,6 +189,8 @@ static uint64_t events_of_all_layers(const vram_model *m, const vram_workload *w
         n += l->attention == VR_ATTENTION_LATENT ? EVENTS_A_LATENT : 0;
         n += l->index_topk != 0 ? EVENTS_AN_INDEX : 0;
     }
+    if (w->assistant != NULL) /* the first and the last token of each draft */
+        n += 2 * EVENTS_A_LAYER * (w->assistant->n_layers + 1);
     return n;
 }
 
@@ -214,6 +219,7 @@ static vram_status make_groups(groups *g, const vr_pass *p)
         g->list[i] = (vr_group){ .sequences = n * vr_beams(w),
                                  .layers = kv + i * layers,
                                  .search = no_search,
+                                 .scores = { VR_NONE, VR_NONE },
                                  .logits = VR_NONE,
                                  .stream = (uint8_t)(1 + i % STREAMS) };
         left -= n;
@@ -235,8 +241,10 @@ static void pass_all(vr_pass *p, groups *g, uint64_t q)
     for (uint64_t i = 0; i < g->n && p->tape->status == VRAM_OK; i++) {
         vr_group *group = &g->list[i];
         vr_beams_feed(p, group, q);
+        vr_assistant_draft(p, group);
         vr_forward(p, group, q);
         vr_beams_step(p, group);
+        vr_drafts_step(p, group);
         if (i == 0 && q > 1)
             expect(p, g, from, g->n - 1);
         if (i + 1 < g->n) {
@@ -258,7 +266,7 @@ static bool decode_all(vr_pass *p, groups *g)
         uint64_t past = p->w->context + vr_mul_div(n, s + 1, steps) - 1;
         for (uint64_t i = 0; i < g->n; i++)
             g->list[i].past = past;
-        pass_all(p, g, 1);
+        pass_all(p, g, 1 + p->w->drafts);
         if (s == 0)
             expect(p, g, from, steps - 1);
     }
@@ -272,6 +280,8 @@ static void release_all(vr_pass *p, groups *g)
         vr_drop(p, group->logits);
         vr_forget_seen(p, group);
         vr_beams_end(p, group);
+        vr_drop(p, group->scores[0]);
+        vr_drop(p, group->scores[1]);
         for (uint64_t l = 0; l < p->m->n_layers; l++) {
             vr_drop(p, group->layers[l].window);
             vr_drop(p, group->layers[l].k);
@@ -282,6 +292,7 @@ static void release_all(vr_pass *p, groups *g)
             vr_drop_packed(p, &group->layers[l]);
         }
     }
+    vr_assistant_end(p);
     vr_drop(p, g->pixels);
     vr_drop(p, g->ids);
     vr_tape_empty_cache(p->tape);
@@ -322,7 +333,7 @@ static vram_status run(vr_pass *p, vr_facts *facts)
     vr_pass_on(p, p->placement != NULL ? p->placement->embedding : 0);
     g.ids = vr_take_at(p, p->w->sequences * p->w->context * 8, VR_ITEM_INPUTS, VR_PLACE_IDS);
     g.pixels = p->w->images != 0 ? vr_pixels(p, p->w->sequences) : VR_NONE;
-    pass_all(p, &g, p->w->context);
+    pass_all(p, &g, p->w->context + p->w->drafts);
     vr_tape_mark(p->tape, VR_AT_PREFILL);
     if (p->w->decode != 0) {
         facts->steps_skipped = decode_all(p, &g);
@@ -368,6 +379,7 @@ static const char *why_no_cache(const vr_pass *p, const vr_facts *f)
 {
     return f->refused != NULL            ? f->refused
            : p->m->cache_unknown != NULL ? p->m->cache_unknown
+           : vr_no_assistant(p)          ? vr_no_assistant(p)
            : vr_no_cache(p->m, p->w)     ? vr_no_cache(p->m, p->w)
                                          : p->m->not_understood;
 }
@@ -390,7 +402,9 @@ static void tell_evidence(vr_plan *plan, const vram_model *m)
     uint8_t basis = m->checkpoint->catalogue != NULL ? VR_BASIS_TABLE : VR_BASIS_FORMULA;
     plan->basis[VR_WEIGHTS] = m->dtype_assumed ? VR_BASIS_ASSUMED : basis;
     plan->basis[VR_KV_CACHE] = basis;
-    plan->counted[VR_WEIGHTS] = m->weights_unknown == NULL;
+    if (m->weights_unknown == NULL)
+        return;
+    plan->counted[VR_WEIGHTS] = false;
     plan->why_not[VR_WEIGHTS] = m->weights_unknown;
 }
 
@@ -412,6 +426,8 @@ static vram_status describe(vr_plan *plan, const vr_pass *p, vr_facts *f)
                               : f->n_anew != 0 ? VR_BASIS_ASSUMED
                                                : VR_BASIS_EXACT;
     tell_evidence(plan, p->m);
+    if (p->w->assistant != NULL)
+        tell_evidence(plan, p->w->assistant);
     tell_growth(plan, p->w);
     plan->basis[VR_ACTIVATIONS] = by_formula ? VR_BASIS_FORMULA : VR_BASIS_SIMULATED;
     plan->basis[VR_OVERHEAD] = VR_BASIS_SIMULATED;
@@ -434,8 +450,8 @@ static vram_status describe(vr_plan *plan, const vr_pass *p, vr_facts *f)
     plan->notice = vr_packed_notice(p->m, p->w, p->device, p->arena);
     if (plan->notice == NULL)
         return VRAM_ENOMEM;
-    plan->weight_bytes = f->weight_bytes;
-    plan->n_parameters = f->n_parameters;
+    plan->weight_bytes = vr_add_sat(f->weight_bytes, f->assistant_bytes);
+    plan->n_parameters = vr_add_sat(f->n_parameters, f->n_assistant);
     plan->verified = is_verified(p, f);
     plan->uncertain_permille = plan->verified ? 0 : by_formula ? UNCERTAIN_QUANTISED : UNCERTAIN_DENSE;
     plan->above_permille = f->has_activations ? vr_experts_above_permille(p) : 0;
@@ -486,7 +502,7 @@ static void note(vr_facts *f, const vr_pass *p, const struct vr_prepared *from)
     f->refused = from->params.refused;
     f->n_anew = from->params.n_anew;
     f->as_stored = from->as_stored;
-    bool cache = vr_no_cache(m, p->w) == NULL;
+    bool cache = vr_no_cache(m, p->w) == NULL && vr_no_assistant(p) == NULL;
     f->has_kv = known && m->cache_unknown == NULL && cache;
     f->has_activations =
         known && cache && !m->quantised && m->uncounted_part == NULL && vr_no_tape(m, p->w) == NULL;
@@ -504,11 +520,14 @@ static vram_status write_tape(vr_pass *p, vr_facts *f)
     vr_tape_outside(p->tape, VR_ITEM_CONTEXT, 0);
     vr_tape_mark(p->tape, VR_AT_CONTEXT);
     VR_TRY(vr_load(p, from, &f->weight_bytes, &f->n_parameters));
+    VR_TRY(vr_assistant_load(p, &f->assistant_bytes, &f->n_assistant));
     vr_tape_mark(p->tape, VR_AT_LOADED);
     if (f->has_activations)
         return run(p, f);
-    if (f->has_kv)
+    if (f->has_kv) {
         vr_keep_all(p);
+        vr_assistant_keep(p);
+    }
     return VRAM_OK;
 }
 
@@ -530,6 +549,7 @@ static vram_status plan(vr_plan *out, const vram_model *m, const vram_workload *
                   .torch = vr_torch_rules_of(w),
                   .deepened = VR_NONE,
                   .width = vr_dtype_bits(w->dtype) / 8 };
+    VR_TRY(vr_assistant_open(&p));
     VR_TRY(write_tape(&p, &facts));
     if (out->tape.status != VRAM_OK)
         return out->tape.status;

@@ -35,7 +35,9 @@ static const vr_word experts_words[] = {
     { NULL, 0 },
 };
 static const vr_word load_words[] = { { "even", VR_LOAD_EVEN }, { "same", VR_LOAD_SAME }, { NULL, 0 } };
-static const vr_word backend_words[] = { { "quanto", VR_BACKEND_QUANTO }, { NULL, 0 } };
+static const vr_word backend_words[] = { { "quanto", VR_BACKEND_QUANTO },
+                                         { "fp8", VR_BACKEND_FP8 },
+                                         { NULL, 0 } };
 static const vr_word quant_words[] = {
     { "none", VR_QUANT_NONE },
     { "bnb-8bit", VR_QUANT_BNB_8BIT },
@@ -86,12 +88,38 @@ VR_OPTION_WORDS(expert_load, load_words, expert_load)
 /* What only a quantised cache has. */
 #define OF_QUANTIZED(name, field)                                                                            \
     VR_OPTION(name, vr_option_count(w, o, value, &w->field),                                                 \
-              w->cache == VR_CACHE_QUANTIZED ? vr_text(a, U(w->field)) : "")
+              w->cache == VR_CACHE_QUANTIZED && w->field != 0 ? vr_text(a, U(w->field)) : "")
 OF_QUANTIZED(cache_bits, cache_bits)
 OF_QUANTIZED(cache_group, cache_group)
 OF_QUANTIZED(cache_residual, cache_residual)
 VR_OPTION(cache_backend, vr_option_word(w, o, value, backend_words, &w->cache_backend),
           w->cache == VR_CACHE_QUANTIZED ? vr_option_word_text(backend_words, w->cache_backend) : "")
+
+static vram_status set_drafts(vram_workload *w, const vram_option *o, vr_str value)
+{
+    return vr_option_count(w, o, value, &w->lookup);
+}
+
+static const char *show_drafts(const vram_workload *w, vr_arena *a)
+{
+    return vr_text(a, U(w->lookup));
+}
+
+static vram_status set_assistant(vram_workload *w, const vram_option *o, vr_str value)
+{
+    (void)o;
+    w->assistant_name = vr_arena_copy(&w->arena, value);
+    return w->assistant_name == NULL ? VRAM_ENOMEM : VRAM_OK;
+}
+
+static const char *show_assistant(const vram_workload *w, vr_arena *a)
+{
+    (void)a;
+    return w->assistant_name != NULL ? w->assistant_name : "";
+}
+
+VR_OPTION(assistant_tokens, vr_option_count(w, o, value, &w->assistant_tokens),
+          w->assistant_name != NULL ? vr_text(a, U(w->assistant_tokens)) : "")
 
 static vram_status set_host_memory(vram_workload *w, const vram_option *o, vr_str value)
 {
@@ -214,8 +242,8 @@ static const vr_option_row own[] = {
       VR_SET_EXPERT_LOAD,
       set_expert_load,
       show_expert_load },
-    { { "cache_backend", "--cache-backend", VRAM_OPT_CHOICE, "NAME", "quanto", "quanto",
-        "The package that packs the keys and values of --cache quantized.", "fit", 0, 0 },
+    { { "cache_backend", "--cache-backend", VRAM_OPT_CHOICE, "NAME", "quanto|fp8", "quanto",
+        "What packs the keys and values of --cache quantized.", "fit", 0, 0 },
       VR_SET_CACHE_BACKEND,
       set_cache_backend,
       show_cache_backend },
@@ -235,12 +263,28 @@ static const vr_option_row own[] = {
       VR_SET_CACHE_RESIDUAL,
       set_cache_residual,
       show_cache_residual },
+    { { "prompt_lookup_num_tokens", "--prompt-lookup --prompt-lookup-num-tokens", VRAM_OPT_COUNT, "N", NULL,
+        "0", "Tokens that generate() looks up in the prompt and tries at each step beside the next one.",
+        "fit", 0, 65536 },
+      VR_SET_DRAFTS,
+      set_drafts,
+      show_drafts },
+    { { "assistant_model", "--assistant --assistant-model", VRAM_OPT_STRING, "MODEL", NULL, NULL,
+        "A smaller model on the same card that drafts tokens for this one.", "fit", 0, 0 },
+      VR_SET_ASSISTANT,
+      set_assistant,
+      show_assistant },
+    { { "num_assistant_tokens", "--num-assistant-tokens", VRAM_OPT_COUNT, "N", NULL, "20",
+        "Tokens that --assistant drafts for each call of the model.", "fit", 1, 65536 },
+      VR_SET_ASSISTANT_TOKENS,
+      set_assistant_tokens,
+      show_assistant_tokens },
 };
 
 const vr_option_row *const vr_transformers_options[] = {
-    &own[0],  &own[1], &own[10], &own[14],      &own[15],         &own[16], &own[17],
-    &own[11], &own[2], &own[3],  &vr_row_dtype, &vr_row_kv_dtype, &own[4],  &own[5],
-    &own[6],  &own[7], &own[8],  &own[9],       &own[12],         &own[13],
+    &own[0],  &own[1],  &own[10], &own[14], &own[15], &own[16],      &own[17],         &own[11],
+    &own[18], &own[19], &own[20], &own[2],  &own[3],  &vr_row_dtype, &vr_row_kv_dtype, &own[4],
+    &own[5],  &own[6],  &own[7],  &own[8],  &own[9],  &own[12],      &own[13],
 };
 _Static_assert(sizeof(vr_transformers_options) / sizeof(vr_transformers_options[0]) ==
                    VR_TRANSFORMERS_OPTIONS,

@@ -160,11 +160,19 @@ static const char *words_of(const vr_vllm_cache *c, const vram_workload *w, cons
     return text;
 }
 
+/* Of encoders with decoders it runs Whisper. */
+static const char *why_no_cache(const vram_model *m)
+{
+    if (m->source_positions != 0 && m->kv_known)
+        return NULL;
+    return m->gguf ? m->not_understood : vr_why_no_layers(m);
+}
+
 static vram_status cache_of(vr_sum *kv, vr_vllm_cache *c, const vram_model *m, const vram_workload *w,
                             const vr_device_facts *device, vr_arena *a)
 {
     vr_vllm_settings s = settings_of(w, device->usable);
-    const char *why = m->gguf ? m->not_understood : vr_why_no_layers(m);
+    const char *why = why_no_cache(m);
     *c = (vr_vllm_cache){ .bytes = 0 };
     if (why == NULL)
         vr_vllm_cache_of(c, m, w, &s);

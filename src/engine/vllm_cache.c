@@ -16,6 +16,7 @@ typedef struct kind {
     uint32_t window;
     uint64_t token; /* bytes of a token in one layer; 0: recurrent */
     uint64_t state; /* bytes of a sequence in one layer */
+    uint64_t heard; /* positions of speech that it keeps, whatever the tokens; 0: it keeps tokens */
     uint64_t layers;
     uint64_t block, page; /* tokens and bytes of a block in one layer */
 } kind;
@@ -33,7 +34,7 @@ static void add(kinds *k, kind one)
     for (size_t i = 0; i < k->n; i++) {
         kind *x = &k->list[i];
         if (x->attention != one.attention || x->window != one.window || x->token != one.token ||
-            x->state != one.state)
+            x->state != one.state || x->heard != one.heard)
             continue;
         x->layers++;
         return;
@@ -109,6 +110,16 @@ static void add_layer(kinds *k, const vr_layer *l, const vram_workload *w, const
         add(k, (kind){ .attention = VR_ATTENTION_LATENT, .token = kept.index + INDEX_SCALE });
 }
 
+/* CrossAttentionSpec; of T5, which it does not run, nothing. */
+static void add_heard(kinds *k, const vram_model *m, const vr_layer *l, const vram_workload *w, bool fp8)
+{
+    uint64_t token = (uint64_t)l->cross_heads * ((uint64_t)l->key_dim + l->value_dim);
+    if (m->source_positions != 0 && token != 0)
+        add(k, (kind){ .attention = VR_ATTENTION_FULL,
+                       .token = vr_mul_sat(token, fp8 ? 1 : width_of(w)),
+                       .heard = m->source_positions });
+}
+
 static bool keeps_all(const kind *k)
 {
     return k->attention == VR_ATTENTION_FULL || k->attention == VR_ATTENTION_LATENT;
@@ -121,7 +132,7 @@ static bool one_type(const kinds *k)
     for (size_t i = 1; i < k->n; i++) {
         const kind *a = &k->list[0], *b = &k->list[i];
         bool alike = keeps_all(a) ? keeps_all(b) : a->attention == b->attention && a->window == b->window;
-        if (!alike || a->state != 0 || b->state != 0)
+        if (!alike || a->state != 0 || b->state != 0 || a->heard != b->heard)
             return false;
     }
     return true;
@@ -145,7 +156,7 @@ static uint64_t blocks_of(const kind *k, uint64_t tokens, uint64_t in_flight, un
     case VR_ATTENTION_RECURRENT:
         return states;
     default:
-        return vr_cdiv(tokens, k->block);
+        return vr_cdiv(k->heard != 0 ? k->heard : tokens, k->block);
     }
 }
 
@@ -254,7 +265,7 @@ static uint64_t bytes_of_a_token(const kinds *k)
 {
     uint64_t sum = 0;
     for (size_t i = 0; i < k->n; i++)
-        sum = vr_add_sat(sum, vr_mul_sat(k->list[i].token, k->list[i].layers));
+        sum = vr_add_sat(sum, k->list[i].heard != 0 ? 0 : vr_mul_sat(k->list[i].token, k->list[i].layers));
     return sum;
 }
 
@@ -266,6 +277,7 @@ void vr_vllm_cache_of(vr_vllm_cache *out, const vram_model *m, const vram_worklo
     for (uint64_t i = 0; i < m->n_layers; i++) {
         add_state(&k, m, &m->layers[i], w);
         add_layer(&k, &m->layers[i], w, s);
+        add_heard(&k, m, &m->layers[i], w, s->fp8);
     }
     if (k.too_many)
         out->why = "its layers keep in more ways than vLLM's cache has been worked out for";

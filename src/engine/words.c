@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT
  * How the figures of the transformers engine come about, in words with the numbers put in. */
+#include "engine/loading.h"
 #include "engine/caches.h"
 #include "engine/experts.h"
 #include "engine/words.h"
 #include "engine/encdec.h"
+#include "engine/experts.h"
 
 static const char *dtype_words(vr_dtype t)
 {
@@ -66,7 +68,7 @@ static const char *as_they_are(const vr_pass *p)
                    T(p->m->quantised ? "" : ", floating numbers in the load dtype"));
 }
 
-static const char *weights(const vr_pass *p, const vr_facts *f)
+static const char *weights_of_model(const vr_pass *p, const vr_facts *f)
 {
     const vram_workload *w = p->w;
     bool quantised = w->weight_quant != VR_QUANT_NONE;
@@ -84,6 +86,15 @@ static const char *weights(const vr_pass *p, const vr_facts *f)
         text = vr_text(p->arena, T(text), T("; "), GROUPED(f->n_anew),
                        T(f->n_anew == 1 ? " tensor is" : " tensors are"), T(" not stored and made anew"));
     return text;
+}
+
+static const char *weights(const vr_pass *p, const vr_facts *f)
+{
+    const char *text = weights_of_model(p, f);
+    if (text == NULL || p->assistant == NULL)
+        return text;
+    return vr_text(p->arena, T(text), T("; and "), GROUPED(f->n_assistant),
+                   T(" parameters of the assistant"));
 }
 
 /* Whether two layers keep the same of a token, in the same words. */
@@ -232,6 +243,8 @@ static const char *sliding(const vr_pass *p, const char *text, uint64_t n, uint6
 static const char *quantized(const vr_pass *p, const char *text)
 {
     const vram_workload *w = p->w;
+    if (w->cache_backend == VR_BACKEND_FP8)
+        return vr_text(p->arena, T(text), T(" before they are narrowed to 8 bits (fp8)"));
     return vr_text(p->arena, T(text), T(" before they are packed in "), U(w->cache_bits),
                    T(" bits with a scale and a shift for each "), U(w->cache_group),
                    T(" (quanto); of the generated tokens up to "), GROUPED(w->cache_residual - 1),
@@ -268,6 +281,9 @@ static const char *kv(const vr_pass *p)
 static const char *kv_of_beams(const vr_pass *p)
 {
     const char *text = kv(p);
+    if (text != NULL && p->assistant != NULL)
+        text = vr_text(p->arena, T(text), T("; and those of the assistant's "),
+                       GROUPED(p->w->assistant->n_layers), T(" layers"));
     return text != NULL && vr_beams(p->w) > 1
                ? vr_text(p->arena, T(text), T("; "), GROUPED(vr_beams(p->w)), T(" times, once for each beam"))
                : text;
@@ -306,7 +322,8 @@ static const char *fallback_words(const vram_model *m)
 static const char *logits_words(const vr_pass *p)
 {
     const vram_workload *w = p->w;
-    uint64_t rows = w->prefill_batch * vr_beams(w) * (w->logits == VR_LOGITS_ALL ? w->context : 1);
+    uint64_t rows =
+        w->prefill_batch * vr_beams(w) * (w->logits == VR_LOGITS_ALL ? w->context : 1 + w->drafts);
     if (p->m->structure == VR_ENCODER)
         return "";
     return vr_text(p->arena, T("; logits "), GROUPED(rows), T(" x "), GROUPED(p->m->vocab), T(" x "),
@@ -335,6 +352,12 @@ static const char *activations(const vr_pass *p, const vr_facts *f)
     const char *text = vr_text(p->arena, T("a pass over "), GROUPED(w->prefill_batch * vr_beams(w)), T(" x "),
                                T(read), T(", every storage in its order ("), T(attention_words(w)),
                                T(" attention"), T(pictures), T(")"), T(logits), T(fallback_words(p->m)));
+    if (text != NULL && p->assistant != NULL)
+        text = vr_text(p->arena, T(text),
+                       T("; before each call the assistant's, of each draft the first token and the last"));
+    if (text != NULL && w->drafts != 0)
+        text = vr_text(p->arena, T(text), T("; in each call "), GROUPED(w->drafts),
+                       T(" drafted tokens more, none of which is kept"));
     if (text != NULL && f->steps_skipped)
         text =
             vr_text(p->arena, T(text), T("; "), GROUPED(w->decode), T(" generated tokens in larger steps"));
@@ -372,7 +395,8 @@ static uint64_t full_cache(const vr_pass *p)
 vram_status vr_formulas(vr_plan *plan, const vr_pass *p, const vr_facts *f)
 {
     plan->kv_token = f->has_kv && p->w->cache != VR_CACHE_QUANTIZED ? token_bytes(p) : 0;
-    bool summed = p->m->structure == VR_DECODER && vr_beams(p->w) == 1 && p->w->cache == VR_CACHE_DYNAMIC;
+    bool summed = p->m->structure == VR_DECODER && vr_beams(p->w) == 1 && p->w->cache == VR_CACHE_DYNAMIC &&
+                  p->w->drafts == 0;
     plan->kv_full = f->has_kv && summed ? full_cache(p) : 0;
     plan->formula[VR_WEIGHTS] = weights(p, f);
     plan->formula[VR_GRADIENTS] = plan->formula[VR_OPTIMIZER] = "none in inference";

@@ -7,6 +7,7 @@
 
 typedef struct vr_facts {
     uint64_t weight_bytes, n_parameters;
+    uint64_t assistant_bytes, n_assistant; /* of a model that drafts */
     bool as_stored; /* tensors at the bytes that the checkpoint has */
     bool has_activations, has_kv;
     bool steps_skipped;  /* the cache grows by several tokens at a time */

@@ -134,7 +134,7 @@ static bool can_move_cache(const change *c)
         plain = c->m->layers[i].attention == VR_ATTENTION_FULL ||
                 c->m->layers[i].attention == VR_ATTENTION_SLIDING;
     return plain && c->now->cache == VR_CACHE_DYNAMIC && c->now->beams <= 1 && c->now->images == 0 &&
-           version_from(c->now, 4, 56);
+           c->now->drafts == 0 && version_from(c->now, 4, 56);
 }
 
 static vram_status cache_offloaded(change *c, bool *applies)

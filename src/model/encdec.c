@@ -8,9 +8,9 @@
 
 #define MOST_BUCKETS 65536
 
-static bool is_umt5(const vram_model *m)
+static bool is_family(const vram_model *m, const char *model_type)
 {
-    return vr_str_is(vr_str_of(m->family->model_type), "umt5");
+    return vr_str_is(vr_str_of(m->family->model_type), model_type);
 }
 
 /* "gated-silu", or the activation alone; "gated-gelu" is gelu_new (configuration_t5.py, __post_init__). */
@@ -62,7 +62,8 @@ static vram_status read_t5(vr_reading *r)
     VR_TRY(vr_config_count(r, "relative_attention_num_buckets", MOST_BUCKETS, 32, &m->bias_buckets));
     VR_TRY(read_activation(r, &gated));
     m->structure = VR_ENCODER_DECODER;
-    m->output_scaled = m->tied;
+    m->bias_by_layer = is_family(m, "umt5");
+    m->output_scaled = m->tied && !is_family(m, "mt5"); /* which never scales */
     /* From version 5 on the head is tied whatever the configuration says, unless it is stored. */
     m->tied = m->tied || (!m->has_head && r->ck->n_tensors != 0);
     m->kv_heads = m->heads;
@@ -106,7 +107,7 @@ static void declare_block(vr_declaring *d, const vr_layer *l, const char *stack,
     uint64_t h = d->m->hidden, n = 0;
     d->layer = (uint32_t)i;
     vr_declare_under(d, T(stack), T(".block."), U(i), T(".layer."), U(n++), T("."));
-    declare_attention(d, l, "SelfAttention", i == 0 || is_umt5(d->m));
+    declare_attention(d, l, "SelfAttention", i == 0 || d->m->bias_by_layer);
     vr_declare_vector(d, "layer_norm.weight", h);
     if (l->cross_heads != 0) {
         vr_declare_under(d, T(stack), T(".block."), U(i), T(".layer."), U(n++), T("."));

@@ -397,6 +397,7 @@ struct vram_model {
     uint64_t n_encoder;
     uint64_t token_types;  /* rows of BERT's table */
     uint64_t bias_buckets; /* rows of T5's table of relative positions */
+    bool bias_by_layer;    /* UMT5: each layer has one, not the first alone */
     /* An encoder of speech: numbers of a frame, and positions that it always has, each of two frames. 0: it
      * reads the prompt. */
     uint64_t mel_bins, source_positions;

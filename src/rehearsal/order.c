@@ -53,7 +53,7 @@ static vram_status reserve_leaves(vr_leaves *l, uint64_t count)
     uint64_t room = vr_add_sat(count, count / 2);
     if (room >= NONE)
         return vr_fail(l->arena->ctx, VRAM_ELIMIT, T("more free blocks than can be numbered"));
-    vr_leaf *leaf = vr_arena_grow(l->arena, l->leaf, l->n, (size_t)room, sizeof(*leaf));
+    vr_leaf *leaf = vr_arena_grow(l->arena, l->leaf, l->room, (size_t)room, sizeof(*leaf));
     if (leaf == NULL)
         return VRAM_ENOMEM;
     l->leaf = leaf;
@@ -65,13 +65,15 @@ static vram_status reserve_directory(vr_order *o, vr_arena *arena, uint32_t coun
 {
     if (count <= o->room)
         return VRAM_OK;
-    uint64_t *size = vr_arena_grow(arena, o->size, o->n, count, sizeof(*size));
-    uint64_t *address = size ? vr_arena_grow(arena, o->address, o->n, count, sizeof(*address)) : NULL;
-    uint32_t *leaf = address ? vr_arena_grow(arena, o->leaf, o->n, count, sizeof(*leaf)) : NULL;
+    /* each is kept at once: what it was is void when a later one fails */
+    uint64_t *size = vr_arena_grow(arena, o->size, o->room, count, sizeof(*size));
+    o->size = size != NULL ? size : o->size;
+    uint64_t *address =
+        size != NULL ? vr_arena_grow(arena, o->address, o->room, count, sizeof(*address)) : NULL;
+    o->address = address != NULL ? address : o->address;
+    uint32_t *leaf = address != NULL ? vr_arena_grow(arena, o->leaf, o->room, count, sizeof(*leaf)) : NULL;
     if (leaf == NULL)
         return VRAM_ENOMEM;
-    o->size = size;
-    o->address = address;
     o->leaf = leaf;
     o->room = count;
     pad(o->size, o->n, count);

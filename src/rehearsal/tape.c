@@ -74,7 +74,7 @@ static void *room_for_one(vr_tape *t, void *old, size_t n, size_t *room, size_t 
     if (n < *room)
         return old;
     size_t more = *room < 64 ? 64 : *room * 2;
-    void *p = vr_arena_grow(t->arena, old, n, more, size);
+    void *p = vr_arena_grow(t->arena, old, *room, more, size);
     if (p == NULL)
         t->status = VRAM_ENOMEM;
     else
@@ -89,9 +89,9 @@ void vr_tape_reserve(vr_tape *t, size_t events, size_t labels)
     if (t->status != VRAM_OK || events > t->limit || labels > t->limit)
         return;
     if (events > t->room)
-        e = vr_arena_grow(t->arena, t->events, t->n, events, sizeof(*e));
+        e = vr_arena_grow(t->arena, t->events, t->room, events, sizeof(*e));
     if (labels > t->labels_room)
-        l = vr_arena_grow(t->arena, t->labels, t->n_labels, labels, sizeof(*l));
+        l = vr_arena_grow(t->arena, t->labels, t->labels_room, labels, sizeof(*l));
     if ((events > t->room && e == NULL) || (labels > t->labels_room && l == NULL))
         t->status = VRAM_ENOMEM;
     if (e != NULL) {

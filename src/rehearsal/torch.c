@@ -21,7 +21,7 @@ static vram_status more_nodes(vr_allocator *a, uint32_t count)
         room = 256;
     if (room >= VR_NONE)
         return vr_fail(a->arena->ctx, VRAM_ELIMIT, T("more blocks than can be numbered"));
-    vr_block *blocks = vr_arena_grow(a->arena, a->blocks, a->n_blocks, (size_t)room, sizeof(*blocks));
+    vr_block *blocks = vr_arena_grow(a->arena, a->blocks, a->blocks_room, (size_t)room, sizeof(*blocks));
     if (blocks == NULL)
         return VRAM_ENOMEM;
     a->blocks = blocks;
@@ -137,9 +137,10 @@ static vram_status more_groups(vr_allocator *a)
     if (a->groups_room > VR_NONE / 8)
         return vr_fail(a->arena->ctx, VRAM_ELIMIT, T("more streams and pools than can be numbered"));
     uint32_t room = a->groups_room == 0 ? 4 : a->groups_room * 2;
-    vr_group *groups = vr_arena_grow(a->arena, a->groups, a->n_groups, room, sizeof(*groups));
     uint32_t *slots = VR_ARRAY(a->arena, uint32_t, (size_t)room * 2);
-    if (groups == NULL || slots == NULL)
+    vr_group *groups =
+        slots != NULL ? vr_arena_grow(a->arena, a->groups, a->groups_room, room, sizeof(*groups)) : NULL;
+    if (groups == NULL)
         return VRAM_ENOMEM;
     memset(slots, 0xff, (size_t)room * 2 * sizeof(*slots));
     a->groups = groups;

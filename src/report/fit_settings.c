@@ -46,6 +46,23 @@ static const char *beams(vr_report *r, const vram_workload *w)
     return w->beams > 1 ? vr_count(r, w->beams, "beam", "beams") : NULL;
 }
 
+static const char *drafts(vr_report *r, const vram_workload *w)
+{
+    return w->lookup != 0 ? vr_say(r, T("drafts of "), T(vr_count(r, w->lookup, "token", "tokens"))) : NULL;
+}
+
+static const char *assistant(vr_report *r, const vram_workload *w)
+{
+    return w->assistant_name != NULL ? vr_say(r, T("assistant "), T(w->assistant_name)) : NULL;
+}
+
+static const char *assistant_tokens(vr_report *r, const vram_workload *w)
+{
+    return w->assistant_name != NULL
+               ? vr_say(r, T("drafts of "), T(vr_count(r, w->assistant_tokens, "token", "tokens")))
+               : NULL;
+}
+
 static const char *cache(vr_report *r, const vram_workload *w)
 {
     if (w->cache == VR_CACHE_DYNAMIC)
@@ -124,6 +141,9 @@ static const struct {
     { VR_SET_PREFILL_BATCH, prefill, false },
     { VR_SET_DECODE, decode, false },
     { VR_SET_BEAMS, beams, false },
+    { VR_SET_DRAFTS, drafts, false },
+    { VR_SET_ASSISTANT, assistant, false },
+    { VR_SET_ASSISTANT_TOKENS, assistant_tokens, false },
     { VR_SET_CACHE, cache, false },
     { VR_SET_IMAGES, images, false },
     { VR_SET_IMAGE_SIZE, image_size, false },

@@ -280,6 +280,27 @@ class Ledgers(unittest.TestCase):
         self.assertIsNotNone(lever(slides, "cache_offloaded"))
         self.assertIsNone(lever(slides, "cache_quantized"))  # its class refuses it
 
+    def test_assistant(self):
+        """A second model is read, and its weights and cache are added; --revision is not its own."""
+        asked = ("fit", "llama-3.1-8b-instruct", "--gpu", "rtx-4090", "--context", "4096", "--decode", "4")
+        def sizes(d):
+            return [d["devices"][0]["ledger"][c]["bytes"] for c in ("weights", "kv_cache")]
+        alone, _ = answer(*asked, "--prompt-lookup", "20")
+        both, status = answer(*asked, "--assistant", "llama-3.2-1b-instruct")
+        self.assertEqual((status, both["verdict"]), (0, "fits"))
+        self.assertEqual(both["workload"]["assistant_model"], {"value": "llama-3.2-1b-instruct", "set_by": "user"})
+        self.assertEqual(both["workload"]["num_assistant_tokens"], {"value": 20, "set_by": "default"})
+        self.assertEqual(both["model"]["loaded_parameters"] - alone["model"]["loaded_parameters"], 1235814400)
+        more = sizes(both)[0] - sizes(alone)[0]
+        self.assertTrue(2 * 1235814400 <= more < 2 * 1235814400 + 4096, more)
+        self.assertTrue(sizes(both)[1] > sizes(alone)[1] + 16 * 2 * 8 * 64 * 2 * 4000)
+        for words, part in (((*asked, "--assistant", "no-such-model-here"), "no-such-model-here"),
+                            ((*asked, "--assistant", "llama-3.2-1b-instruct", "--sequences", "2"), "one sequence at a time"),
+                            ((*asked, "--num-assistant-tokens", "5"), "there is no --assistant")):
+            out = vram(*words)
+            self.assertNotEqual(out.returncode, 0)
+            self.assertIn(part, out.stderr.decode())
+
     def test_bare_configuration(self):
         """A directory without weights, a file of any name: figures by formula, and one sentence about it."""
         config = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "torch_dtype": "float16", "num_hidden_layers": 2,

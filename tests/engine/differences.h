@@ -74,7 +74,8 @@ static const struct {
     [CPU_PROMOTED] = { "operand in another dtype",
                        "the CPU widens it in a storage of its own; CUDA's kernels widen as they read" },
     [CPU_CONVOLUTION] = { "convolution in layouts of its own",
-                          "oneDNN reorders input, weight and result; CUDA's depthwise kernel does not" },
+                          "oneDNN reorders input, weight and result; CUDA's depthwise kernel does not, and "
+                          "cuDNN's workspace is not counted" },
     [CPU_STATISTICS] = { "mean and deviation of layer_norm", "in the input's dtype; see the next" },
     [CUDA_STATISTICS] = { "mean and deviation of layer_norm", "CUDA keeps them in 32 bits" },
     [CUDA_SOLVER] = { "addresses of a batched solver", "cuBLAS is given a list of matrices" },
@@ -105,7 +106,7 @@ static bool ends(const char *s, const char *end)
 /* In a call of a binary operator, of a number's size. */
 static bool is_host_cast(const char *op, uint64_t bytes)
 {
-    static const char *const operators[] = { "mul/", "add/", "sub/", "div/", "eq/", "__lshift__/" };
+    static const char *const operators[] = { "mul/", "add/", "sub/", "div/", "eq/", "clamp/", "__lshift__/" };
     if (bytes > 8 || !ends(op, "to/_to_copy/empty_strided"))
         return false;
     for (size_t i = 0; i < sizeof(operators) / sizeof(operators[0]); i++) {
@@ -449,7 +450,8 @@ static difference name_of_fact(const facts *f, size_t i)
     if (is_left_out(f, i))
         return LEFT_OUT_PLACES;
     if ((bytes <= 8 && (strcmp(op, "-") == 0 || strcmp(op, "GeLUFunction") == 0)) || is_base(f, i) ||
-        is_compared_number(f, i) || (bytes == 8 && (strcmp(op, "eq") == 0 || ends(op, "__lshift__"))) ||
+        is_compared_number(f, i) ||
+        (bytes == 8 && (strcmp(op, "eq") == 0 || strcmp(op, "isinf/eq") == 0 || ends(op, "__lshift__"))) ||
         (bytes == 8 && ends(op, "_scaled_dot_product_attention_math/mul")))
         return HOST_SCALAR;
     if (strstr(op, "mean/div_") != NULL && bytes <= 8)

@@ -30,6 +30,7 @@ typedef struct facts {
         routing[16];
     char config[16384];
     unsigned long long batch, tokens, decode, patches /* of all pictures */, beams;
+    bool encodes;
     struct {
         char key[32], value[64];
     } settings[MOST_SETTINGS]; /* of our workload: whatever else the run was made with */
@@ -69,6 +70,7 @@ static inline void read_header(facts *f, const char *line)
     }
     if (strcmp(key, "workload") == 0)
         read_setting(f, line);
+    f->encodes = f->encodes || strcmp(key, "encoder") == 0;
     if (strcmp(key, "generate") == 0)
         sscanf(line, "# generate {\"num_beams\": %llu", &f->beams);
     if (strcmp(key, "inputs") == 0)

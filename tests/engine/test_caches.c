@@ -345,6 +345,23 @@ static void quantized(void **state)
     close_planned(&p);
 }
 
+/* One byte each and a scale of 4 bytes; for each token all of a layer in 32 bits. */
+static void quantized_to_fp8(void **state)
+{
+    static const char *const fp8[][2] = { { "cache_backend", "fp8" }, { "engine_version", "5.24" } };
+    planned p;
+    size_t n;
+    (void)state;
+    plan_shape(&p, &plain, "quantized", fp8, 2);
+    assert_int_equal(kept_at(&p.plan.tape, VR_AT_PREFILL, &n), 4 * (12800 + 4));
+    assert_int_equal(kept_at(&p.plan.tape, VR_AT_DECODE, &n), 4 * (128 * 128 + 4));
+    assert_int_equal(n, 4 * 2 + 4 * 28);
+    assert_int_equal(most_of(&p.plan.tape, "packing of keys or values"), 128 * 128 * 4);
+    assert_int_equal(n_live_at_end(&p.plan.tape), 0);
+    assert_false(p.plan.verified);
+    close_planned(&p);
+}
+
 static void refused(const shape *s, const char *const (*settings)[2], size_t n, const char *words)
 {
     world w;
@@ -364,10 +381,17 @@ static void refused(const shape *s, const char *const (*settings)[2], size_t n, 
 static void quantized_but_refused(void **state)
 {
     static const char *const settings[][2] = {
-        { "cache", "quantized" },         { "cache_bits", "8" },
-        { "cache", "quantized" },         { "cache_bits", "2" },
-        { "cache_residual_length", "4" }, { "cache", "quantized" },
+        { "cache", "quantized" },
+        { "cache_bits", "8" },
+        { "cache", "quantized" },
+        { "cache_bits", "2" },
+        { "cache_residual_length", "4" },
+        { "cache", "quantized" },
         { "cache_group_size", "96" },
+        { "cache_backend", "fp8" },
+        { "cache", "quantized" },
+        { "engine_version", "5.24" },
+        { "cache_bits", "4" },
     };
     static const char *const early[][2] = { { "engine_version", "4.57" } };
     planned p;
@@ -376,11 +400,132 @@ static void quantized_but_refused(void **state)
     refused(&plain, settings + 3, 1, "--cache-bits: the cache is not a quantised one");
     refused(&plain, settings + 4, 1, "--residual-length: the cache is not a quantised one");
     refused(&plain, settings + 5, 2, "no multiple of groups of 96");
+    refused(&plain, settings + 7, 2, "5.24 and newer");
+    refused(&plain, settings + 7, 4, "takes no bits");
     refused(&sliding, settings, 1, "other kinds than full attention");
-    plan_shape(&p, &sliding, "quantized", early, 1); /* no check then; what is kept of a window is not known */
+    plan_shape(&p, &sliding, "quantized", early,
+               1); /* no check then; what is kept of a window is not known */
     assert_false(p.plan.counted[VR_KV_CACHE]);
     assert_false(p.plan.counted[VR_ACTIVATIONS]);
     close_planned(&p);
+}
+
+/* Each call computes the next token and the drafts, whose keys and values stay in the storages until the next
+ * call makes them anew. */
+static void drafts(void **state)
+{
+    static const char *const ten[][2] = { { "prompt_lookup_num_tokens", "10" } };
+    planned p;
+    size_t n;
+    (void)state;
+    plan_shape(&p, &plain, "dynamic", ten, 1);
+    assert_int_equal(kept_at(&p.plan.tape, VR_AT_PREFILL, &n), 2 * TOKEN * 110);
+    assert_int_equal(kept_at(&p.plan.tape, VR_AT_DECODE, &n), 2 * TOKEN * (128 + 10));
+    assert_int_equal(n, 4 * 29);
+    assert_int_equal(most_of(&p.plan.tape, "lm_head output"), 11 * 1000 * 2);
+    assert_int_equal(most_of(&p.plan.tape, "scores of drafts"), 11 * 1000 * 4);
+    assert_int_equal(n_live_at_end(&p.plan.tape), 0);
+    assert_true(p.plan.counted[VR_ACTIVATIONS]);
+    assert_false(p.plan.verified);
+    assert_non_null(strstr(p.plan.formula[VR_ACTIVATIONS], "10 drafted tokens more"));
+    close_planned(&p);
+    plan_shape(&p, &sliding, "dynamic", ten, 1);
+    assert_false(p.plan.counted[VR_ACTIVATIONS]);
+    assert_int_equal(kept_at(&p.plan.tape, VR_MOMENT_COUNT, &n), 2 * TOKEN * 138);
+    close_planned(&p);
+    plan_shape(&p, &plain, "static", ten, 1);
+    assert_false(p.plan.counted[VR_ACTIVATIONS]);
+    close_planned(&p);
+}
+
+static void drafts_that_are_refused(void **state)
+{
+    static const char *const with[][2] = {
+        { "prompt_lookup_num_tokens", "3" }, { "sequences", "2" },
+        { "prompt_lookup_num_tokens", "3" }, { "beams", "2" },
+        { "prompt_lookup_num_tokens", "3" }, { "logits", "all" },
+        { "prompt_lookup_num_tokens", "3" }, { "cache", "quantized" },
+    };
+    static const char *const words[] = { "one sequence at a time", "with beams", "not --logits all",
+                                         "nothing can be cut off" };
+    (void)state;
+    for (size_t i = 0; i < 4; i++)
+        refused(&plain, with + 2 * i, 2, words[i]);
+}
+
+static size_t times(const vr_tape *t, const char *label)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < t->n; i++)
+        n += t->events[i].kind == VR_EV_ALLOC && vr_str_is(t->labels[t->events[i].label], label);
+    return n;
+}
+
+/* A second model on the card: its weights, its cache, and what it computes before each call of the other. */
+static void assisted(void **state)
+{
+    shape small = plain;
+    world helper;
+    planned p;
+    size_t n;
+    (void)state;
+    small.layers = 1;
+    open_world(&helper, &small);
+    open_world(&p.w, &plain);
+    set(&p.w, "attention", "eager");
+    set(&p.w, "assistant_model", "small");
+    set(&p.w, "num_assistant_tokens", "5");
+    set_number(&p.w, "context", 100);
+    set_number(&p.w, "decode", 28);
+    assert_int_equal(vram_workload_assist(p.w.w, helper.m), VRAM_OK);
+    assert_int_equal(make_plan(&p.w, &ampere, &p.plan, &p.arena), VRAM_OK);
+    const vr_tape *t = &p.plan.tape;
+    assert_int_equal(times(t, "assistant model.embed_tokens.weight"), 1);
+    assert_int_equal(times(t, "model.embed_tokens.weight"), 1);
+    /* two layers of the one with its draft, and one layer of the other, which never reads its last token */
+    assert_int_equal(kept_at(t, VR_AT_PREFILL, &n), 2 * TOKEN * 105 + TOKEN * 104);
+    assert_int_equal(kept_at(t, VR_AT_DECODE, &n), 2 * TOKEN * 133 + TOKEN * 132);
+    assert_int_equal(most_of(t, "scores of drafts"), 6 * 1000 * 4);
+    assert_int_equal(times(t, "assistant model.layers.0.mlp.down_proj output"), 29 * 2);
+    assert_int_equal(n_live_at_end(t), 0);
+    assert_true(p.plan.counted[VR_ACTIVATIONS]);
+    assert_false(p.plan.verified);
+    assert_non_null(strstr(p.plan.formula[VR_WEIGHTS], "parameters of the assistant"));
+    close_planned(&p);
+    close_world(&helper);
+}
+
+static void assistants_that_are_refused(void **state)
+{
+    static const char *const with[][2] = {
+        { "assistant_model", "small" },      { "sequences", "1" }, /* and it was not read */
+        { "num_assistant_tokens", "3" },     { "sequences", "1" }, /* of none */
+        { "prompt_lookup_num_tokens", "3" }, { "assistant_model", "" },
+    };
+    static const char *const words[] = { "was not read", "there is no --assistant", "not from both" };
+    (void)state;
+    for (size_t i = 0; i < 3; i++)
+        refused(&plain, with + 2 * i, 2, words[i]);
+}
+
+/* What the assistant computes is not known: neither is what both do. */
+static void assistants_that_are_not_known(void **state)
+{
+    world helper;
+    planned p;
+    (void)state;
+    open_world(&helper, &sliding);
+    open_world(&p.w, &plain);
+    set(&p.w, "engine_version", "5.17");
+    set(&p.w, "assistant_model", "small");
+    assert_int_equal(vram_workload_assist(p.w.w, helper.m), VRAM_OK);
+    helper.m->quantised = true;
+    assert_int_equal(make_plan(&p.w, &ampere, &p.plan, &p.arena), VRAM_OK);
+    assert_false(p.plan.counted[VR_ACTIVATIONS]);
+    assert_false(p.plan.counted[VR_KV_CACHE]);
+    assert_true(p.plan.counted[VR_WEIGHTS]);
+    close_planned(&p);
+    close_world(&helper);
 }
 
 static void of_transformers_alone(void **state)
@@ -389,7 +534,7 @@ static void of_transformers_alone(void **state)
     (void)state;
     open_world(&w, &plain);
     assert_int_equal(vram_workload_set(w.w, "cache_residual_length", "1"), VRAM_ESETTING);
-    assert_int_equal(vram_workload_set(w.w, "cache_backend", "fp8"), VRAM_ESETTING);
+    assert_int_equal(vram_workload_set(w.w, "cache_backend", "hqq"), VRAM_ESETTING);
     assert_int_equal(vram_workload_set(w.w, "cache", "sliding"), VRAM_ESETTING);
     set(&w, "engine", "vllm");
     assert_int_equal(vram_workload_set(w.w, "cache", "static"), VRAM_ESETTING);
@@ -408,7 +553,13 @@ int main(void)
         cmocka_unit_test(offloaded_windows),
         cmocka_unit_test(offloaded_but_not_known),
         cmocka_unit_test(quantized),
+        cmocka_unit_test(quantized_to_fp8),
         cmocka_unit_test(quantized_but_refused),
+        cmocka_unit_test(drafts),
+        cmocka_unit_test(drafts_that_are_refused),
+        cmocka_unit_test(assisted),
+        cmocka_unit_test(assistants_that_are_refused),
+        cmocka_unit_test(assistants_that_are_not_known),
         cmocka_unit_test(of_transformers_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

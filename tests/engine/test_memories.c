@@ -2,7 +2,7 @@
  * One run over several memories: what all tapes hold together, what moves between them, what is brought from
  * the host, and the loading of weights that bitsandbytes quantises (its functional.py and nn/modules.py, by
  * hand). */
-#include "engine/pass.h"
+#include "engine/loading.h"
 #include "ledger/fit.h"
 #include "made.h"
 #include "rehearsal/rehearsal.h"

@@ -7,6 +7,8 @@
  * The recorded runs are of CPU torch. What CUDA and the CPU do differently inside an operator is listed
  * in differences.h, each kind by name and reason; anything else fails. */
 #include "differences.h"
+#include "engine/pass.h"
+#include "model/families.h"
 
 /* ---- both sides as lists of storages ---- */
 
@@ -104,7 +106,27 @@ static void stand_in(int *number, size_t n_blocks, uint32_t block, int last)
     number[block] = last;
 }
 
-static void our_run(run *r, const vr_tape *t)
+/* What is named by its words has a size all the same: so much for each new token of each sequence, the mask's
+ * in multiples of 16 bytes. (An encoder and a tower have tokens of their own; where only the last logits are
+ * asked for, the last layers can leave all but the last token out.) */
+static bool has_its_size(const facts *f, difference d, uint64_t bytes, bool in_prefill)
+{
+    uint64_t rows = f->batch * (f->beams != 0 ? f->beams : 1) *
+                    (in_prefill && strcmp(f->logits, "last") != 0 ? f->tokens : 1);
+    if (f->patches != 0 || f->encodes)
+        return true;
+    switch (d) {
+    case CUDA_ALIGNED:
+        return bytes % (rows * 16) == 0;
+    case CUDA_SUMS:
+    case CUDA_STATISTICS:
+        return bytes % (rows * 4) == 0;
+    default:
+        return true;
+    }
+}
+
+static void our_run(run *r, const facts *f, const vr_tape *t)
 {
     int *number = calloc(t->n_blocks, sizeof(*number));
     assert_non_null(number);
@@ -121,6 +143,8 @@ static void our_run(run *r, const vr_tape *t)
         vr_str label = t->labels[e->label];
         difference d = name_of_event(t, e);
         count(d, &all.now->only_ours, e->bytes);
+        if (!has_its_size(f, d, e->bytes, r->n_prefill == 0))
+            fail_msg("%s: %s of %llu bytes", f->name, named[d].name, (unsigned long long)e->bytes);
         number[e->block] = -1;
         if (d == CUDA_ALIGNED)
             stand_in(number, t->n_blocks, e->block, (int)r->n - 1);
@@ -236,6 +260,40 @@ static void print_table(void)
     }
 }
 
+/* ---- what runs were recorded of ---- */
+
+typedef struct kind_of_run {
+    char model_type[32];
+    bool eager;
+    uint8_t cache;
+} kind_of_run;
+
+static kind_of_run recorded[2048];
+static size_t n_recorded;
+
+static void record_kind(const facts *f, const vram_workload *w)
+{
+    kind_of_run *k = &recorded[n_recorded++];
+    assert_true(n_recorded <= sizeof(recorded) / sizeof(recorded[0]));
+    *k = (kind_of_run){ .eager = strcmp(f->implementation, "eager") == 0, .cache = w->cache };
+    snprintf(k->model_type, sizeof(k->model_type), "%s", f->model_type);
+}
+
+/* A decoder that was only recorded within a whole model is held by that. */
+static bool is_recorded(const char *model_type, bool eager, uint8_t cache)
+{
+    size_t n = strlen(model_type);
+    n -= n > 5 && strcmp(model_type + n - 5, "_text") == 0 ? 5 : 0;
+    for (size_t i = 0; i < n_recorded; i++) {
+        const kind_of_run *k = &recorded[i];
+        bool same = strcmp(k->model_type, model_type) == 0 ||
+                    (strncmp(k->model_type, model_type, n) == 0 && k->model_type[n] == '\0');
+        if (same && k->eager == eager && k->cache == cache)
+            return true;
+    }
+    return false;
+}
+
 /* ---- the tests ---- */
 
 static void check_file(const char *folder, const char *name, void *user)
@@ -249,8 +307,9 @@ static void check_file(const char *folder, const char *name, void *user)
     (void)user;
     all.now = row_of(f);
     plan_facts(&w, f, &plan, &a);
+    record_kind(f, w.w);
     real_run(&real, f);
-    our_run(&ours, &plan.tape);
+    our_run(&ours, f, &plan.tape);
     all.n_bad += !alike(f->name, &real, &ours);
     all.now->n_storages += real.n;
     all.n_storages += real.n;
@@ -296,6 +355,27 @@ static void every_name_is_needed(void **state)
     }
 }
 
+/* Verified is what recorded runs agree with: of that class, by that kind of attention, with that cache. */
+static void what_is_held_was_recorded(void **state)
+{
+    size_t n, held = 0;
+    const vr_family *f = vr_families(&n);
+    (void)state;
+    for (size_t i = 0; i < n * 2 * (VR_CACHE_OFFLOADED_STATIC + 1); i++) {
+        vram_model m = { .family = &f[i % n] };
+        bool eager = i / n % 2 == 0;
+        vram_workload w = { .attention = eager ? VR_IMPL_EAGER : VR_IMPL_SDPA,
+                            .cache = (uint8_t)(i / n / 2) };
+        if (!vr_family_held(&m, &w))
+            continue;
+        held++;
+        if (all_facts() && !is_recorded(m.family->model_type, eager, w.cache))
+            fail_msg("%s is held with %s and cache %u, but no such run was recorded", m.family->model_type,
+                     eager ? "eager" : "sdpa", w.cache);
+    }
+    assert_true(held >= 90);
+}
+
 /* test_engine_oracle [-v]: with the table */
 int main(int argc, char **argv)
 {
@@ -303,6 +383,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(every_recorded_run),
         cmocka_unit_test(most_bytes_of_each),
         cmocka_unit_test(every_name_is_needed),
+        cmocka_unit_test(what_is_held_was_recorded),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     if (argc > 1 && strcmp(argv[1], "-v") == 0)

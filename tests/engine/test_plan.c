@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Plans of all kinds: what is loaded and how, what is counted, workspaces, quantised weights, properties that
  * hold for every tape, limits, and the failure of any allocation. */
-#include "engine/pass.h"
+#include "engine/loading.h"
 #include "made.h"
 #include "rehearsal/rehearsal.h"
 

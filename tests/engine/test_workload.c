@@ -152,7 +152,8 @@ static void settings(void **state)
         if (!vr_engine_has(r->engine, (vr_setting)s))
             continue;
         assert_true(value[0] != '\0' || s == VR_SET_ALLOC_CONF || s == VR_SET_HOST_MEMORY ||
-                    s == VR_SET_IMAGE_SIZE || (s >= VR_SET_CACHE_BACKEND && s <= VR_SET_CACHE_RESIDUAL));
+                    s == VR_SET_IMAGE_SIZE || s == VR_SET_ASSISTANT || s == VR_SET_ASSISTANT_TOKENS ||
+                    (s >= VR_SET_CACHE_BACKEND && s <= VR_SET_CACHE_RESIDUAL));
         if (value[0] != '\0')
             assert_int_equal(vram_workload_set(w.w, vr_setting_key((vr_setting)s), value), VRAM_OK);
     }

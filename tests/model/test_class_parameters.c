@@ -371,8 +371,7 @@ static uint64_t kept(const group *g, const char *word, bool of_token)
 static void check_cache(const char *name, const group *g, const vram_model *m)
 {
     uint64_t token = 0, conv = 0, state = 0, encoded = 0;
-    if (g->n_caches == 0)
-        return;
+    assert_true(g->n_caches > 0);
     for (uint64_t i = 0; i < m->n_layers; i++) {
         bool latent = m->layers[i].attention == VR_ATTENTION_LATENT; /* 5.24 does not expand it */
         encoded +=

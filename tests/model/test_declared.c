@@ -130,6 +130,11 @@ static void quantised(void **state)
           LINEAR / 2 + 6 * 4 * 64 + 4 * 96 + 2 * (2 * (64 + 64 + 32 + 32 + 96 + 96) + 3 * 64) +
               (2 * (64 + 64 + 32 + 32 + 96 + 96) + 3 * 64) / 2,
           7 },
+        /* a group, and the half of one more along 96: math.ceil(infeatures / group_size) */
+        { "{\"quant_method\":\"gptq\",\"bits\":4,\"group_size\":64}",
+          LINEAR / 2 + 6 * 4 * 64 + 4 * 96 + 2 * (64 + 64 + 32 + 32 + 96 + 96 + 2 * 64) +
+              (64 + 64 + 32 + 32 + 96 + 96 + 2 * 64) / 2,
+          7 },
         { "{\"quant_method\":\"awq\",\"bits\":4,\"group_size\":32,\"zero_point\":true,\"version\":\"gemm\"}",
           LINEAR / 2 + 2 * (2 * (64 + 64 + 32 + 32 + 96 + 96) + 3 * 64) +
               (2 * (64 + 64 + 32 + 32 + 96 + 96) + 3 * 64) / 2,

@@ -47,6 +47,8 @@ versions, and
   inputs     more tensors of the first call: name: {"shape": [..], "dtype": "model" (default) or another,
              "fill": 1, "values": [..]}; "batch" in a shape stands for that number
   image_tokens   {"id": I, "at": A, "count": N}: ids A..A+N-1 of each sequence are I
+  drafts     tokens in each call beside those above, whose logits are computed and which are cut off the cache
+             afterwards, as _assisted_decoding does (with "logits": "last")
   generate   arguments of generate(): runs that instead of single calls; `decode` is max_new_tokens - 1
   workload   settings of our own engine that say the same, "# workload key value" in the facts
 """
@@ -181,8 +183,10 @@ class Call:
         self.model, self.run, self.dtype = model, run, dtype
         self.batch, self.tokens, self.decode = run["batch"], run["tokens"], run["decode"]
         self.more = {} if run["cache"] == "none" else {"use_cache": True}
+        self.drafts = run.get("drafts", 0)
+        self.scores = [None, None]
         if run["logits"] == "last":
-            self.more["logits_to_keep"] = 1
+            self.more["logits_to_keep"] = 1 + self.drafts
         self.encodes = model.config.is_encoder_decoder
         self.ids_name = "decoder_input_ids" if self.encodes else "input_ids"
 
@@ -249,12 +253,23 @@ class Call:
             more["encoder_outputs"] = (out.encoder_last_hidden_state,)
         return self.model(**{self.ids_name: ids}, **more, **self.cache_of(out), **self.more)
 
+    def reject(self, out):
+        """generation/utils.py, _assisted_decoding: with the names of its variables."""
+        if self.drafts == 0:
+            return
+        self.scores[0] = out.logits[:, -self.drafts - 1:].to(dtype=torch.float32)
+        self.scores[1] = self.scores[0].clone()
+        next(iter(self.cache_of(out).values())).crop(-self.drafts)
+
     def steps(self, ids, encoder, inputs):
         out = self.first(ids, encoder, inputs)
+        self.reject(out)
         for step in range(self.decode):
             mark(f"decode {step + 1}")
-            out = self.next(ids[:, :1], out)
+            out = self.next(ids[:, :1 + self.drafts], out)
+            self.reject(out)
         mark("release")
+        self.scores = [None, None]
         del out
 
     def generate(self, ids, encoder, inputs):
@@ -296,7 +311,7 @@ def trace(model, run, dtype):
         for tokens in (run["batch"] * run["tokens"], run["batch"]):
             routing.counts(tokens)
     call = Call(model, run, dtype)
-    ids = call.ids(run["batch"], run["tokens"])
+    ids = call.ids(run["batch"], run["tokens"] + run.get("drafts", 0))
     encoder, inputs = call.encoder_inputs(run["batch"]), call.inputs(run["batch"])
     with torch.no_grad(), math, routing:
         call.warm()
