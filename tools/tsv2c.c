@@ -85,7 +85,7 @@ static const column gpu_columns[] = {
     "index_shared=index_shared|turned_at_once=turned_at_once|keeps_norm=keeps_norm|"                         \
     "keeps_attention=keeps_attention|head_input_scaled=head_input_scaled|"                                   \
     "values_scaled=values_scaled|shifted_softmax=shifted_softmax|"                                           \
-    "scale_cast=scale_cast"
+    "scale_cast=scale_cast|alibi=alibi|alibi_wide=alibi_wide"
 #define BIASES "qkv=qkv_bias|o=o_bias|mlp=mlp_bias|head=head_bias"
 
 static const column architecture_columns[] = {

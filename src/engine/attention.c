@@ -206,6 +206,11 @@ static void replace_by_cached(vr_pass *p, states *s, vr_block keys)
     vr_drop(p, values);
 }
 
+void vr_append(vr_pass *p)
+{
+    concatenate(p, &p->group->layers[p->layer], 0);
+}
+
 /* Takes the new keys (rotated) and values. */
 static void update(vr_pass *p, states *s, vr_block keys)
 {

@@ -28,11 +28,29 @@ static vr_block gelu_new(vr_pass *p)
     return out;
 }
 
+/* x * 0.5 * (1.0 + tanh(c * x * (1 + 0.044715 * x * x))) (modeling_bloom.py, bloom_gelu_forward) */
+static vr_block gelu_bloom(vr_pass *p)
+{
+    vr_block half = activation(p), times = activation(p);
+    vr_block x = activation(p); /* times a number */
+    for (int i = 0; i < 2; i++) /* times x, plus 1 */
+        x = instead(p, x);
+    x = instead(p, x); /* the product of both */
+    vr_drop(p, times);
+    for (int i = 0; i < 2; i++) /* tanh, plus 1 */
+        x = instead(p, x);
+    vr_block out = instead(p, x);
+    vr_drop(p, half);
+    return out;
+}
+
 vr_block vr_activate(vr_pass *p)
 {
     switch (p->m->activation) {
     case VR_ACT_GELU_NEW:
         return gelu_new(p);
+    case VR_ACT_BLOOM:
+        return gelu_bloom(p);
     case VR_ACT_RELU2:
         return instead(p, activation(p));
     default:

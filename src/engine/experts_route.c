@@ -250,46 +250,6 @@ static void route_corrected(vr_pass *p, vr_routed *r)
     r->weight_width = p->width;
 }
 
-/* sparsemixer: one expert of those that come near the best. *threshold and *factor are what its names hold.
- */
-static vr_block mix_one(vr_pass *p, vr_block held[4])
-{
-    uint64_t all = p->rows * vr_layer_of(p)->experts, bytes = all * p->width;
-    vr_block largest = piece(p, p->rows * p->width, VR_STEP_ROUTER);
-    held[0] = piece(p, p->rows * 8, VR_STEP_ROUTER); /* its number: the expert */
-    vr_drop(p, held[1]);
-    vr_block size = piece(p, bytes, VR_STEP_ROUTER), factor = piece(p, bytes, VR_STEP_ROUTER);
-    vr_drop(p, size);
-    vr_drop(p, held[2]);
-    held[2] = factor;
-    vr_block less = piece(p, bytes, VR_STEP_ROUTER), share = piece(p, bytes, VR_STEP_ROUTER);
-    vr_drop(p, less);
-    held[1] = piece(p, all, VR_STEP_ROUTER);
-    vr_drop(p, share);
-    vr_drop(p, largest);
-    vr_block masked = piece(p, bytes, VR_STEP_ROUTER);
-    held[3] = piece(p, bytes, VR_STEP_ROUTER); /* softmax */
-    vr_drop(p, masked);
-    return piece(p, p->rows * p->width, VR_STEP_ROUTER);
-}
-
-/* PhimoeTopKRouter: the second expert as the first, when that one is masked */
-static void route_mixed(vr_pass *p, vr_routed *r)
-{
-    const vr_layer *l = vr_layer_of(p);
-    vr_block held[4] = { VR_NONE, VR_NONE, VR_NONE, VR_NONE };
-    r->logits = vr_linear(p, p->m->hidden, l->experts, false, VR_ITEM_HIDDEN, VR_STEP_ROUTER);
-    vr_block first = mix_one(p, held), expert = held[0], gates = held[3];
-    vr_block others = piece(p, p->rows * l->experts * p->width, VR_STEP_ROUTER);
-    vr_block second = mix_one(p, held);
-    r->weights = piece(p, r->slots * p->width, VR_STEP_ROUTER);
-    r->indices = piece(p, r->slots * 8, VR_STEP_ROUTER);
-    r->weight_width = p->width;
-    const vr_block rest[] = { first, expert, gates, others, second, held[0], held[1], held[2], held[3] };
-    for (size_t i = 0; i < sizeof rest / sizeof *rest; i++)
-        vr_drop(p, rest[i]);
-}
-
 /* HunYuanMoEV1Gate: what it widened lives until it returns */
 static void route_by_wide_softmax(vr_pass *p, vr_routed *r)
 {
@@ -331,9 +291,6 @@ void vr_route(vr_pass *p, vr_routed *r)
         return;
     case VR_ROUTER_CORRECTED:
         route_corrected(p, r);
-        return;
-    case VR_ROUTER_MIXED:
-        route_mixed(p, r);
         return;
     case VR_ROUTER_GROUPS:
         route_by_groups(p, r);

@@ -85,34 +85,6 @@ static vr_block causal_in_window(vr_pass *p, uint64_t kv)
     return all;
 }
 
-/* (positions - padding) // length, of keys and of queries */
-static vr_block chunk_of(vr_pass *p, uint64_t n)
-{
-    vr_block padding = input(p, p->batch * 8, VR_PLACE_POSITIONS);
-    vr_block from = input(p, p->batch * n * 8, VR_PLACE_POSITIONS);
-    vr_drop(p, padding);
-    vr_block chunk = input(p, p->batch * n * 8, VR_PLACE_POSITIONS);
-    vr_drop(p, from);
-    return chunk;
-}
-
-/* new_ones() & (chunk of kv == chunk of q) & (kv <= q): chunked_causal_mask_function */
-static vr_block causal_in_chunk(vr_pass *p, uint64_t kv)
-{
-    uint64_t n = p->batch * p->q * kv;
-    vr_block ones = flags(p, 1), keys = chunk_of(p, kv), queries = chunk_of(p, p->q);
-    vr_block inside = flags(p, n);
-    vr_drop(p, keys);
-    vr_drop(p, queries);
-    vr_block both = flags(p, n);
-    vr_drop(p, inside);
-    vr_drop(p, ones);
-    vr_block before = causal(p, kv), all = flags(p, n);
-    vr_drop(p, before);
-    vr_drop(p, both);
-    return all;
-}
-
 static const vr_layer *windowed(const vram_model *m)
 {
     for (uint64_t i = 0; i < m->n_layers; i++) {
@@ -137,7 +109,7 @@ static vr_block bool_mask(vr_pass *p, uint64_t window, uint64_t kv)
     if (plain)
         keys = range(p, kv, true);
     vr_block mask = window == 0        ? causal(p, kv)
-                    : has_chunks(p->m) ? causal_in_chunk(p, kv)
+                    : has_chunks(p->m) ? vr_causal_in_chunk(p, kv)
                                        : causal_in_window(p, kv);
     vr_drop(p, batch);
     vr_drop(p, head);
@@ -371,6 +343,8 @@ static vr_block single_layer(vr_pass *p)
 static vr_block layer(vr_pass *p)
 {
     vr_block probabilities;
+    if (p->m->family->alibi)
+        return vr_alibi_layer(p, &p->beside[0]);
     if (p->m->family->parallel)
         return parallel_layer(p);
     if (vr_layer_of(p)->mlp == VR_MLP_NONE || vr_layer_of(p)->attention == VR_ATTENTION_NONE)
@@ -534,6 +508,22 @@ static void positions_in_turn(vr_pass *p, vr_given *g, bool masked)
 }
 
 /* Positions and masks; the first hidden states, or VR_NONE where these are the embeddings themselves. */
+/* bloom, mpt: no positions */
+static vr_block prepare_biases(vr_pass *p, vr_given *g, vr_learned *l)
+{
+    bool wide = p->m->family->alibi_wide;
+    vr_block first = wide ? VR_NONE : vr_norm_at(p, p->rows, p->m->hidden, VR_PLACE_EMBEDDING);
+    l->list[1] = vr_alibi(p, &l->list[0]);
+    l->n = 2;
+    bool unmasked = wide || p->rules->opt_unmasked;
+    p->full_mask = unmasked ? vr_added_mask(p, p->group->past + p->q) : vr_learned_mask(p);
+    if (wide) /* .to(torch.bool) */
+        vr_replace(p, &p->full_mask, flags(p, p->batch * p->q * (p->group->past + p->q)));
+    g->full_mask = p->full_mask;
+    g->sliding_mask = g->positions = VR_NONE;
+    return first;
+}
+
 static vr_block prepare(vr_pass *p, vr_given *g, vr_learned *l)
 {
     bool learns = p->m->learned_positions, counts = learns && p->m->family->position_offset != 0;
@@ -573,7 +563,7 @@ static vr_block run_model(vr_pass *p)
         embeddings = vr_see(p, embeddings, &sight);
     p->side = vr_side_inputs(p);
     start_cache(p);
-    vr_block first = prepare(p, &g, &l);
+    vr_block first = p->m->family->alibi ? prepare_biases(p, &g, &l) : prepare(p, &g, &l);
     embeddings = multiplied_late(p, embeddings);
     make_tables(p, &g, embeddings);
     vr_go_to(p, lies);
@@ -589,8 +579,8 @@ static vr_block run_model(vr_pass *p)
     vr_drop_all(p, rest, sizeof(rest) / sizeof(rest[0]));
     vr_drop_all(p, l.list, l.n);
     vr_drop(p, p->chosen);
-    vr_drop(p, p->side);
-    p->side = VR_NONE;
+    vr_replace(p, &p->side, VR_NONE);
+    vr_replace(p, &p->beside[0], VR_NONE);
     vr_sight_end(p);
     p->full_mask = p->sliding_mask = p->chosen = p->chosen_now = VR_NONE;
     return normed;

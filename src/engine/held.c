@@ -20,6 +20,7 @@ static const struct {
     { "stablelm", true, true },
     { "llama4_text", true, true },
     { "mistral4", true, true },
+    { "bloom", false, true },
     { "mimo_v2_flash", false, true },
     { "minicpm3", false, true },
     { "ernie4_5_moe", true, true },

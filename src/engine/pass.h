@@ -337,6 +337,17 @@ vr_block vr_mlp(vr_pass *p); /* over p->rows */
 /* The activation of what the MLP's first product gave, which stays. */
 vr_block vr_activate(vr_pass *p);
 
+/* ---- chunks.c ---- */
+
+vr_block vr_causal_in_chunk(vr_pass *p, uint64_t kv);
+
+/* ---- alibi.c: BLOOM ---- */
+
+/* Biases of all heads; *held until the model returns. */
+vr_block vr_alibi(vr_pass *p, vr_block *held);
+/* A layer; *weights: what attention returned, held until the next one returns. */
+vr_block vr_alibi_layer(vr_pass *p, vr_block *weights);
+
 /* ---- beside.c: Gemma 4 ---- */
 
 /* From the embeddings: what each layer reads beside its input, of all layers; or VR_NONE. */
@@ -354,6 +365,7 @@ void vr_leave_out(vr_pass *p);
  * which may be VR_NONE. */
 vr_block vr_attention(vr_pass *p, vr_block normed, vr_block *probabilities);
 
+void vr_append(vr_pass *p); /* a layer without a window: its cache with the new keys and values */
 /* Queries of all heads times a factor of their positions. */
 void vr_scale_query(vr_pass *p, vr_block *q);
 

@@ -37,7 +37,6 @@ static bool runs_experts(const vr_layer *l, const vram_workload *w)
     case VR_ROUTER_WIDE_SOFTMAX:
     case VR_ROUTER_GROUPS:
     case VR_ROUTER_CORRECTED:
-    case VR_ROUTER_MIXED:
         return vr_rules_of(w)->fused_experts;
     case VR_ROUTER_SIGMOID:
         if (moe->gate == NULL) /* two matrices an expert: its loop is another */
@@ -212,6 +211,10 @@ static const char *no_tape_of_structure(const vram_model *m, const vram_workload
     if (m->structure == VR_ENCODER)
         return w->weight_quant != VR_QUANT_NONE ? "what this encoder computes is not known storage by storage"
                                                 : NULL;
+    bool usual =
+        w->attention == VR_IMPL_EAGER && w->cache == VR_CACHE_DYNAMIC && w->device_map == VR_MAP_NONE;
+    if (m->family->alibi && (!usual || vr_beams(w) > 1))
+        return "what this class computes is known with eager attention and the usual cache on one card only";
     if (w->images != 0 && no_tape_of_images(m, w) != NULL)
         return no_tape_of_images(m, w);
     for (uint64_t i = 0; i < m->n_layers; i++) {

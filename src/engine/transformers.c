@@ -89,6 +89,8 @@ static const char *why_no_sdpa(const vram_workload *w, const vram_model *m)
 {
     if (vr_rules_of(w)->gemma2_eager && is_family(m, "gemma2"))
         return ", whose scores are capped";
+    if (m->family != NULL && m->family->alibi)
+        return ", whose scores have a bias";
     for (uint64_t i = 0; i < m->n_layers; i++)
         if (m->layers[i].sinks)
             return ", whose attention has sinks";

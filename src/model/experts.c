@@ -22,7 +22,7 @@ static const vr_moe rows[] = {
       .router_name = "gate", .gate = "w1", .up = "w3", .down = "w2", .down_second = true,
       .wide_weights_5 = true,
       .experts = 8, .used = 2, .normalised = true, .source = "mixtral" },
-    { .model_type = "phimoe", .router = VR_ROUTER_MIXED,
+    { .model_type = "phimoe", .router = VR_ROUTER_OTHER,
       .block = "block_sparse_moe.", .block_5 = "mlp.", .router_name = "gate", .router_name_5 = "router",
       .gate = "w1", .up = "w3", .down = "w2", .down_second = true,
       .experts = 16, .used = 2, .normalised = true, .source = "phimoe" },

@@ -20,7 +20,6 @@ typedef enum vr_router_kind {
     VR_ROUTER_SIGMOID,          /* sigmoid in fp32, a correction added, groups, the best of the best groups */
     VR_ROUTER_TOP_SIGMOID,      /* the best, sigmoid of these, the others 0 */
     VR_ROUTER_CORRECTED,        /* softmax in fp32, a correction added, the best of it */
-    VR_ROUTER_MIXED,            /* two, one after the other (sparsemixer) */
     VR_ROUTER_GROUPS,           /* softmax in the model's dtype, the best of the best groups */
     VR_ROUTER_SCALED, /* softmax over all in fp32, the best of it times a number; may choose groups */
     VR_ROUTER_BESIDE, /* as SOFTMAX of what it normalises, times numbers of the experts; beside an MLP */

@@ -155,6 +155,8 @@ typedef struct vr_family {
     bool head_input_scaled; /* minicpm3: what the head reads is divided by a number, not what it gives */
     bool keeps_attention;   /* llama4: what attention gave has a name of its own */
     bool keeps_norm;        /* stablelm: the same, and the norm before its attention is kept */
+    bool alibi;             /* bloom: scores have a bias that falls with the distance; layers of its own */
+    bool alibi_wide;        /* mpt: ... in fp32, of all tokens there can be, and nothing is counted */
     bool tables_in_dict;    /* local_rope: by kind of layer, in one module of version 4 */
     uint32_t taped_from;    /* version of transformers x 100, 524: what earlier ones compute is not known */
     bool ffn_by_layer;      /* intermediate_size may be a list */

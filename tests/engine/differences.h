@@ -119,7 +119,7 @@ static bool is_host_cast(const char *op, uint64_t bytes)
 /* Tensors of 16 and of 32 bits in one binary operator. */
 static bool is_promoted(const char *op)
 {
-    static const char *const operators[] = { "mul/to", "add/to", "mul_/to", "div/to", "sum/to" };
+    static const char *const operators[] = { "mul/to", "add/to", "mul_/to", "div/to", "sum/to", "pow/to" };
     for (size_t i = 0; i < sizeof(operators) / sizeof(operators[0]); i++) {
         char end[48];
         snprintf(end, sizeof(end), "%s/_to_copy/empty_strided", operators[i]);
@@ -141,6 +141,13 @@ static const char *next_op(const facts *f, size_t i)
             return op_of(f, i);
     }
     return "";
+}
+
+static const char *op_before_it(const facts *f, size_t i)
+{
+    while (i > 0 && f->events[i - 1].kind != 'A')
+        i--;
+    return i > 0 ? op_of(f, i - 1) : "";
 }
 
 static bool freed_at_once(const facts *f, size_t i)
@@ -189,6 +196,13 @@ static bool follows_flash(const facts *f, size_t i)
     while (i > 0 && f->events[i - 1].kind == 'F')
         i--;
     return i > 0 && ends(op_of(f, i - 1), "_for_cpu/empty");
+}
+
+/* Two to the power of a tensor. */
+static bool is_base(const facts *f, size_t i)
+{
+    return f->events[i].bytes == 8 && strcmp(op_of(f, i), "pow") == 0 &&
+           strncmp(next_op(f, i), "pow/to", 6) == 0;
 }
 
 /* A number beside a tensor in a comparison: the first of two storages that the comparison takes. */
@@ -435,7 +449,8 @@ static difference name_of_fact(const facts *f, size_t i)
     uint64_t bytes = f->events[i].bytes;
     if (is_left_out(f, i))
         return LEFT_OUT_PLACES;
-    if ((bytes <= 8 && strcmp(op, "-") == 0) || is_compared_number(f, i) ||
+    if ((bytes <= 8 && (strcmp(op, "-") == 0 || strcmp(op, "GeLUFunction") == 0)) || is_base(f, i) ||
+        is_compared_number(f, i) ||
         (bytes == 8 && (strcmp(op, "eq") == 0 || strcmp(op, "isinf/eq") == 0 || ends(op, "__lshift__"))) ||
         (bytes == 8 && ends(op, "_scaled_dot_product_attention_math/mul")))
         return HOST_SCALAR;
@@ -459,9 +474,13 @@ static difference name_of_fact(const facts *f, size_t i)
         return CPU_INDEX;
     if (strcmp(op, "contiguous/clone/empty_like/empty") == 0 && follows_flash(f, i) && was_masked(f, i))
         return CPU_LAYOUT;
-    if (ends(op, "matmul/bmm/contiguous/clone/empty_like/empty"))
+    if (ends(op, "matmul/bmm/contiguous/clone/empty_like/empty") ||
+        strcmp(op, "baddbmm/contiguous/clone/empty_like/empty") == 0)
         return CPU_GEMM_PACKING;
     bool product = ends(op, "/mm") || ends(op, "/bmm") || ends(op, "addmm");
+    /* the result comes first */
+    if (strcmp(op, "baddbmm") == 0 && (bytes <= 8 || strcmp(op_before_it(f, i), op) == 0))
+        return CPU_GEMM_SCRATCH;
     if ((product && freed_at_once(f, i)) || (strcmp(op, "bmm") == 0 && freed_before_next(f, i)))
         return CPU_GEMM_SCRATCH;
     return ends(op, "_for_cpu/empty") ? in_flash(f, i) : in_routing(f, i);
