@@ -435,15 +435,6 @@ static vr_block multiplied_late(vr_pass *p, vr_block embeddings)
     return scaled;
 }
 
-static void start_cache(vr_pass *p)
-{
-    static const vr_packed none = { VR_NONE, VR_NONE, VR_NONE };
-    const vr_kv empty = { VR_NONE, VR_NONE, VR_NONE, VR_NONE, VR_NONE, VR_NONE, { none, none }, 0 };
-    for (uint64_t i = 0; i < p->m->n_layers && !p->group->started; i++)
-        p->group->layers[i] = empty;
-    p->group->started = true;
-}
-
 /* *lies: the device of the hidden states, before and after. */
 static vr_block run_layers(vr_pass *p, const vr_given *g, vr_block first, vr_block embeddings, uint16_t *lies)
 {
@@ -562,7 +553,7 @@ static vr_block run_model(vr_pass *p)
     if (p->w->images != 0 && p->group->past == 0)
         embeddings = vr_see(p, embeddings, &sight);
     p->side = vr_side_inputs(p);
-    start_cache(p);
+    vr_cache_start(p);
     vr_block first = p->m->family->alibi ? prepare_biases(p, &g, &l) : prepare(p, &g, &l);
     embeddings = multiplied_late(p, embeddings);
     make_tables(p, &g, embeddings);
