@@ -137,7 +137,10 @@ static vram_status check_length(const vram_workload *w, const vram_model *m)
     if (m->max_context == 0 || longest <= m->max_context)
         return VRAM_OK;
     return vr_warn(w->ctx, NULL, GROUPED(longest), T(" tokens are more than the "), GROUPED(m->max_context),
-                   T(" that the model was made for"));
+                   T(" that the model was made for"),
+                   T(m->learned_positions ? ": its table of positions ends there, and such a run stops with "
+                                            "an error"
+                                          : ""));
 }
 
 vram_status vr_workload_resolve(vram_workload **out, const vram_workload *w, const vram_model *m, vr_arena *a)

@@ -9,6 +9,26 @@
 #define TOKEN_TYPES 2 /* when the config is silent */
 #define MOST_TOKEN_TYPES 65536
 
+static bool is_bert(const vram_model *m)
+{
+    return vr_str_is(vr_str_of(m->family->model_type), "bert");
+}
+
+/* RoBERTa counts its positions from behind pad_token_id (create_position_ids_from_input_ids): of 514 rows
+ * there are 512 for tokens. */
+static vram_status skip_positions(vr_reading *r)
+{
+    vram_model *m = r->m;
+    uint64_t pad;
+    VR_TRY(vr_config_count_or_none(r, "pad_token_id", VR_MAX_WIDTH, 1, &pad));
+    vr_forget_silent(r, "pad_token_id");
+    if (m->max_context <= pad + 1)
+        return vr_not_understood(r, T("max_position_embeddings leaves no position behind pad_token_id"));
+    m->skipped_positions = pad + 1;
+    m->max_context -= m->skipped_positions;
+    return VRAM_OK;
+}
+
 static vram_status read_encoder(vr_reading *r)
 {
     vram_model *m = r->m;
@@ -18,27 +38,30 @@ static vram_status read_encoder(vr_reading *r)
         return vr_not_understood(r, T("is_decoder is true: only encoders of this kind are known"));
     VR_TRY(vr_config_count(r, "type_vocab_size", MOST_TOKEN_TYPES, TOKEN_TYPES, &m->token_types));
     m->structure = VR_ENCODER;
+    m->learned_positions = true;
+    if (!is_bert(m))
+        VR_TRY(skip_positions(r));
     m->tied = true; /* there is no head */
     for (uint64_t i = 0; i < m->n_layers; i++)
         m->layers[i].mlp = VR_MLP_PLAIN;
     return VRAM_OK;
 }
 
-static bool is_bert(const vram_model *m)
+static uint64_t rows_of_positions(const vram_model *m)
 {
-    return vr_str_is(vr_str_of(m->family->model_type), "bert");
+    return m->max_context + m->skipped_positions;
 }
 
 static void declare_positions(vr_declaring *d)
 {
-    vr_declare_matrix(d, "position_embeddings.weight", d->m->max_context, d->m->hidden);
+    vr_declare_matrix(d, "position_embeddings.weight", rows_of_positions(d->m), d->m->hidden);
 }
 
 /* RoBERTa's own order of the three tables differs from BERT's. */
 static void declare_embeddings(vr_declaring *d)
 {
     const vram_model *m = d->m;
-    const uint64_t ids[] = { 1, m->max_context };
+    const uint64_t ids[] = { 1, rows_of_positions(m) };
     vr_declare_under(d, T("embeddings."));
     vr_declare_matrix(d, "word_embeddings.weight", m->vocab, m->hidden);
     if (is_bert(m))

@@ -387,6 +387,7 @@ struct vram_model {
     vr_quantised packing;      /* what is quantised and how; empty when nothing is */
     uint64_t parameters;       /* weights, biases, norms, each counted once however it is stored */
     bool learned_positions;    /* rows of a table, by position, are added to the embeddings */
+    uint64_t skipped_positions; /* of an encoder: rows of that table before the first, beside max_context */
     uint64_t side_vocab;       /* rows of the layers' own embeddings */
     const vr_naming *naming;   /* NULL with family */
     vr_str embedding, stack;   /* what it calls its embedding and its layers */

@@ -103,6 +103,30 @@ static void flash_is_refused(void **state)
     close_planned(&p);
 }
 
+/* multilingual-e5 states 514 positions and takes 512 tokens: those of RoBERTa begin behind pad_token_id. */
+static void positions_end(void **state)
+{
+    static const char roberta[] =
+        "{\"model_type\":\"xlm-roberta\",\"num_hidden_layers\":2,\"hidden_size\":64,\"intermediate_size\":96,"
+        "\"num_attention_heads\":4,\"vocab_size\":256,\"max_position_embeddings\":514,\"pad_token_id\":1}";
+    const vram_warning *warnings;
+    const vr_tensor *table;
+    planned p;
+    (void)state;
+    open_config(&p.w, roberta);
+    plan_it(&p, "5.24", 513, 0);
+    assert_int_equal(p.w.m->max_context, 512);
+    table = vr_checkpoint_find(p.w.m->checkpoint, VR_LIT("embeddings.position_embeddings.weight"));
+    assert_non_null(table);
+    assert_int_equal(table->dims[0], 514);
+    size_t n = vram_warnings(p.w.ctx, &warnings), told = 0;
+    for (size_t i = 0; i < n; i++)
+        told += strstr(warnings[i].text, "513 tokens are more than the 512") != NULL &&
+                strstr(warnings[i].text, "stops with an error") != NULL;
+    assert_int_equal(told, 1);
+    close_planned(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -110,6 +134,7 @@ int main(void)
         cmocka_unit_test(others_are_not_counted),
         cmocka_unit_test(single_tokens_are_not_copied),
         cmocka_unit_test(flash_is_refused),
+        cmocka_unit_test(positions_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
