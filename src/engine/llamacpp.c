@@ -225,8 +225,6 @@ static vram_status converted_weights(vr_sum *out, uint64_t *elements, const vram
                          "the model has to be converted to a GGUF file first, and how large that would be is "
                          "not known" };
     *elements = 0;
-    if (m->source_positions != 0)
-        out->words = "llama.cpp runs no Whisper: whisper.cpp does, a program of its own";
     if (m->family == NULL || m->declared == NULL || m->source_positions != 0)
         return VRAM_OK;
     out->counted = true;
@@ -419,7 +417,9 @@ static vram_status plan(vr_plan *out, const vram_model *m, const vram_workload *
                    : converted_weights(&weights, &out->n_parameters, m, a));
     VR_TRY(caches_of(&kv, &p, a));
     VR_TRY(vr_plan_of_sums(out, m, &weights, &kv, REST, a));
-    out->refused = m->foreign ? m->not_understood : NULL;
+    out->refused = m->foreign                               ? m->not_understood
+                   : m->source_positions != 0 && !m->gguf ? "Whisper is run by whisper.cpp, a program of its own"
+                                                          : NULL;
     out->as_stored = true;
     out->kv_token = kv.counted ? token_bytes(&p) : 0;
     return VRAM_OK;

@@ -276,6 +276,10 @@ class Ledgers(unittest.TestCase):
         self.assertIn("weights load, then keys and values find no room at model.layers.", said)
         self.assertRegex(said, r"try +1 +weights in 8 bits .* may fit; a small loss")
 
+    def test_an_engine_of_another_program(self):
+        said = vram("fit", "whisper-large-v3", "--engine", "all", "--gpu", "24GiB").stdout.decode()
+        self.assertRegex(said, r"llama.cpp \S+ +does not run it: Whisper is run by whisper.cpp")
+
     def test_caches(self):
         """Another cache is offered where there is much to save; its figures are those of its option."""
         asked = ("fit", "llama-3.1-8b-instruct", "--gpu", "rtx-4090", "--decode", "4")
