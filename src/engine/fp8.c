@@ -31,6 +31,14 @@ static bool by_block(const vram_model *m)
     return m->packing.grouping == VR_GROUPING_BLOCK || m->packing.grouping == VR_GROUPING_UNKNOWN;
 }
 
+/* Gates times ups of a token's experts, as FP8Experts computes them. */
+static bool is_usual(const vr_layer *l)
+{
+    bool known = l->moe->router == VR_ROUTER_SOFTMAX || l->moe->router == VR_ROUTER_SIGMOID ||
+                 l->moe->router == VR_ROUTER_SCALED;
+    return known && l->moe->gate != NULL && l->expert_hidden == 0 && !l->moe->biased && !l->moe->clamped;
+}
+
 static const char *why_not(const vram_model *m, const vram_workload *w, const vr_device_facts *d)
 {
     (void)d;
@@ -42,8 +50,7 @@ static const char *why_not(const vram_model *m, const vram_workload *w, const vr
         const vr_layer *l = &m->layers[i];
         if (l->mlp != VR_MLP_EXPERTS)
             continue;
-        if (is_from(w, 5, 0) &&
-            (!is_from(w, 5, 17) || w->experts != VR_EXPERTS_GROUPED || l->moe->biased || l->moe->clamped))
+        if (is_from(w, 5, 0) && (!is_from(w, 5, 17) || w->experts != VR_EXPERTS_GROUPED || !is_usual(l)))
             return NOT_YET;
         if (!vr_layer_packs_experts(m, i))
             return "what experts in 16 bits beside matrices in FP8 take while they run is not known";
