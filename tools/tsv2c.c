@@ -77,7 +77,9 @@ static const column gpu_columns[] = {
     "residual_multiplied=residual_multiplied|logits_multiplied=logits_multiplied|"                           \
     "full_unrotated=full_unrotated|some_unrotated=some_unrotated|qk_norm_rotated=qk_norm_rotated|"           \
     "query_scaled=query_scaled|untaped=untaped|query_multiplied=query_multiplied|"                           \
-    "qk_norm_after=qk_norm_after|narrow_softmax=narrow_softmax|inline_mlp=inline_mlp|"                       \
+    "ffn_by_layer=ffn_by_layer|multiplied_late=multiplied_late|qk_norm_after=qk_norm_after|narrow_softmax="  \
+    "narrow_softmax|"                                                                                        \
+    "inline_mlp=inline_mlp|"                                                                                 \
     "keeps_outputs=keeps_outputs|both_masks=both_masks|early_masks=early_masks|"                             \
     "own_rotary=own_rotary|tables_in_dict=tables_in_dict|grid_sections=grid_sections|"                       \
     "index_shared=index_shared|turned_at_once=turned_at_once|keeps_norm=keeps_norm|"                         \

@@ -74,6 +74,9 @@ const char *vr_no_assistant(const vr_pass *p)
         return "what the assistant is, is not known";
     if (m->quantised || m->uncounted_part != NULL || vr_no_tape(m, w) != NULL)
         return "what the assistant computes is not known storage by storage";
+    for (uint64_t i = 0; i < m->n_layers; i++)
+        if (m->layers[i].attention != VR_ATTENTION_FULL) /* what was cut off may be needed again */
+            return "what an assistant keeps of other layers than full attention is not known";
     return NULL;
 }
 

@@ -172,6 +172,15 @@ static void turn(vr_pass *p, states *s, vr_rotated *r)
 
 /* ---- the cache ---- */
 
+void vr_cache_start(vr_pass *p)
+{
+    static const vr_packed none = { VR_NONE, VR_NONE, VR_NONE };
+    const vr_kv empty = { VR_NONE, VR_NONE, VR_NONE, VR_NONE, VR_NONE, VR_NONE, { none, none }, 0 };
+    for (uint64_t i = 0; i < p->m->n_layers && !p->group->started; i++)
+        p->group->layers[i] = empty;
+    p->group->started = true;
+}
+
 static vr_block grown(vr_pass *p, uint64_t tokens, uint64_t width, vr_step step)
 {
     uint64_t bytes = p->batch * vr_layer_of(p)->kv_heads * tokens * width * p->width;

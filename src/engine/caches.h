@@ -5,6 +5,10 @@
 
 #include "engine/pass.h"
 
+/* ---- attention.c ---- */
+
+void vr_cache_start(vr_pass *p); /* nothing is kept of the group yet */
+
 /* ---- static_cache.c ---- */
 
 bool vr_cache_fixed(const vram_workload *w); /* taken once, for all tokens there will be */

@@ -274,7 +274,7 @@ vr_block vr_experts(vr_pass *p)
     bool first = vr_experts_fused(p) && l->moe->shared_first_5 && l->shared_ffn != 0;
     vr_block shared = first ? shared_mlp(p) : VR_NONE;
     vr_route(p, &r);
-    if (l->moe->router == VR_ROUTER_WIDE_TOP_SOFTMAX)
+    if (l->moe->router == VR_ROUTER_WIDE_TOP_SOFTMAX && l->shared_ffn != 0)
         return beside_shared(p, &r);
     vr_block out = add_shared(p, run_narrowed(p, &r), shared);
     bool best = l->moe->router == VR_ROUTER_TOP_SOFTMAX;

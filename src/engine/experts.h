@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Private to the transformers engine: blocks of experts (experts*.c). */
+ * Private to the transformers engine: what a block of experts computes. */
 #ifndef VR_ENGINE_EXPERTS_H
 #define VR_ENGINE_EXPERTS_H
 

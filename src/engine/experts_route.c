@@ -45,7 +45,8 @@ static void route_by_softmax(vr_pass *p, vr_routed *r)
 bool vr_router_wide(const vr_rules *rules, const vr_layer *l)
 {
     bool kept = l->moe->correction == VR_CORRECTION_OF_ROUTER || l->moe->router == VR_ROUTER_SCALED;
-    return l->moe->router == VR_ROUTER_CORRECTED || (rules->wide_routers && kept);
+    bool always = l->moe->router == VR_ROUTER_CORRECTED || l->moe->router == VR_ROUTER_WIDE_SOFTMAX;
+    return always || (rules->wide_routers && kept);
 }
 
 /* F.linear of what is widened for it */
@@ -249,6 +250,23 @@ static void route_corrected(vr_pass *p, vr_routed *r)
     r->weight_width = p->width;
 }
 
+/* HunYuanMoEV1Gate: what it widened lives until it returns */
+static void route_by_wide_softmax(vr_pass *p, vr_routed *r)
+{
+    const vr_layer *l = vr_layer_of(p);
+    uint64_t all = p->rows * l->experts * 4;
+    vr_block input = p->width != 4 ? piece(p, p->rows * p->m->hidden * 4, VR_STEP_ROUTER) : VR_NONE;
+    r->logits = piece(p, all, VR_STEP_ROUTER);
+    vr_gemm(p, false);
+    vr_block scores = piece(p, all, VR_STEP_ROUTER);
+    r->weights = piece(p, r->slots * 4, VR_STEP_ROUTER);
+    r->indices = piece(p, r->slots * 8, VR_STEP_ROUTER);
+    r->weight_width = 4;
+    vr_drop(p, scores);
+    vr_drop(p, piece(p, p->rows * 4, VR_STEP_ROUTER)); /* divided in place */
+    vr_drop(p, input);
+}
+
 /* DeepseekV2TopkRouter, greedy */
 static void route_scaled(vr_pass *p, vr_routed *r)
 {
@@ -285,6 +303,9 @@ void vr_route(vr_pass *p, vr_routed *r)
         return;
     case VR_ROUTER_WIDE_TOP_SOFTMAX:
         route_by_wide_best(p, r);
+        return;
+    case VR_ROUTER_WIDE_SOFTMAX:
+        route_by_wide_softmax(p, r);
         return;
     default:
         route_by_softmax(p, r);

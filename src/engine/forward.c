@@ -22,7 +22,8 @@ static vr_block hidden(vr_pass *p, vr_place place)
 static bool scales_inside(const vr_pass *p)
 {
     const vr_family *f = p->m->family;
-    return f->embedding_multiplied || (f->embedding_scaled && (f->qk_norm || p->rules->gemma2_scales));
+    return (f->embedding_multiplied && !f->multiplied_late) ||
+           (f->embedding_scaled && (f->qk_norm || p->rules->gemma2_scales));
 }
 
 static vr_block embed(vr_pass *p)
@@ -424,13 +425,14 @@ static vr_block first_hidden(vr_pass *p, vr_block embeddings)
     return hidden(p, VR_PLACE_EMBEDDING);
 }
 
-static void start_cache(vr_pass *p)
+/* GraniteMoeModel: inputs_embeds * embedding_multiplier, once there are masks */
+static vr_block multiplied_late(vr_pass *p, vr_block embeddings)
 {
-    static const vr_packed none = { VR_NONE, VR_NONE, VR_NONE };
-    const vr_kv empty = { VR_NONE, VR_NONE, VR_NONE, VR_NONE, VR_NONE, VR_NONE, { none, none }, 0 };
-    for (uint64_t i = 0; i < p->m->n_layers && !p->group->started; i++)
-        p->group->layers[i] = empty;
-    p->group->started = true;
+    if (!p->m->family->multiplied_late)
+        return embeddings;
+    vr_block scaled = hidden(p, VR_PLACE_EMBEDDING);
+    vr_drop(p, embeddings);
+    return scaled;
 }
 
 /* *lies: the device of the hidden states, before and after. */
@@ -551,8 +553,9 @@ static vr_block run_model(vr_pass *p)
     if (p->w->images != 0 && p->group->past == 0)
         embeddings = vr_see(p, embeddings, &sight);
     p->side = vr_side_inputs(p);
-    start_cache(p);
+    vr_cache_start(p);
     vr_block first = p->m->family->alibi ? prepare_biases(p, &g, &l) : prepare(p, &g, &l);
+    embeddings = multiplied_late(p, embeddings);
     make_tables(p, &g, embeddings);
     vr_go_to(p, lies);
     first = first != VR_NONE ? first : first_hidden(p, embeddings);

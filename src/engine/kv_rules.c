@@ -24,12 +24,23 @@ static bool has_plain_index(const vram_model *m)
     return i < m->n_layers;
 }
 
+/* Only transformers runs it. */
+static bool has_lru(const vram_model *m)
+{
+    for (uint64_t i = 0; m->layers != NULL && i < m->n_layers; i++)
+        if (m->layers[i].recurrent == VR_RECURRENT_LRU)
+            return true;
+    return false;
+}
+
 const char *vr_why_no_layers(const vram_model *m)
 {
     if (m->cache_unknown != NULL)
         return m->cache_unknown;
     if (m->kv_known && has_plain_index(m))
         return "what this engine keeps of an index beside full attention is not known";
+    if (has_lru(m))
+        return "what this engine keeps of a gated linear recurrence is not known";
     if (m->structure == VR_ENCODER_DECODER)
         return "what a decoder keeps of its encoder's output is not worked out for this engine";
     if (m->kv_known && m->layers != NULL)
@@ -122,7 +133,7 @@ uint8_t vr_basis_of(const vram_model *m)
 {
     if (!m->checkpoint->config_only)
         return VR_BASIS_EXACT;
-    if (m->dtype_assumed)
+    if (m->dtype_assumed || m->n_assumed != 0)
         return VR_BASIS_ASSUMED;
     return m->checkpoint->catalogue != NULL ? VR_BASIS_TABLE : VR_BASIS_FORMULA;
 }

@@ -235,7 +235,8 @@ static vram_status converted_weights(vr_sum *out, uint64_t *elements, const vram
         const vr_declared *d = &m->declared[i];
         bool parameter = d->kind <= VR_PARAM_CONV, language = d->part <= VR_PART_ENCODER;
         bool embedding = vr_str_ends(d->name, "embed_tokens.weight") || vr_str_is(d->name, "shared.weight");
-        if (!parameter || !language || (embedding && !m->tied))
+        bool side = vr_str_ends(d->name, "embed_tokens_per_layer.weight"); /* read in host memory */
+        if (!parameter || !language || (embedding && !m->tied) || side)
             continue;
         bool matrix = d->n_dims >= 2 && d->kind != VR_PARAM_CONV;
         out->bytes = vr_add_sat(out->bytes, vr_round_up(vr_mul_sat(d->elements, matrix ? 2 : 4), ALIGNMENT));
@@ -369,6 +370,8 @@ static const char *why_not(const placing *p)
 {
     for (uint64_t i = 0; i < p->m->n_layers; i++) {
         vr_kept k = vr_layer_kept(&p->m->layers[i]);
+        if (p->m->layers[i].weights_from != 0)
+            return "what llama.cpp keeps of blocks that layers share is not known";
         if (k.index != 0)
             return "what llama.cpp keeps for an index that chooses tokens is not worked out";
         if (k.keys % vr_dtype_block((vr_dtype)p->w->cache_k) != 0 ||

@@ -34,6 +34,7 @@ static bool runs_experts(const vr_layer *l, const vram_workload *w)
     case VR_ROUTER_BESIDE:
         return true;
     case VR_ROUTER_WIDE_TOP_SOFTMAX:
+    case VR_ROUTER_WIDE_SOFTMAX:
     case VR_ROUTER_GROUPS:
     case VR_ROUTER_CORRECTED:
         return vr_rules_of(w)->fused_experts;
@@ -174,14 +175,30 @@ static const char *no_tape_of_images(const vram_model *m, const vram_workload *w
 }
 
 /* Of a quantised cache only plain layers are known, and not what it was before caches had layers. */
+/* Before transformers 5 each class of Mambas had a cache of its own, in the model's dtype, which some filled
+ * with wider states (jamba, bamba, zamba2: HybridMambaAttentionDynamicCache). */
+static bool has_older_states(const vram_model *m, const vram_workload *w)
+{
+    for (uint64_t i = 0; i < m->n_layers && w->version_major < 5; i++) {
+        uint8_t kind = m->layers[i].recurrent;
+        bool one = kind == VR_RECURRENT_MAMBA1 || kind == VR_RECURRENT_MAMBA2 || kind == VR_RECURRENT_LRU;
+        if (one && vr_layer_keeps_state(&m->layers[i]))
+            return true;
+    }
+    return false;
+}
+
 const char *vr_no_cache(const vram_model *m, const vram_workload *w)
 {
     if (m->structure == VR_ENCODER_DECODER && vr_cache_offloads(w))
         return "what an encoder and its decoder offload is not known";
+    if (has_older_states(m, w))
+        return "what its recurrent layers keep before transformers 5 differs from class to class";
     if (w->cache != VR_CACHE_QUANTIZED)
         return NULL;
     for (uint64_t i = 0; i < m->n_layers; i++)
-        if (m->layers[i].attention != VR_ATTENTION_FULL || vr_rules_of(w)->appends)
+        if (m->layers[i].attention != VR_ATTENTION_FULL || vr_layer_keeps_state(&m->layers[i]) ||
+            vr_rules_of(w)->appends)
             return "what a quantised cache keeps here is not known";
     return NULL;
 }

@@ -399,7 +399,9 @@ static void tell_evidence(vr_plan *plan, const vram_model *m)
 {
     if (!m->checkpoint->config_only)
         return;
-    uint8_t basis = m->checkpoint->catalogue != NULL ? VR_BASIS_TABLE : VR_BASIS_FORMULA;
+    uint8_t basis = m->n_assumed != 0                  ? VR_BASIS_ASSUMED
+                    : m->checkpoint->catalogue != NULL ? VR_BASIS_TABLE
+                                                       : VR_BASIS_FORMULA;
     plan->basis[VR_WEIGHTS] = m->dtype_assumed ? VR_BASIS_ASSUMED : basis;
     plan->basis[VR_KV_CACHE] = basis;
     if (m->weights_unknown == NULL)

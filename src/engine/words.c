@@ -395,8 +395,8 @@ static uint64_t full_cache(const vr_pass *p)
 vram_status vr_formulas(vr_plan *plan, const vr_pass *p, const vr_facts *f)
 {
     plan->kv_token = f->has_kv && p->w->cache != VR_CACHE_QUANTIZED ? token_bytes(p) : 0;
-    bool summed = p->m->structure == VR_DECODER && vr_beams(p->w) == 1 && p->w->cache == VR_CACHE_DYNAMIC &&
-                  p->w->drafts == 0;
+    bool whole = p->w->cache == VR_CACHE_DYNAMIC || vr_cache_offloads(p->w);
+    bool summed = p->m->structure == VR_DECODER && vr_beams(p->w) == 1 && whole && p->w->drafts == 0;
     plan->kv_full = f->has_kv && summed ? full_cache(p) : 0;
     plan->formula[VR_WEIGHTS] = weights(p, f);
     plan->formula[VR_GRADIENTS] = plan->formula[VR_OPTIMIZER] = "none in inference";

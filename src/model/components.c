@@ -163,8 +163,8 @@ static part part_of_single(vr_str name)
             return EMBEDDINGS;
         if (IS_ONE_OF(word, "lm_head", "embed_out", "output", "score", "classifier"))
             return HEAD;
-        if (IS_ONE_OF(word, "norm", "ln_f", "final_layernorm", "final_layer_norm", "final_norm", "norm_f",
-                      "output_norm"))
+        if (IS_ONE_OF(word, "norm", "ln_f", "final_layernorm", "final_layer_norm", "final_norm",
+                      "embedding_norm", "norm_f", "output_norm"))
             return FINAL_NORM;
     }
     return OTHER;

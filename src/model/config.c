@@ -18,7 +18,22 @@ vram_status vr_config_count(const vr_reading *r, const char *key, uint64_t max, 
 {
     vr_json v;
     *out = fallback;
-    return vr_config_get(r, key, &v) ? check_count(r, key, v, max, out) : VRAM_OK;
+    if (vr_config_get(r, key, &v))
+        return check_count(r, key, v, max, out);
+    vr_note_silent(r, key, fallback);
+    return VRAM_OK;
+}
+
+vram_status vr_config_count_or_none(const vr_reading *r, const char *key, uint64_t max, uint64_t fallback,
+                                    uint64_t *out)
+{
+    vr_json v;
+    uint64_t n;
+    if (vr_config_get(r, key, &v) && vr_json_u64(v, &n) && n == 0) {
+        *out = 0;
+        return VRAM_OK;
+    }
+    return vr_config_count(r, key, max, fallback, out);
 }
 
 vram_status vr_config_count_each(const vr_reading *r, const vr_config_row *rows, size_t n)
@@ -239,6 +254,17 @@ static vram_status check_flat(vr_reading *r)
     return VRAM_OK;
 }
 
+/* Where there may be one for each layer, its kind reads them. */
+static vram_status read_ffn(vr_reading *r)
+{
+    uint64_t silent = r->family->ffn_default != 0 ? r->family->ffn_default : 4 * r->m->hidden;
+    vr_json v;
+    r->m->ffn = silent;
+    if (r->family->ffn_by_layer && vr_config_get(r, "intermediate_size", &v) && v.type == VR_JSON_ARRAY)
+        return VRAM_OK;
+    return vr_config_count(r, "intermediate_size", VR_MAX_WIDTH, silent, &r->m->ffn);
+}
+
 vram_status vr_read_counts(vr_reading *r)
 {
     vram_model *m = r->m;
@@ -248,8 +274,7 @@ vram_status vr_read_counts(vr_reading *r)
         return VRAM_OK;
     VR_TRY(vr_config_count(r, "num_hidden_layers", VR_MAX_LAYERS, f->layers_default, &m->n_layers));
     VR_TRY(vr_config_count(r, "hidden_size", VR_MAX_WIDTH, f->hidden_default, &m->hidden));
-    VR_TRY(vr_config_count(r, "intermediate_size", VR_MAX_WIDTH,
-                           f->ffn_default != 0 ? f->ffn_default : 4 * m->hidden, &m->ffn));
+    VR_TRY(read_ffn(r));
     VR_TRY(vr_config_count(r, "vocab_size", VR_MAX_VOCAB, f->vocab_default, &m->vocab));
     VR_TRY(
         vr_config_count(r, "max_position_embeddings", VR_MAX_CONTEXT, f->context_default, &m->max_context));

@@ -66,21 +66,28 @@ static const vr_moe rows[] = {
       .gate = "input_linear.weight", .down = "output_linear.weight",
       .shared = "shared_mlp", .shared_key = "shared_intermediate_size",
       .experts = 8, .used = 2, .shared_default = 1024, .normalised = true, .source = "granitemoehybrid" },
-    { .model_type = "granitemoe", .router = VR_ROUTER_TOP_SOFTMAX, .form = VR_EXPERTS_FUSED,
+    { .model_type = "granitemoe", .router = VR_ROUTER_WIDE_TOP_SOFTMAX, .form = VR_EXPERTS_FUSED,
       .block = "block_sparse_moe.", .router_name = "router.layer", .router_name_5 = "router",
       .gate = "input_linear.weight", .down = "output_linear.weight",
       .experts = 8, .used = 2, .normalised = true, .source = "granitemoe" },
-    { .model_type = "granitemoeshared", .router = VR_ROUTER_TOP_SOFTMAX, .form = VR_EXPERTS_FUSED,
+    { .model_type = "granitemoeshared", .router = VR_ROUTER_WIDE_TOP_SOFTMAX, .form = VR_EXPERTS_FUSED,
       .block = "block_sparse_moe.", .router_name = "router.layer", .router_name_5 = "router",
       .gate = "input_linear.weight", .down = "output_linear.weight",
       .shared = "shared_mlp", .shared_key = "shared_intermediate_size",
       .experts = 8, .used = 2, .normalised = true, .source = "granitemoeshared" },
-    { .model_type = "hunyuan_v1_moe", .router = VR_ROUTER_SOFTMAX, .block = "mlp.", .router_name = "gate.wg",
+    { .model_type = "hunyuan_v1_moe", .router = VR_ROUTER_WIDE_SOFTMAX, .block = "mlp.",
+      .router_name = "gate.wg",
       .gate = "gate_proj", .up = "up_proj", .down = "down_proj", .shared = "shared_mlp",
       .shared_first_5 = true, .experts = 1, .used = 1, .normalised = true, .source = "hunyuan_v1_moe" },
     { .model_type = "jamba", .router = VR_ROUTER_OTHER, .block = "feed_forward.", .router_name = "router",
       .gate = "gate_proj", .up = "up_proj", .down = "down_proj",
       .experts = 16, .used = 2, .source = "jamba" },
+    { .model_type = "lfm2_moe", .router = VR_ROUTER_OTHER, .where = VR_MOE_FIRST_DENSE,
+      .block = "feed_forward.", .router_name = "gate", .gate = "w1", .up = "w3", .down = "w2",
+      .router_last = true, .router_last_5 = true,
+      .correction = VR_CORRECTION_OF_ROUTER, .correction_name = "expert_bias",
+      .ffn_key = "moe_intermediate_size", .experts = 32, .used = 4, .ffn = 1792, .first_dense = 2,
+      .normalised = true, .source = "lfm2_moe" },
     { .model_type = "nemotron_h", .router = VR_ROUTER_SIGMOID, .block = "mixer.",
       .router_name = "gate", .up = "up_proj", .down = "down_proj", .router_last = true, .router_last_5 = true,
       .correction = VR_CORRECTION_OF_ROUTER, .correction_name = "gate.e_score_correction_bias",
@@ -226,6 +233,7 @@ static vram_status same_of_all(vr_reading *r, const char *key, vr_json list, uin
 static vram_status first_count(vr_reading *r, const char *const *keys, uint64_t fallback, uint64_t *out,
                                const char **key)
 {
+    const char *first = *keys;
     vr_json v;
     *out = fallback;
     for (*key = *keys; *keys != NULL; keys++) {
@@ -236,6 +244,7 @@ static vram_status first_count(vr_reading *r, const char *const *keys, uint64_t 
             return same_of_all(r, *keys, v, out);
         return vr_config_count(r, *keys, MOST_EXPERTS, 0, out);
     }
+    vr_note_silent(r, first, fallback);
     return VRAM_OK;
 }
 

@@ -23,7 +23,8 @@ typedef enum vr_router_kind {
     VR_ROUTER_GROUPS,           /* softmax in the model's dtype, the best of the best groups */
     VR_ROUTER_SCALED, /* softmax over all in fp32, the best of it times a number; may choose groups */
     VR_ROUTER_BESIDE, /* as SOFTMAX of what it normalises, times numbers of the experts; beside an MLP */
-    VR_ROUTER_OTHER   /* no tape for it */
+    VR_ROUTER_WIDE_SOFTMAX, /* a router in fp32 whatever the model is, softmax over all, the best of it */
+    VR_ROUTER_OTHER         /* no tape for it */
 } vr_router_kind;
 
 typedef enum vr_experts_form {

@@ -9,19 +9,6 @@
 #define DEFAULT_SIDE_WIDTH 256
 #define DEFAULT_SIDE_VOCAB 262144
 
-/* As vr_config_count, and 0 is a value. */
-static vram_status count_or_none(vr_reading *r, const char *key, uint64_t max, uint64_t fallback,
-                                 uint64_t *out)
-{
-    vr_json v;
-    uint64_t n;
-    if (vr_config_get(r, key, &v) && vr_json_u64(v, &n) && n == 0) {
-        *out = 0;
-        return VRAM_OK;
-    }
-    return vr_config_count(r, key, max, fallback, out);
-}
-
 /* ---- full attention ---- */
 
 static vram_status read_full_layers(vr_reading *r)
@@ -75,21 +62,31 @@ static uint32_t producer(const vram_model *m, uint64_t first, uint64_t layer)
     return 0;
 }
 
-static vram_status read_shared_layers(vr_reading *r)
+vram_status vr_read_shared_layers(vr_reading *r, uint64_t silent)
 {
     vram_model *m = r->m;
     uint64_t n;
-    bool doubled = false;
     vr_json v;
-    VR_TRY(count_or_none(r, "num_kv_shared_layers", m->n_layers, 0, &n));
-    VR_TRY(vr_config_flag(r, "use_double_wide_mlp", &doubled));
+    VR_TRY(vr_config_count_or_none(r, "num_kv_shared_layers", m->n_layers, silent, &n));
     for (uint64_t first = m->n_layers - n, i = first; i < m->n_layers; i++) {
         m->layers[i].kv_from = producer(m, first, i);
-        if (m->layers[i].kv_from == 0 && vr_config_get(r, "num_kv_shared_layers", &v))
+        if (m->layers[i].kv_from != 0)
+            continue;
+        if (vr_config_get(r, "num_kv_shared_layers", &v))
             return vr_config_refuse(r, "num_kv_shared_layers", v,
                                     "so few that a layer of each kind keeps keys and values");
-        m->layers[i].ffn *= doubled ? 2 : 1;
+        return vr_not_understood(r, T("num_kv_shared_layers is absent, and too few layers are there"));
     }
+    return VRAM_OK;
+}
+
+/* Layers that use another's cache may have an MLP twice as wide. */
+static vram_status read_doubled(vr_reading *r)
+{
+    bool doubled = false;
+    VR_TRY(vr_config_flag(r, "use_double_wide_mlp", &doubled));
+    for (uint64_t i = 0; i < r->m->n_layers; i++)
+        r->m->layers[i].ffn *= doubled && r->m->layers[i].kv_from != 0 ? 2 : 1;
     return VRAM_OK;
 }
 
@@ -100,7 +97,8 @@ static vram_status read_beside(vr_reading *r)
     vram_model *m = r->m;
     uint64_t side, experts = 0, used = 0, ffn = 0;
     bool moe = false;
-    VR_TRY(count_or_none(r, "hidden_size_per_layer_input", VR_MAX_WIDTH, DEFAULT_SIDE_WIDTH, &side));
+    VR_TRY(
+        vr_config_count_or_none(r, "hidden_size_per_layer_input", VR_MAX_WIDTH, DEFAULT_SIDE_WIDTH, &side));
     VR_TRY(
         vr_config_count(r, "vocab_size_per_layer_input", VR_MAX_VOCAB, DEFAULT_SIDE_VOCAB, &m->side_vocab));
     VR_TRY(vr_config_flag(r, "enable_moe_block", &moe));
@@ -128,7 +126,8 @@ static vram_status read(vr_reading *r)
 {
     VR_TRY(read_full_layers(r));
     VR_TRY(read_both_ways(r));
-    VR_TRY(read_shared_layers(r));
+    VR_TRY(vr_read_shared_layers(r, 0));
+    VR_TRY(read_doubled(r));
     return read_beside(r);
 }
 

@@ -60,7 +60,8 @@ bool vr_layer_keeps_state(const vr_layer *l)
 
 uint64_t vr_layer_conv_elements(const vr_layer *l)
 {
-    return (uint64_t)l->conv_channels * l->conv_taps;
+    bool newest = l->recurrent != VR_RECURRENT_LRU; /* RecurrentGemmaRecurrentBlock keeps what came before */
+    return (uint64_t)l->conv_channels * (l->conv_taps - (newest || l->conv_taps == 0 ? 0 : 1));
 }
 
 uint64_t vr_layer_state_elements(const vr_layer *l)
@@ -127,6 +128,7 @@ static void forget(vram_model *m)
     m->family = NULL;
     m->n_layers = m->hidden = m->heads = m->kv_heads = m->head_dim = m->ffn = m->vocab = m->max_context = 0;
     m->contradicted = m->cache_unknown = NULL;
+    m->n_assumed = 0;
     m->n_predict_layers = 0;
     m->rotary_dim = m->attention_softcap = m->final_softcap = 0;
     m->tied = m->qkv_bias = m->o_bias = m->mlp_bias = m->has_head = false;
@@ -150,6 +152,7 @@ static vram_status build(vram_model *m)
         forget(m);
         return vr_sum_parameters(m);
     }
+    VR_TRY(vr_tell_silent(&r));
     keep_kv(m);
     VR_TRY(vr_declare_all(m));
     VR_TRY(vr_count_ahead(&r));

@@ -22,7 +22,8 @@ typedef enum vr_recurrent_kind {
     VR_RECURRENT_KEYED_DELTA, /* KDA: one decay for each key dimension */
     VR_RECURRENT_MAMBA2,      /* one decay a head, B and C shared by groups of heads */
     VR_RECURRENT_MAMBA1,      /* a decay for each channel and state, one head */
-    VR_RECURRENT_SHORT_CONV   /* a gated convolution and no other state (LFM2) */
+    VR_RECURRENT_SHORT_CONV,  /* a gated convolution and no other state (LFM2) */
+    VR_RECURRENT_LRU          /* a number for each channel (RG-LRU) */
 } vr_recurrent_kind;
 
 typedef enum vr_norm_kind {
@@ -158,13 +159,15 @@ typedef struct vr_family {
     bool alibi_wide;        /* mpt: ... in fp32, of all tokens there can be, and nothing is counted */
     bool tables_in_dict;    /* local_rope: by kind of layer, in one module of version 4 */
     uint32_t taped_from;    /* version of transformers x 100, 524: what earlier ones compute is not known */
+    bool ffn_by_layer;      /* intermediate_size may be a list */
     bool untaped;           /* what it computes is not known storage by storage */
     bool parallel;          /* attention and MLP read the same, and both are added to it */
     bool tied_default;      /* tie_word_embeddings when the config is silent */
     bool embedding_scaled;  /* gemma: hidden states times sqrt(hidden) */
     bool embedding_multiplied, residual_multiplied, logits_multiplied; /* by numbers of the config */
-    bool full_unrotated; /* layers of full attention turn nothing, where others slide */
-    bool some_unrotated; /* the config's no_rope_layers, or every no_rope_layer_interval-th, turn nothing */
+    bool multiplied_late; /* the embeddings only behind the masks */
+    bool full_unrotated;  /* layers of full attention turn nothing, where others slide */
+    bool some_unrotated;  /* the config's no_rope_layers, or every no_rope_layer_interval-th, turn nothing */
     uint8_t attention_softcap, final_softcap; /* vr_softcap */
     bool grid_rotary;                         /* three tables, of time, height and width, put together */
     bool grid_sections;                       /* ... by sections that are copied first (qwen2_5_vl) */
@@ -217,9 +220,12 @@ typedef struct vr_layer {
     uint32_t compress_rate;
     uint32_t out_groups, out_latent; /* the output goes through a short vector for each group of heads */
     uint32_t streams;                /* copies of the hidden states that are mixed around each block */
-    bool by_key_head;                /* of a delta net: what belongs to a key head is projected together */
-    bool output_gate;                /* q_proj makes a gate of the output beside the queries */
-    uint8_t recurrent;               /* vr_recurrent_kind of RECURRENT */
+    uint32_t bypass_rank;  /* of a short way around attention (LAuReL), or of adapters (Zamba2); 0: none */
+    bool adapted;          /* adapters beside queries, keys and values too */
+    uint32_t weights_from; /* attention and MLP are those of layer weights_from - 1 (Zamba2); 0: its own */
+    bool by_key_head;      /* of a delta net: what belongs to a key head is projected together */
+    bool output_gate;      /* q_proj makes a gate of the output beside the queries */
+    uint8_t recurrent;     /* vr_recurrent_kind of RECURRENT */
     /* The convolution's state is channels x taps where it is kept with its newest column (transformers),
      * channels x (taps - 1) where it is not (llama.cpp, vLLM). */
     uint32_t conv_channels, conv_taps;
@@ -346,6 +352,12 @@ typedef struct vr_adapter {
     uint64_t n_targets, n_modules;
 } vr_adapter;
 
+/* A setting that config.json leaves out, and what was taken for it. */
+typedef struct vr_assumed {
+    const char *key;
+    uint64_t value;
+} vr_assumed;
+
 struct vram_model {
     vr_object object;
     vram_ctx *ctx;
@@ -406,6 +418,10 @@ struct vram_model {
      * what the class declares. */
     const char *weights_unknown;
     bool dtype_assumed; /* it does not say of which type they are */
+    /* Sizes that it leaves out though others state them: the class's defaults. More than there is room for
+     * are only counted. */
+    vr_assumed assumed[8];
+    size_t n_assumed;
     /* What the class declares by the configuration; NULL when it is not understood. */
     const vr_declared *declared;
     size_t n_declared;

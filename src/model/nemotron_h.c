@@ -84,6 +84,7 @@ static vram_status count_layers(vr_reading *r)
         layers[i] = m->layers[0];
     m->layers = layers;
     m->n_layers = n;
+    vr_forget_silent(r, "num_hidden_layers");
     return VRAM_OK;
 }
 

@@ -64,6 +64,13 @@ bool vr_config_get(const vr_reading *r, const char *key, vr_json *out);
  * anything else. */
 vram_status vr_config_count(const vr_reading *r, const char *key, uint64_t max, uint64_t fallback,
                             uint64_t *out);
+/* The same, and 0 is a value. */
+vram_status vr_config_count_or_none(const vr_reading *r, const char *key, uint64_t max, uint64_t fallback,
+                                    uint64_t *out);
+/* The configuration is silent, and this was taken: kept when others state such a size (silent.c). */
+void vr_note_silent(const vr_reading *r, const char *key, uint64_t taken);
+void vr_forget_silent(const vr_reading *r, const char *key); /* another setting says it */
+vram_status vr_tell_silent(const vr_reading *r); /* a warning that names them, if there are any */
 typedef struct vr_config_row {
     const char *key;
     uint64_t most, silent, *to;

@@ -37,9 +37,12 @@ extern const vr_special vr_special_granite_hybrid;
 extern const vr_special vr_special_granite_moe;
 extern const vr_special vr_special_kimi_linear;
 extern const vr_special vr_special_latent;
+extern const vr_special vr_special_lfm2;
+extern const vr_special vr_special_lfm2_moe;
 extern const vr_special vr_special_moe;
 extern const vr_special vr_special_nemotron_h;
 extern const vr_special vr_special_t5;
+extern const vr_special vr_special_gemma3n;
 extern const vr_special vr_special_gemma4;
 extern const vr_special vr_special_decilm;
 extern const vr_special vr_special_mimo;
@@ -51,9 +54,15 @@ extern const vr_special vr_special_jamba;
 extern const vr_special vr_special_mamba2;
 extern const vr_special vr_special_bamba;
 extern const vr_special vr_special_falcon_h1;
+extern const vr_special vr_special_zamba2;
+extern const vr_special vr_special_recurrent_gemma;
 extern const vr_special vr_special_falcon;
 extern const vr_special vr_special_gptj;
 extern const vr_special vr_special_gpt_neo;
+
+/* num_kv_shared_layers: so many at the end use the cache of the last one before them of their kind
+ * (gemma4.c). */
+vram_status vr_read_shared_layers(vr_reading *r, uint64_t silent);
 
 const vr_special *vr_special_of(const vr_family *f); /* NULL: a plain decoder */
 

@@ -275,6 +275,8 @@ class Ledgers(unittest.TestCase):
             typed, _ = answer(*asked, "--context", "60000", "--cache", name)
             self.assertEqual(typed["devices"][0]["required_bytes"], found["required_bytes"])
             self.assertEqual([lever(typed, n) for n in ("cache_offloaded", "cache_quantized")], [None, None])
+            words = typed["devices"][0]["ledger"]["kv_cache"]["formula"]
+            self.assertEqual("in all 7.32 GiB" in words, name == "offloaded")  # of that, what lies on the card
         self.assertIsNone(lever(answer(*asked, "--context", "60000", "--engine-version", "4.55")[0], "cache_offloaded"))
         slides, _ = answer("fit", "gemma-3-27b-it", "--gpu", "80GiB", "--context", "131072")
         self.assertIsNotNone(lever(slides, "cache_offloaded"))

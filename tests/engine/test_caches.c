@@ -519,7 +519,6 @@ static void assistants_that_are_not_known(void **state)
     set(&p.w, "engine_version", "5.17");
     set(&p.w, "assistant_model", "small");
     assert_int_equal(vram_workload_assist(p.w.w, helper.m), VRAM_OK);
-    helper.m->quantised = true;
     assert_int_equal(make_plan(&p.w, &ampere, &p.plan, &p.arena), VRAM_OK);
     assert_false(p.plan.counted[VR_ACTIVATIONS]);
     assert_false(p.plan.counted[VR_KV_CACHE]);

@@ -71,6 +71,54 @@ static void no_tape(void **state)
     close_planned(&p);
 }
 
+/* By the shapes and types of the caches that transformers 5.24 makes on a CPU (more_parameters.tsv; the
+ * models are of tests/oracle/more_classes.json), in bf16. */
+static void kept_without_a_tape(void **state)
+{
+#define WIDTHS "\"hidden_size\":192,\"num_attention_heads\":6,\"vocab_size\":101,\"torch_dtype\":\"bfloat16\""
+    static const struct {
+        const char *config;
+        uint64_t states, token; /* bytes */
+    } cases[] = {
+        { "{\"model_type\":\"mamba\",\"num_hidden_layers\":3,\"hidden_size\":200,\"vocab_size\":101}",
+          3 * (400 * 4 * 2 + 400 * 16 * 4), 0 },
+        { "{\"model_type\":\"mamba2\",\"num_hidden_layers\":3,\"num_heads\":6,\"n_groups\":2," WIDTHS "}",
+          3 * (896 * 4 * 2 + 6 * 64 * 128 * 4), 0 },
+        { "{\"model_type\":\"jamba\",\"num_hidden_layers\":9,\"num_key_value_heads\":2," WIDTHS "}",
+          8 * (384 * 4 * 2 + 384 * 16 * 4), 2 * 2 * 32 * 2 },
+        { "{\"model_type\":\"falcon_h1\",\"num_hidden_layers\":3,\"num_key_value_heads\":2,"
+          "\"mamba_n_heads\":6,\"mamba_d_ssm\":384," WIDTHS "}",
+          3 * (896 * 4 * 2 + 6 * 64 * 256 * 4), 3 * 2 * 2 * 32 * 2 },
+        { "{\"model_type\":\"zamba2\",\"num_hidden_layers\":2,\"layers_block_type\":[\"mamba\",\"hybrid\"],"
+          "\"n_mamba_heads\":6," WIDTHS "}",
+          2 * (512 * 4 * 2 + 6 * 64 * 64 * 4), 2 * 6 * 64 * 2 },
+        { "{\"model_type\":\"lfm2\",\"num_hidden_layers\":4,\"num_key_value_heads\":2,"
+          "\"full_attn_idxs\":[2]," WIDTHS "}",
+          3 * 192 * 3 * 2, 2 * 2 * 32 * 2 },
+        { "{\"model_type\":\"recurrent_gemma\",\"num_hidden_layers\":5,\"num_key_value_heads\":1," WIDTHS "}",
+          4 * (192 * 3 * 2 + 192 * 4), 2 * 32 * 2 },
+        { "{\"model_type\":\"falcon\",\"num_hidden_layers\":3,\"num_kv_heads\":2,"
+          "\"new_decoder_architecture\":true," WIDTHS "}",
+          0, 3 * 2 * 6 * 32 * 2 },
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        planned p;
+        open_config(&p.w, cases[i].config);
+        plan_it(&p, "5.24", 300, 0);
+        if (!p.plan.counted[VR_KV_CACHE])
+            fail_msg("%zu: %s", i, p.plan.why_not[VR_KV_CACHE]);
+        assert_false(p.plan.counted[VR_ACTIVATIONS]);
+        assert_int_equal(kv_at_end(&p.plan.tape, VR_AT_RELEASED), cases[i].states + 300 * cases[i].token);
+        close_planned(&p);
+        open_config(&p.w, cases[i].config);
+        plan_it(&p, "4.57", 300, 0);
+        bool older = cases[i].states != 0 && strstr(cases[i].config, "lfm2") == NULL;
+        assert_true(p.plan.counted[VR_KV_CACHE] == !older);
+        close_planned(&p);
+    }
+}
+
 static void sizes_that_nothing_has(void **state)
 {
     static const char *const configs[] = {
@@ -96,6 +144,7 @@ int main(void)
         cmocka_unit_test(states_do_not_grow),
         cmocka_unit_test(all_is_given_back),
         cmocka_unit_test(no_tape),
+        cmocka_unit_test(kept_without_a_tape),
         cmocka_unit_test(sizes_that_nothing_has),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * A configuration alone against the same with its checkpoint: what is declared is what is stored, tensor by
  * tensor; and what is not known for certain is not made up. */
+#include "engine/kv_rules.h"
+#include "model/catalogue.h"
 #include "support.h"
 
 #define COMMON                                                                                               \
@@ -255,11 +257,88 @@ static void allocations(void **state)
     assert_int_equal(s, VRAM_OK);
 }
 
+/* ---- settings that are left out ---- */
+
+/* The published GLM-4.7 in excerpts that somebody wrote down. */
+static void sizes_not_said(void **state)
+{
+    world w = { 0 };
+    (void)state;
+    open_world(&w, "{\"model_type\":\"glm4_moe\",\"num_hidden_layers\":92,\"num_key_value_heads\":8,"
+                   "\"head_dim\":128,\"num_attention_heads\":96,\"hidden_size\":5120}");
+    assert_int_equal(w.m->n_assumed, 5);
+    assert_true(warned(w.ctx,
+                       "it leaves out sizes, for which the class's defaults stand: intermediate_size "
+                       "10,944, vocab_size 151,552, num_local_experts 128, moe_intermediate_size 1,408, "
+                       "n_shared_experts 1"));
+    assert_int_equal(vr_basis_of(w.m), VR_BASIS_ASSUMED);
+    close_world(&w);
+}
+
+/* More than are named; a class without a setting, or whose default follows from another one, misses nothing.
+ */
+static void how_many_not_said(void **state)
+{
+    static const struct {
+        const char *config;
+        size_t n;
+    } cases[] = {
+        { "{\"model_type\":\"deepseek_v3\"}", 12 },
+        { "{\"model_type\":\"mamba\"}", 4 },
+        { "{\"model_type\":\"gpt2\",\"n_layer\":12,\"n_embd\":768,\"n_head\":12,\"vocab_size\":50257}", 0 },
+        { "{\"model_type\":\"gemma3\",\"text_config\":{\"model_type\":\"gemma3_text\",\"hidden_size\":2560,"
+          "\"num_hidden_layers\":34,\"intermediate_size\":10240}}",
+          0 },
+        { "{\"model_type\":\"deepseek_v3\",\"vocab_size\":null}", 11 },
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        world w = { 0 };
+        open_world(&w, cases[i].config);
+        if (w.m->n_assumed != cases[i].n)
+            fail_msg("%s: %zu", cases[i].config, w.m->n_assumed);
+        assert_true(warned(w.ctx, "leaves out sizes") == (cases[i].n != 0));
+        assert_true(warned(w.ctx, " and ") == (cases[i].n > 8));
+        close_world(&w);
+    }
+}
+
+/* No built-in model lacks such a setting. */
+static void catalogue_says_all(void **state)
+{
+    size_t n;
+    const vr_catalogue_row *rows = vr_catalogue(&n);
+    (void)state;
+    for (size_t i = 0; i < n; i++) {
+        world *w = calloc(1, sizeof *w);
+        vram_ctx *ctx;
+        vr_arena a;
+        assert_non_null(w);
+        assert_int_equal(vram_open(&ctx, hook_alloc, &w->h), VRAM_OK);
+        vr_arena_init(&a, ctx);
+        vr_str config = vr_catalogue_config(&rows[i], &a);
+        char *text = calloc(1, config.n + 1);
+        assert_non_null(text);
+        memcpy(text, config.s, config.n);
+        vr_arena_free(&a);
+        vram_close(ctx);
+        open_world(w, text);
+        if (w->m->n_assumed != 0)
+            fail_msg("%s lacks %s", rows[i].name, w->m->assumed[0].key);
+        close_world(w);
+        free(text);
+        free(w);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(as_stored), cmocka_unit_test(not_made_up), cmocka_unit_test(type_not_said),
-        cmocka_unit_test(quantised), cmocka_unit_test(largest),     cmocka_unit_test(allocations),
+        cmocka_unit_test(as_stored),         cmocka_unit_test(not_made_up),
+        cmocka_unit_test(type_not_said),     cmocka_unit_test(sizes_not_said),
+        cmocka_unit_test(how_many_not_said), cmocka_unit_test(catalogue_says_all),
+        cmocka_unit_test(quantised),         cmocka_unit_test(largest),
+        cmocka_unit_test(allocations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,6 +21,7 @@ quantization_config (parameters are those that packed ones stand for):
 
 MISSING has a line for each configuration without facts, and for those that the catalogue leaves out: name, reason.
 """
+import argparse
 import collections
 import copy
 import gc
@@ -171,6 +172,14 @@ def speech_of(config, dtype):
     return {"input_features": torch.zeros((1, config.num_mel_bins, 2 * config.max_source_positions), dtype=dtype)}
 
 
+def states_of(model):
+    """What modules keep themselves: RecurrentGemma's states, under the names that others have for them."""
+    for module in model.modules():
+        if isinstance(getattr(module, "conv1d_state", None), torch.Tensor):
+            held = argparse.Namespace(conv_states=module.conv1d_state, recurrent_states=module.rg_lru.recurrent_states)
+            yield tensors_of(held)
+
+
 def cache_lines(model):
     for name, module in list(model.named_modules()):
         if type(module).__name__.endswith("Experts"):
@@ -184,10 +193,14 @@ def cache_lines(model):
                 model.main_input_name == "input_features") else model(ids, use_cache=True)
         except AttributeError:  # Llama4ForConditionalGeneration of 5.24 asks for outputs of images that were not given
             out = model.get_decoder()(ids, use_cache=True)
-    cache = next(getattr(out, n) for n in ("cache", "past_key_values", "cache_params")
-                 if getattr(out, n, None) is not None)
+        names = ("cache", "past_key_values", "cache_params")
+        cache = next((getattr(out, n) for n in names if getattr(out, n, None) is not None), None)
+        if cache is None:  # RecurrentGemma gives none back
+            cache = transformers.DynamicCache(config=model.config)
+            model(ids, use_cache=True, cache=cache)
     both = [getattr(cache, name + "_attention_cache", None) for name in ("self", "cross")]
     found = collections.Counter(tensors_of(layer) for part in ([cache] if None in both else both) for layer in part.layers)
+    found.update(states_of(model))
     return [f"C {n} {text}" for text, n in found.items()]
 
 
