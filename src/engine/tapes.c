@@ -85,14 +85,15 @@ static const char *no_tape_of_encdec(const vram_model *m, const vram_workload *w
     return NULL;
 }
 
-static const char *no_tape_of_index(const vr_layer *l, const vram_workload *w)
+static const char *no_tape_of_kernel(const vr_layer *l, const vram_workload *w)
 {
-    if (l->attention == VR_ATTENTION_CHUNKED && w->attention == VR_IMPL_FLASH)
-        return "its class refuses flash attention";
+    bool flash = w->attention == VR_IMPL_FLASH;
+    if (flash && (l->attention == VR_ATTENTION_CHUNKED || l->index_topk != 0))
+        return refuses_flash;
+    if (flash && l->key_dim > 256)
+        return "flash attention knows no heads wider than 256";
     if (l->index_topk == 0)
         return NULL;
-    if (w->attention == VR_IMPL_FLASH)
-        return refuses_flash;
     return vr_rules_of(w)->latent_cache
                ? NULL
                : "sparse attention before transformers 5.15 is not known storage by storage";
@@ -155,7 +156,7 @@ static const char *no_tape_of_layer(const vr_layer *l, const vram_workload *w)
         return "what its kind of attention computes is not known storage by storage";
     if (!is_in(l->mlp, mlps, sizeof mlps))
         return "what its experts compute is not known storage by storage";
-    why = no_tape_of_index(l, w);
+    why = no_tape_of_kernel(l, w);
     return why == NULL && l->experts != 0 ? no_tape_of_experts(l, w) : why;
 }
 
