@@ -208,6 +208,8 @@ typedef struct vr_plan {
     const char *stops;                      /* the engine's error before it loads anything; or NULL */
     const char *notice;                     /* what people should know of this load; or NULL */
     bool verified;                          /* this tape has been held against a real engine */
+    /* Of weights that are not counted what is there in any case: 0 when nothing is known. */
+    uint64_t weights_at_least;
     uint64_t weight_bytes;                  /* sum of parameters that are loaded, in the load dtype */
     uint64_t n_parameters;                  /* elements loaded */
     /* What the engine takes whatever is asked for, of which the cache gets what the rest leaves: in words, or

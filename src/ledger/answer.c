@@ -84,6 +84,12 @@ void vr_cap(vram_device *d, const vram_workload *w)
 
 /* ---- the verdict ---- */
 
+/* With the weights that are there whatever else is not counted. */
+static bool more_than(const vram_device *d, const vr_plan *p, uint64_t counted)
+{
+    return p->weights_at_least != 0 && vr_add_sat(counted, p->weights_at_least) > d->available.high;
+}
+
 static vram_status fits_at_worst(bool *out, vr_scene *s, uint64_t required)
 {
     *out = s->device == NULL || required <= s->device->available.low;
@@ -114,7 +120,9 @@ vram_status vr_judge(vram_verdict *verdict, uint64_t *required, vr_scene *s)
     VR_TRY(vr_need_nominal(&needs, NULL, s));
     *required = counted_sum(&needs.peak, &s->here->plan);
     VR_TRY(fits_at_worst(&fits, s, *required));
-    if (*required > s->device->available.high)
+    if (more_than(s->device, &s->here->plan, *required))
+        lives_at_best = false;
+    else if (*required > s->device->available.high)
         VR_TRY(vr_lives(&lives_at_best, s, VR_LOW, s->device->available.high));
     if (!lives_at_best && s->here->plan.refused == NULL)
         *verdict = VRAM_DOES_NOT_FIT;
@@ -160,6 +168,8 @@ static vram_status judge(vr_answer *out, const vr_scene *s, vr_arena *a)
         out->verdict = VRAM_DOES_NOT_FIT;
         return VRAM_OK;
     }
+    if (d != NULL && more_than(d, &out->plan, l->required_low))
+        return with_reason(out, VRAM_DOES_NOT_FIT, first_not_counted(&out->plan, a));
     if (!whole(s->model))
         return with_reason(out, VRAM_UNKNOWN, "files of the checkpoint are missing");
     if (!all_counted(&out->plan, s->model))

@@ -549,7 +549,8 @@ static vram_status write_all(search *q)
 vram_status vr_levers(vram_fit *f, const vram_workload *asked, const vr_memories *gpus)
 {
     search q = { .f = f, .asked = asked, .gpus = gpus };
-    if (f->foreign || f->plan.sums_only) /* the changes are written for engines whose runs are rehearsed */
+    /* the changes are written for engines whose runs are rehearsed */
+    if (f->foreign || f->plan.sums_only || !f->plan.counted[VR_WEIGHTS])
         return VRAM_OK;
     vr_rooms_open(&q.rooms, f->ctx);
     vram_status status = find(&q);

@@ -75,9 +75,16 @@ static choice choose(const vr_report *r, const vram_fit *f)
     return c;
 }
 
+/* Where not everything is counted nothing is sure to fit, but what is counted can be too much. */
+static bool may_fit(const vram_fit *f, const vr_lever *v)
+{
+    return f->device != NULL && !v->fits && f->ledger.partial && v->required <= vr_fit_room(f);
+}
+
 static bool shown(const vram_fit *f, const vr_lever *v, const choice *c)
 {
-    return v != c->aside && (c->verbose || f->device == NULL || v->fits);
+    bool helps = v->fits || (f->verdict == VRAM_DOES_NOT_FIT && may_fit(f, v));
+    return v != c->aside && (c->verbose || f->device == NULL || helps);
 }
 
 /* Longer changes do not have the figures below each other. */
@@ -102,20 +109,20 @@ static size_t widest(vr_report *r, const vram_fit *f, const choice *c)
 }
 
 /* In the short form the cost, in the long form whether it is enough; the cost is then in the line below. */
-static const char *tail_words(const vr_report *r, const vram_fit *f, const vr_lever *v)
+static const char *tail_words(vr_report *r, const vram_fit *f, const vr_lever *v)
 {
     if (r->style->verbose && f->device != NULL)
         return v->fits ? "fits" : v->required <= vr_fit_room(f) ? "may fit" : "not enough alone";
-    return v->cost != NULL ? v->cost : "";
+    return vr_say(r, T(may_fit(f, v) ? "may fit; " : ""), T(v->cost != NULL ? v->cost : ""));
 }
 
-static void put_lever(vr_report *r, const vram_fit *f, const vr_lever *v, bool first, size_t width)
+static void put_lever(vr_report *r, const vram_fit *f, const vr_lever *v, size_t before, size_t width)
 {
     size_t at = VR_FIT_INDENT + RANK_WIDTH + width + 13;
     const char *change = change_of(r, v), *about = v->basis == VR_BASIS_FORMULA ? "~" : "";
 
-    vr_inked(r, VR_INK_BOLD, first || !vr_terminal(r) ? "try      " : "         ");
-    vr_left(r, vr_say(r, U(v->rank)), RANK_WIDTH);
+    vr_inked(r, VR_INK_BOLD, before == 0 || !vr_terminal(r) ? "try      " : "         ");
+    vr_left(r, vr_say(r, U(before + 1)), RANK_WIDTH);
     if (vr_utf8_width(vr_str_of(change)) > change_most(r)) {
         vr_wrap(r, VR_FIT_INDENT + RANK_WIDTH, VR_FIT_INDENT + RANK_WIDTH,
                 vr_say(r, T(change), T(": "), T(about), T(vr_gib(r, v->required)), T(" GiB; "),
@@ -189,7 +196,7 @@ void vr_fit_advice(vr_report *r, const vram_fit *f)
         if (!shown(f, v, &c))
             continue;
         best = best == NULL && v->fits ? v : best;
-        put_lever(r, f, v, n++ == 0, width);
+        put_lever(r, f, v, n++, width);
         if (c.verbose)
             put_lever_details(r, v);
     }

@@ -36,9 +36,15 @@ static bool only_weights(const vram_fit *f)
     return f->ledger.partial && w->basis == VR_BASIS_EXACT && f->ledger.required == w->bytes;
 }
 
+/* What is there of weights that are not counted as well. */
+static uint64_t known_need(const vram_fit *f)
+{
+    return vr_add_sat(f->ledger.required, f->plan.weights_at_least);
+}
+
 static const char *needs_words(vr_report *r, const vram_fit *f)
 {
-    const char *gib = vr_gib(r, f->ledger.required);
+    const char *gib = vr_gib(r, known_need(f));
 
     if (only_weights(f))
         return vr_say(r, T("weights "), T(gib), T(" GiB (exact)"));
@@ -66,13 +72,14 @@ static const char *card_words(vr_report *r, const vram_fit *f)
 
 static const char *room_words(vr_report *r, const vram_fit *f)
 {
-    const char *gib = vr_gib_between(r, vr_fit_room(f), f->ledger.required, f->headroom);
+    int64_t headroom = vr_diff(f->device->available.bytes, known_need(f));
+    const char *gib = vr_gib_between(r, vr_fit_room(f), known_need(f), headroom);
 
-    if (only_weights(f) && f->headroom < 0)
+    if (only_weights(f) && headroom < 0)
         return vr_say(r, T(gib), T(" short for the weights alone"));
-    if (f->ledger.partial && f->headroom >= 0)
+    if (f->ledger.partial && headroom >= 0)
         return vr_say(r, T(gib), T(" left for the rest"));
-    return vr_say(r, T(gib), T(f->headroom < 0 ? " short" : " left"));
+    return vr_say(r, T(gib), T(headroom < 0 ? " short" : " left"));
 }
 
 /* When nothing dies in the rehearsal the weights' excess is told here, otherwise beside the error text. */
@@ -186,6 +193,8 @@ static const char *failure_phase(vr_report *r, const vram_fit *f)
     case VR_AT_PREFILL:
         return "weights load, then the prompt's pass stops";
     default:
+        if (!f->plan.counted[VR_ACTIVATIONS]) /* the cache alone is on the tape */
+            return "weights load, then keys and values find no room";
         return "weights load, the prompt passes, then generation stops";
     }
 }

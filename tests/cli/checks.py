@@ -260,6 +260,22 @@ class Ledgers(unittest.TestCase):
                 self.assertEqual([k["ledger"][c]["basis"] for c in SIX[:4]], ["table", "exact", "exact", "table"])
             self.assertEqual((known[0]["model"]["evidence"], stored[0]["model"]["evidence"]), ("catalogue", "checkpoint"))
 
+    def test_what_is_there_in_any_case(self):
+        """A part whose size is not known does not hide what the rest is; changes that may be enough are told."""
+        small, large = (vram("fit", "gemma-4-31b-it", "--gpu", size) for size in ("24GiB", "141GiB"))
+        self.assertEqual((small.returncode, large.returncode), (1, 3))
+        needs = [float(re.search(r"needs ([0-9.]+) GiB and what is not counted", x.stdout.decode())[1]) for x in (small, large)]
+        self.assertTrue(all(30697345280 * 2 / GIB < n < 70 for n in needs), needs)
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "config.json")
+            with open(path, "w", encoding="utf-8") as f:  # Falcon 40B
+                json.dump({"model_type": "falcon", "architectures": ["FalconForCausalLM"], "hidden_size": 8192,
+                           "num_attention_heads": 128, "num_hidden_layers": 60, "num_kv_heads": 8, "vocab_size": 65024,
+                           "new_decoder_architecture": True, "torch_dtype": "bfloat16"}, f)
+            said = vram("fit", path, "--gpu", "79GiB").stdout.decode()
+        self.assertIn("weights load, then keys and values find no room at model.layers.", said)
+        self.assertRegex(said, r"try +1 +weights in 8 bits .* may fit; a small loss")
+
     def test_caches(self):
         """Another cache is offered where there is much to save; its figures are those of its option."""
         asked = ("fit", "llama-3.1-8b-instruct", "--gpu", "rtx-4090", "--decode", "4")

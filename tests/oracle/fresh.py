@@ -3,6 +3,9 @@
 import copy
 
 
+PER_LAYER = ("layer_types", "no_rope_layers", "hybrid_layer_pattern", "moe_layer_freq")
+
+
 def odd_multiple(random, unit, low, high):
     return unit * random.randrange(low, high + 1)
 
@@ -47,6 +50,7 @@ def draws(random, facts):
         "q_lora_rank": odd_multiple(random, 32, 2, 9), "kv_lora_rank": odd_multiple(random, 32, 2, 9),
         "qk_nope_head_dim": random.choice([32, 64, 128]), "qk_rope_head_dim": random.choice([16, 32, 64]),
         "v_head_dim": random.choice([32, 64, 128]),
+        "n_heads": heads, "n_layers": layers, "swa_num_attention_heads": heads, "swa_num_key_value_heads": kv,
         "linear_num_key_heads": states, "linear_num_value_heads": states * random.choice([1, 2, 4]),
         "mamba_num_heads": 8 * states, "mamba_n_heads": 8 * states,
         "sliding_window": random.randrange(200, 600),
@@ -58,8 +62,9 @@ def fresh_facts(random, facts):
     for key in facts:
         if key in drawn and facts[key] is not None:
             new[key] = drawn[key]
-    if "layer_types" in facts:
-        new["layer_types"] = layer_types(random, facts["layer_types"], new["num_hidden_layers"])
+    for key in PER_LAYER:
+        if key in facts:
+            new[key] = layer_types(random, facts[key], new["num_hidden_layers"])
     if "hybrid_override_pattern" in facts:
         new["hybrid_override_pattern"] = "".join(
             layer_types(random, facts["hybrid_override_pattern"], new["num_hidden_layers"]))
