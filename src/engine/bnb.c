@@ -38,6 +38,11 @@ static parts parts_of(vr_weight_quant quant, uint64_t rows, uint64_t n)
     }
 }
 
+bool vr_quantises(const vram_workload *w)
+{
+    return w->weight_quant != VR_QUANT_NONE && w->weight_quant != VR_QUANT_DEQUANTIZE;
+}
+
 uint64_t vr_bnb_packed(vr_weight_quant quant, uint64_t n)
 {
     return parts_of(quant, 0, n).packed;

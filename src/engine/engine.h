@@ -259,6 +259,8 @@ typedef struct vr_engine {
      * the engine does not. What *out points to lives in `a`. */
     vram_status (*place)(vr_placement *out, const vram_model *m, const vram_workload *w,
                          const vr_device_facts *gpus, size_t n, vr_arena *a);
+    /* Whether `place` knows where the pieces of this model go; NULL: as long as there is one. */
+    bool (*places)(const vram_model *m, const vram_workload *w);
     /* As `version` takes it; NULL: "major.minor". */
     const char *(*version_text)(const vram_workload *w, vr_arena *a);
     /* Of a card's memory, in thousandths, what the engine takes at most; NULL: all. usable UINT64_MAX: any

@@ -8,7 +8,7 @@
  * on it. Those of a loop do: --expert-load says whether tokens are spread evenly or all go to the same.
  *
  * Small temporary buffers of CUDA's sort, nonzero, histc and cumsum, some KiB, are left out. */
-#include "engine/experts.h"
+#include "engine/packed_run.h"
 #include "model/experts.h"
 
 static vr_block piece(vr_pass *p, uint64_t bytes, vr_step step)
@@ -215,6 +215,8 @@ static vr_block every_expert(vr_pass *p)
 
 static vr_block run_where_they_lie(vr_pass *p, vr_routed *r)
 {
+    if (vr_experts_fused(p) && vr_packs_experts(p))
+        return vr_packed_experts(p, r);
     if (!vr_experts_fused(p) && vr_layer_of(p)->moe->form != VR_EXPERTS_LIST)
         return vr_experts_at_once(p, r);
     if (!vr_experts_fused(p) && vr_layer_of(p)->moe->router == VR_ROUTER_SIGMOID)
@@ -268,6 +270,8 @@ static vr_block beside_shared(vr_pass *p, vr_routed *r)
 vr_block vr_experts(vr_pass *p)
 {
     const vr_layer *l = vr_layer_of(p);
+    if (vr_packs_block(p))
+        return vr_packed_block(p);
     if (l->moe->router == VR_ROUTER_TOP_SIGMOID)
         return every_expert(p);
     vr_routed r = { .slots = p->rows * l->experts_used };

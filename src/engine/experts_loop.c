@@ -2,7 +2,7 @@
  * Experts one after the other, each over the tokens that it is hit by: all classes up to transformers 4, and
  * from 5 on with experts_implementation="eager" (modeling_*.py, forward of the *SparseMoeBlock and *Experts
  * classes). A name that the loop assigns holds its storage until the next turn assigns it anew. */
-#include "engine/experts.h"
+#include "engine/packed_run.h"
 #include "model/experts.h"
 
 static vr_block piece(vr_pass *p, uint64_t bytes, vr_step step)
@@ -38,11 +38,12 @@ static void find_hit(vr_pass *p, const vr_routed *r, vr_block *mask, vr_block *h
 }
 
 /* A linear layer of one expert, whose weight may lie on the host. */
-static vr_block listed_linear(vr_pass *p, uint64_t bytes, vr_step step)
+static vr_block listed_linear(vr_pass *p, uint64_t rows, uint64_t in, uint64_t out_width, vr_step step)
 {
-    uint64_t weight = (uint64_t)vr_layer_of(p)->expert_ffn * p->m->hidden * p->width;
-    vr_block brought = vr_bring(p, weight, step);
-    vr_block out = piece(p, bytes, step);
+    if (vr_packs_experts(p))
+        return vr_packed_linear(p, rows, in, out_width, false, VR_ITEM_HIDDEN, step);
+    vr_block brought = vr_bring(p, in * out_width * p->width, step);
+    vr_block out = piece(p, rows * out_width * p->width, step);
     vr_gemm(p, false);
     vr_drop(p, brought);
     return out;
@@ -51,15 +52,15 @@ static vr_block listed_linear(vr_pass *p, uint64_t bytes, vr_step step)
 /* The gated MLP of one expert with modules of its own. */
 static vr_block listed_mlp(vr_pass *p, uint64_t rows)
 {
-    uint64_t f = rows * vr_layer_of(p)->expert_ffn * p->width;
-    vr_block gate = listed_linear(p, f, VR_STEP_EXPERT_GATE);
+    uint64_t h = p->m->hidden, ffn = vr_layer_of(p)->expert_ffn, f = rows * ffn * p->width;
+    vr_block gate = listed_linear(p, rows, h, ffn, VR_STEP_EXPERT_GATE);
     vr_block act = piece(p, f, VR_STEP_EXPERT_ACT);
     vr_drop(p, gate);
-    vr_block up = listed_linear(p, f, VR_STEP_EXPERT_GATE);
+    vr_block up = listed_linear(p, rows, h, ffn, VR_STEP_EXPERT_GATE);
     vr_block product = piece(p, f, VR_STEP_EXPERT_ACT);
     vr_drop(p, act);
     vr_drop(p, up);
-    vr_block down = listed_linear(p, rows * p->m->hidden * p->width, VR_STEP_EXPERT_DOWN);
+    vr_block down = listed_linear(p, rows, ffn, h, VR_STEP_EXPERT_DOWN);
     vr_drop(p, product);
     return down;
 }

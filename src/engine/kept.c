@@ -79,6 +79,8 @@ unsigned vr_param_width(const vram_model *m, const vram_workload *w, const vr_pa
 {
     if (p->wide)
         return 4;
+    if (p->packed)
+        return vr_dtype_bits((vr_dtype)p->tensor->dtype) / 8;
     switch (p->kind) {
     case VR_PARAM_STATE_F32:
         return p->narrow ? vr_dtype_bits(w->dtype) / 8 : 4;

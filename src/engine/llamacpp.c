@@ -217,6 +217,16 @@ static vram_status gguf_weights(vr_sum *out, uint64_t *elements, const placing *
     return out->words == NULL ? VRAM_ENOMEM : VRAM_OK;
 }
 
+/* Whatever the class calls it. */
+static bool is_embedding(const vram_model *m, vr_str name)
+{
+    static const char end[] = ".weight";
+    size_t n = m->embedding.n, rest = sizeof end - 1;
+    if (!vr_str_ends(name, end) || n == 0 || name.n < n + rest)
+        return false;
+    return memcmp(name.s + name.n - rest - n, m->embedding.s, n) == 0;
+}
+
 /* Of a model that is no GGUF file yet: matrices in 16 bits, the others in 32; what sees or hears is a file of
  * its own. */
 static vram_status converted_weights(vr_sum *out, uint64_t *elements, const vram_model *m, vr_arena *a)
@@ -232,7 +242,7 @@ static vram_status converted_weights(vr_sum *out, uint64_t *elements, const vram
     for (size_t i = 0; i < m->n_declared; i++) {
         const vr_declared *d = &m->declared[i];
         bool parameter = d->kind <= VR_PARAM_CONV, language = d->part <= VR_PART_ENCODER;
-        bool embedding = vr_str_ends(d->name, "embed_tokens.weight") || vr_str_is(d->name, "shared.weight");
+        bool embedding = is_embedding(m, d->name) || vr_str_is(d->name, "shared.weight");
         bool side = vr_str_ends(d->name, "embed_tokens_per_layer.weight"); /* read in host memory */
         if (!parameter || !language || (embedding && !m->tied) || side)
             continue;

@@ -6,7 +6,7 @@
  * caching_allocator_warmup), then loads: version 5 all files in natural order, with four threads whose race
  * is not modelled; version 4 file by file, names in byte order as safetensors lists them, each tensor read
  * onto the card in its stored dtype and converted there. Buffers and what the checkpoint lacks come last. */
-#include "engine/loading.h"
+#include "engine/packed_run.h"
 
 #define FEW 16                            /* events and labels of a plan without a pass, beside its tensors */
 #define WARMUP_SPARE UINT64_C(1288490188) /* int(1.2 * 1024**3) */
@@ -72,6 +72,28 @@ static void load_quantised(const loader *l, const vr_param *param)
     count(l, vr_bnb_bytes(quant, param->dims[0], param->elements / param->dims[0]), param->elements);
 }
 
+static bool is_state(const vr_param *param)
+{
+    return is_buffer(param) || vr_param_is_state(param->kind);
+}
+
+/* Of a class whose matrices stay packed, also what it has beside them. */
+static void load_packed(const loader *l, const vr_param *param, uint64_t bytes)
+{
+    const vram_model *m = l->p->m;
+    uint64_t stands_for = param->side ? 0
+                          : param->packed && param->parts == NULL
+                              ? m->packing.parameters[param->tensor - m->checkpoint->tensors]
+                              : param->elements;
+    bool other = false;
+    if (param->tensor != NULL && param->parts == NULL && !l->p->elsewhere)
+        other = vr_packed_load(l->p, param->tensor, vr_tape_label(l->p->tape, param->name), &bytes);
+    if (!other)
+        take(l, bytes, is_state(param) ? VR_ITEM_BUFFERS : VR_ITEM_PARAMETERS, param->name);
+    if (!is_buffer(param))
+        count(l, bytes, stands_for);
+}
+
 static void load_param(const loader *l, const vr_param *param)
 {
     uint64_t n = param->elements, bytes = n * param_width(l, param);
@@ -79,8 +101,11 @@ static void load_param(const loader *l, const vr_param *param)
         load_quantised(l, param);
         return;
     }
-    bool state = is_buffer(param) || vr_param_is_state(param->kind);
-    take(l, bytes, state ? VR_ITEM_BUFFERS : VR_ITEM_PARAMETERS, param->name);
+    if (param->packed || l->p->packed != NULL) {
+        load_packed(l, param, bytes);
+        return;
+    }
+    take(l, bytes, is_state(param) ? VR_ITEM_BUFFERS : VR_ITEM_PARAMETERS, param->name);
     if (!is_buffer(param))
         count(l, bytes, n);
 }
@@ -95,16 +120,21 @@ static uint64_t stored_as(const loader *l, const vr_tensor *t)
     return converted ? vr_mul_sat(t->elements, width_of(l->p->w->dtype)) : t->end - t->begin;
 }
 
+static bool is_plain(const loader *l, const vr_tensor *t)
+{
+    return l->p->m->packing.role[t - l->p->m->checkpoint->tensors] == VR_ROLE_PLAIN;
+}
+
 static void load_tensor(const loader *l, const vr_tensor *t)
 {
     size_t at = (size_t)(t - l->p->m->checkpoint->tensors);
-    bool unpacks = l->unpacks && l->p->m->packing.role[at] != VR_ROLE_PLAIN;
+    bool unpacks = l->unpacks && !is_plain(l, t);
     uint64_t bytes = unpacks ? vr_unpacked_bytes(l->p->m, l->p->w, at) : stored_as(l, t);
     if (bytes == 0)
         return;
-    const vram_model *m = l->p->m;
-    take(l, bytes, VR_ITEM_PARAMETERS, t->name);
-    count(l, bytes, m->packing.parameters[t - m->checkpoint->tensors]);
+    if (!vr_packed_load(l->p, t, vr_tape_label(l->p->tape, t->name), &bytes))
+        take(l, bytes, VR_ITEM_PARAMETERS, t->name);
+    count(l, bytes, l->p->m->packing.parameters[at]);
 }
 
 /* ---- with a device map ---- */
@@ -195,7 +225,7 @@ static void load_from_file(const loader *l, const vr_param *param)
     const vr_tensor *t = param->tensor;
     bool spread = l->p->placement != NULL && l->p->placement->spread;
     bool converts = !l->p->rules->natural_order && !spread && !is_quantised(l, param) &&
-                    param->kind != VR_PARAM_STATE_F32 && t->dtype != l->p->w->dtype;
+                    param->kind != VR_PARAM_STATE_F32 && !param->packed && t->dtype != l->p->w->dtype;
     vr_block stored = converts ? take(l, t->end - t->begin, VR_ITEM_PARAMETERS, param->name) : VR_NONE;
     load_param(l, param);
     vr_drop(l->p, stored);
@@ -203,9 +233,9 @@ static void load_from_file(const loader *l, const vr_param *param)
 
 /* ---- merging experts (core_model_loading.py: MergeModulelist, Concatenate) ---- */
 
-static uint64_t part_bytes(const loader *l, const vr_declared *d)
+static uint64_t part_bytes(const loader *l, const vr_param *param, const vr_declared *d)
 {
-    return d->elements * width_of(l->p->w->dtype);
+    return d->elements * (param->packed ? param_width(l, param) : width_of(l->p->w->dtype));
 }
 
 static bool is_part(const vr_declared *d, uint8_t role)
@@ -218,7 +248,7 @@ static vr_block stack(const loader *l, const vr_param *param, vr_block *parts, u
 {
     uint64_t sum = 0;
     for (size_t i = 0; i < param->n_parts; i++)
-        sum += is_part(&param->parts[i], role) ? part_bytes(l, &param->parts[i]) : 0;
+        sum += is_part(&param->parts[i], role) ? part_bytes(l, param, &param->parts[i]) : 0;
     vr_block out = take(l, sum, VR_ITEM_PARAMETERS, param->name);
     for (size_t i = 0; i < param->n_parts; i++) {
         if (is_part(&param->parts[i], role))
@@ -250,7 +280,7 @@ static void take_parts(const loader *l, const vr_param *param, vr_block *parts, 
     for (size_t i = 0; i < param->n_parts; i++) {
         const vr_declared *d = &param->parts[i];
         if (is_part(d, VR_EXPERT_DOWN) ? down : !down && d->role != VR_EXPERT_ROUTER)
-            parts[i] = take(l, part_bytes(l, d), VR_ITEM_PARAMETERS, d->name);
+            parts[i] = take(l, part_bytes(l, param, d), VR_ITEM_PARAMETERS, d->name);
     }
 }
 
@@ -289,6 +319,24 @@ static vram_status load_experts(const loader *l, const vr_param *down, const vr_
     return VRAM_OK;
 }
 
+/* _process_model_after_weight_loading */
+static void give_back(const loader *l)
+{
+    if (vr_packed_first(l->p))
+        vr_tape_empty_cache(l->p->tape);
+}
+
+/* The other tensor that the same experts are merged into, with scales between the two at most; 0: there is
+ * none. */
+static size_t other_half(const vr_param *const *there, size_t n, size_t i)
+{
+    for (size_t k = i + 1; there[i]->n_parts != 0 && k < n && k <= i + 2; k++) {
+        if (there[k]->parts == there[i]->parts)
+            return k;
+    }
+    return 0;
+}
+
 static vram_status load_mapped(const loader *l, const vr_params *params)
 {
     const vr_param **there = VR_ARRAY(l->p->arena, const vr_param *, params->n);
@@ -305,19 +353,22 @@ static vram_status load_mapped(const loader *l, const vr_params *params)
     for (size_t i = 0; i < params->n_others; i++)
         load_tensor(l, params->others[i]);
     for (size_t i = 0; i < n; i++) {
-        bool pair = i + 1 < n && there[i]->n_parts != 0 && there[i + 1]->parts == there[i]->parts;
+        size_t other = other_half(there, n, i);
         go_to(l, params, there[i]);
-        if (pair)
-            VR_TRY(load_experts(l, there[i], there[i + 1]));
+        if (other != 0)
+            VR_TRY(load_experts(l, there[i], there[other]));
         else
             load_from_file(l, there[i]);
-        i += pair;
+        for (size_t k = i + 1; k < other; k++)
+            load_from_file(l, there[k]);
+        i = other != 0 ? other : i;
     }
     for (size_t i = 0; i < params->n; i++) {
         go_to(l, params, &params->list[i]);
         if (params->list[i].tensor == NULL)
             load_param(l, &params->list[i]);
     }
+    give_back(l);
     return VRAM_OK;
 }
 
@@ -327,9 +378,17 @@ static vram_status load_mapped(const loader *l, const vr_params *params)
 static void load_as_stored(const loader *l, const vr_tensor *const *list)
 {
     size_t n = l->p->m->checkpoint->n_tensors;
+    bool apart = vr_packed_first(l->p) && l->p->w->device_map == VR_MAP_NONE;
     vr_tape_reserve(l->p->tape, l->p->tape->n + n + FEW, l->p->tape->n_labels + n + FEW);
-    for (size_t i = 0; i < n; i++)
-        load_tensor(l, list[i]);
+    for (size_t i = 0; i < n; i++) {
+        if (!apart || !is_plain(l, list[i]))
+            load_tensor(l, list[i]);
+    }
+    give_back(l);
+    for (size_t i = 0; apart && i < n; i++) {
+        if (is_plain(l, list[i]))
+            load_tensor(l, list[i]);
+    }
 }
 
 vram_status vr_load(vr_pass *p, const struct vr_prepared *from, uint64_t *bytes, uint64_t *elements)
@@ -337,7 +396,7 @@ vram_status vr_load(vr_pass *p, const struct vr_prepared *from, uint64_t *bytes,
     loader l = { .p = p, .bytes = bytes, .elements = elements, .unpacks = vr_unpacks(p->m, p->w, p->device) };
     const vr_params *params = &from->params;
     *bytes = *elements = 0;
-    if (from->as_stored) {
+    if (from->as_stored || l.unpacks) {
         load_as_stored(&l, from->natural);
         return VRAM_OK;
     }
@@ -345,7 +404,15 @@ vram_status vr_load(vr_pass *p, const struct vr_prepared *from, uint64_t *bytes,
         return load_mapped(&l, params);
     for (size_t i = 0; i < params->n_others; i++)
         load_tensor(&l, params->others[i]);
-    for (size_t i = 0; i < params->n; i++)
-        load_param(&l, &params->list[i]);
+    bool apart = vr_packed_first(p);
+    for (size_t i = 0; i < params->n; i++) {
+        if (!apart || params->list[i].packed)
+            load_param(&l, &params->list[i]);
+    }
+    give_back(&l);
+    for (size_t i = 0; apart && i < params->n; i++) {
+        if (!params->list[i].packed)
+            load_param(&l, &params->list[i]);
+    }
     return VRAM_OK;
 }

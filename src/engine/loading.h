@@ -15,6 +15,7 @@ typedef struct vr_param {
     uint8_t n_dims, kind;    /* vr_param_kind */
     bool wide;               /* a parameter that is kept in 32 bits whatever the dtype */
     bool narrow;             /* a state that is not, in this version */
+    bool packed, side;       /* elements as `tensor` has them; scales, which stand for no parameters */
     const vr_tensor *tensor; /* in the checkpoint; NULL: not there, or a buffer */
     /* Of a layer's experts that are merged while loading (`tensor` is the first): what they are merged of,
      * all that the layer's experts and router declare. */
@@ -82,7 +83,7 @@ vram_status vr_load(vr_pass *p, const struct vr_prepared *from, uint64_t *bytes,
 /* ---- packed.c: weights that are stored quantised ---- */
 
 bool vr_can_unpack(const vram_model *m); /* from_pretrained knows how to */
-/* VRAM_ESETTING: to be unpacked, and it does not know how. */
+/* VRAM_ESETTING: to be unpacked, and it does not know how; or to be quantised once more. */
 vram_status vr_check_unpacking(const vram_workload *w, const vram_model *m);
 /* The error with which the engine stops on this card, or NULL. */
 const char *vr_packed_refused(const vram_model *m, const vram_workload *w, const vr_device_facts *d);
@@ -94,6 +95,8 @@ const char *vr_packed_notice(const vram_model *m, const vram_workload *w, const 
                              vr_arena *a);
 
 /* ---- bnb.c ---- */
+
+bool vr_quantises(const vram_workload *w); /* while loading */
 
 /* Of a linear weight: all that is kept of it, and the packed numbers alone. */
 uint64_t vr_bnb_bytes(vr_weight_quant quant, uint64_t rows, uint64_t columns);

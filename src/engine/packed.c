@@ -3,7 +3,7 @@
  * card (or the user) wants it so, or refused with an error before anything is loaded. Read in
  * quantizer_mxfp4.py, quantizer_finegrained_fp8.py and quantizer_nvfp4.py of
  * transformers 4.55, 4.56, 4.57, 5.0, 5.17 and 5.24. */
-#include "engine/loading.h"
+#include "engine/packed_run.h"
 
 typedef struct packed_rule {
     const char *method;                              /* quant_method of config.json */
@@ -81,8 +81,25 @@ uint64_t vr_unpacked_bytes(const vram_model *m, const vram_workload *w, size_t t
     return vr_mul_sat(m->packing.parameters[tensor], vr_dtype_bits(w->dtype) / 8);
 }
 
+/* quantizers/auto.py, merge_quantization_configs */
+static vram_status check_method(const vram_workload *w, const vram_model *m)
+{
+    const char *method = m->packing.method;
+    bool other = m->quantised && method != NULL && !vr_str_starts(vr_str_of(method), "bitsandbytes");
+    if (!other || !vr_quantises(w))
+        return VRAM_OK;
+    vram_status s =
+        vr_fail(w->ctx, VRAM_ESETTING,
+                T("--quantization: the checkpoint is quantised already, and from_pretrained refuses "
+                  "a second method: it is stored in "),
+                T(m->packing.title));
+    vr_hint(w->ctx, "leave --quantization out, or take a checkpoint in 16 bits");
+    return s;
+}
+
 vram_status vr_check_unpacking(const vram_workload *w, const vram_model *m)
 {
+    VR_TRY(check_method(w, m));
     if (w->weight_quant != VR_QUANT_DEQUANTIZE || vr_can_unpack(m))
         return VRAM_OK;
     vram_status s =
@@ -117,6 +134,9 @@ const char *vr_packed_notice(const vram_model *m, const vram_workload *w, const 
 {
     const packed_rule *r = rule_of(m, w);
     const char *title = m->packing.title;
+    if (vr_runs_unpacked(m) && m->checkpoint->n_tensors != 0)
+        return vr_text(a, T(title), T(" is unpacked to 16 bits before the first pass: "),
+                       BYTES(all_unpacked(m, w)), T(" instead of "), BYTES(m->checkpoint->tensor_bytes));
     if (!vr_can_unpack(m) || r == NULL || m->packing.role == NULL || m->checkpoint->n_tensors == 0)
         return "";
     uint64_t whole = all_unpacked(m, w), stored = m->checkpoint->tensor_bytes;

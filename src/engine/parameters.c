@@ -3,7 +3,7 @@
  * scales (tests/oracle/facts/order-*.tsv). */
 #include <string.h>
 
-#include "engine/loading.h"
+#include "engine/packed_run.h"
 
 #define MOST_ROTARY 4 /* buffers in place of one entry */
 
@@ -192,5 +192,5 @@ vram_status vr_params_of(vr_params *out, const vram_model *m, const vr_rules *ru
     }
     rename_head(out, m, rules);
     VR_TRY(name_as_class(out, m, a));
-    return vr_params_review(out, m, a);
+    return m->quantised ? vr_params_packed(out, m, a) : vr_params_review(out, m, a);
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "engine/caches.h"
+#include "engine/packed_run.h"
 
 #define WORKSPACE_SMALL (UINT64_C(2) * 4096 * VR_KIB + UINT64_C(8) * 16 * VR_KIB)
 #define WORKSPACE_LARGE (32 * VR_MIB)
@@ -33,6 +34,7 @@ vram_status vr_pass_open(vr_pass *p)
         if (p->brought == NULL)
             return VRAM_ENOMEM;
     }
+    VR_TRY(vr_packed_open(p));
     p->workspace = p->lt_workspace = VR_NONE;
     p->side = VR_NONE;
     for (size_t i = 0; i < sizeof p->beside / sizeof *p->beside; i++)
@@ -53,6 +55,16 @@ static const char *layer_path(const vram_model *m, uint64_t *layer)
         return hears ? "model.decoder.layers." : "decoder.block.";
     *layer -= m->n_layers;
     return hears ? "model.encoder.layers." : "encoder.block.";
+}
+
+vr_str vr_step_module(vr_step step)
+{
+    vr_str rest = vr_str_of(slot_names[step]), word;
+    (void)vr_str_split(&rest, ' ', &word);
+    size_t at = word.n;
+    while (at > 0 && word.s[at] != '.')
+        at--;
+    return (vr_str){ word.s + at, word.n - at };
 }
 
 /* "model.layers.17.self_attn.q_proj output", made at its first use */
@@ -227,8 +239,10 @@ static vr_block quantised_linear(vr_pass *p, uint64_t in, uint64_t out, vr_item 
 
 vr_block vr_linear(vr_pass *p, uint64_t in, uint64_t out, bool biased, vr_item item, vr_step step)
 {
-    if (p->w->weight_quant != VR_QUANT_NONE)
+    if (vr_quantises(p->w))
         return quantised_linear(p, in, out, item, step);
+    if (vr_is_packed(p, in, out, step))
+        return vr_packed_linear(p, p->rows, in, out, biased, item, step);
     vr_block weight = vr_bring(p, in * out * p->width, step);
     vr_block bias = vr_bring(p, biased ? out * p->width : 0, step);
     vr_block result = vr_take(p, p->rows * out * p->width, item, step);

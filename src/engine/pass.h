@@ -233,6 +233,10 @@ typedef struct vr_pass {
     uint32_t places[VR_PLACE_COUNT];
     vr_block workspace, lt_workspace;
     bool has_kernels;
+    const struct vr_packed_run *packed; /* what runs of weights that stay packed; NULL: they do not */
+    struct vr_packed_shape *shapes;     /* then: of all layers; of each, where its own begin */
+    uint32_t *shapes_of;
+    vr_block *stored; /* by the checkpoint's tensors: those that are loaded packed and unpacked later */
     /* Of several memories the one that the tape is of, and whether what happens now happens in another one:
      * then nothing is written, and what is taken is VR_ELSEWHERE. */
     const vr_placement *placement; /* NULL: there is only one */
@@ -262,6 +266,7 @@ typedef struct vr_pass {
 vram_status vr_pass_open(vr_pass *p);
 uint32_t vr_pass_label(vr_pass *p, vr_step step);
 uint32_t vr_place_label(vr_pass *p, vr_place place);
+vr_str vr_step_module(vr_step step); /* ".gate_proj" of "mlp.gate_proj output" */
 /* In the layer that p->layer names. */
 vr_block vr_take(vr_pass *p, uint64_t bytes, vr_item item, vr_step step);
 vr_block vr_take_at(vr_pass *p, uint64_t bytes, vr_item item, vr_place place);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "engine/device_map.h"
+#include "engine/packed_run.h"
 
 /* get_max_memory puts torch.tensor([0]) on each card before it asks what is free: a segment for small blocks
  * stays. */
@@ -153,6 +154,10 @@ vram_status vr_transformers_place(vr_placement *out, const vram_model *m, const 
     vr_map_room room;
     *out = (vr_placement){ .n_gpus = n };
     VR_TRY(vr_prepared_of(&from, &own, m, w, a));
+    if (m->quantised && vr_unpacks(m, w, &gpus[0])) {
+        out->unknown = "where weights go that are unpacked while loading is not known";
+        return VRAM_OK;
+    }
     if (from->as_stored || m->uncounted_part != NULL || m->structure != VR_DECODER) {
         out->unknown = "the modules of this class are not known";
         return VRAM_OK;
@@ -168,5 +173,7 @@ vram_status vr_transformers_place(vr_placement *out, const vram_model *m, const 
     VR_TRY(describe(&p));
     if (out->refused != NULL)
         back_to_cards(&p);
+    else if (m->quantised && out->layers_off != 0)
+        out->unknown = "what packed weights take that are brought from the host is not known";
     return VRAM_OK;
 }

@@ -2,6 +2,7 @@
  * Which models have a tape at all. What is described has weights and a cache; its activations are counted
  * only when every kind of layer that it has, is written by a file here. */
 #include "engine/caches.h"
+#include "engine/loading.h"
 #include "model/experts.h"
 
 static const uint8_t attentions[] = { VR_ATTENTION_FULL,   VR_ATTENTION_SLIDING,   VR_ATTENTION_CHUNKED,
@@ -59,8 +60,7 @@ static const char *no_tape_of_experts(const vr_layer *l, const vram_workload *w)
 {
     if (!runs_experts(l, w))
         return "what its experts compute is not known storage by storage";
-    return w->weight_quant != VR_QUANT_NONE ? "what quantised experts compute is not known storage by storage"
-                                            : NULL;
+    return vr_quantises(w) ? "what quantised experts compute is not known storage by storage" : NULL;
 }
 
 static const char *no_tape_of_recurrent(const vr_layer *l, const vram_workload *w)
@@ -80,19 +80,20 @@ static const char *no_tape_of_encdec(const vram_model *m, const vram_workload *w
     bool usual = w->cache == VR_CACHE_DYNAMIC && vr_beams(w) == 1 && w->drafts == 0;
     if (w->attention == VR_IMPL_FLASH && m->bias_buckets != 0)
         return refuses_flash;
-    if (!usual || w->weight_quant != VR_QUANT_NONE)
+    if (!usual || vr_quantises(w))
         return "what this encoder and decoder compute is not known storage by storage";
     return NULL;
 }
 
-static const char *no_tape_of_index(const vr_layer *l, const vram_workload *w)
+static const char *no_tape_of_kernel(const vr_layer *l, const vram_workload *w)
 {
-    if (l->attention == VR_ATTENTION_CHUNKED && w->attention == VR_IMPL_FLASH)
-        return "its class refuses flash attention";
+    bool flash = w->attention == VR_IMPL_FLASH;
+    if (flash && (l->attention == VR_ATTENTION_CHUNKED || l->index_topk != 0))
+        return refuses_flash;
+    if (flash && l->key_dim > 256)
+        return "flash attention knows no heads wider than 256";
     if (l->index_topk == 0)
         return NULL;
-    if (w->attention == VR_IMPL_FLASH)
-        return refuses_flash;
     return vr_rules_of(w)->latent_cache
                ? NULL
                : "sparse attention before transformers 5.15 is not known storage by storage";
@@ -155,7 +156,7 @@ static const char *no_tape_of_layer(const vr_layer *l, const vram_workload *w)
         return "what its kind of attention computes is not known storage by storage";
     if (!is_in(l->mlp, mlps, sizeof mlps))
         return "what its experts compute is not known storage by storage";
-    why = no_tape_of_index(l, w);
+    why = no_tape_of_kernel(l, w);
     return why == NULL && l->experts != 0 ? no_tape_of_experts(l, w) : why;
 }
 
@@ -168,7 +169,7 @@ static const char *no_tape_of_images(const vram_model *m, const vram_workload *w
         return "what its vision tower computes is not known storage by storage; leave --images out to see "
                "what "
                "text alone takes";
-    return w->device_map != VR_MAP_NONE || w->weight_quant != VR_QUANT_NONE
+    return w->device_map != VR_MAP_NONE || vr_quantises(w)
                ? "where a vision tower's results go with a device map or quantisation is not known"
                : vr_no_look(m, w);
 }
@@ -209,8 +210,7 @@ static const char *no_tape_of_structure(const vram_model *m, const vram_workload
     if (m->structure == VR_ENCODER_DECODER)
         return no_tape_of_encdec(m, w);
     if (m->structure == VR_ENCODER)
-        return w->weight_quant != VR_QUANT_NONE ? "what this encoder computes is not known storage by storage"
-                                                : NULL;
+        return vr_quantises(w) ? "what this encoder computes is not known storage by storage" : NULL;
     bool usual =
         w->attention == VR_IMPL_EAGER && w->cache == VR_CACHE_DYNAMIC && w->device_map == VR_MAP_NONE;
     if (m->family->alibi && (!usual || vr_beams(w) > 1))

@@ -14,6 +14,7 @@
 #include "engine/experts.h"
 #include "engine/encdec.h"
 #include "engine/experts.h"
+#include "engine/packed_run.h"
 #include "engine/words.h"
 
 #define EVENTS_A_LAYER 100 /* at most; 55 in a qwen2 */
@@ -58,6 +59,11 @@ static vram_status no_load_dtype(const vram_workload *w, const vram_model *m)
     return vr_checkpoint_placed(ck, s);
 }
 
+static bool is_packed_as(const vram_model *m, const char *method)
+{
+    return m->packing.method != NULL && vr_str_is(vr_str_of(m->packing.method), method);
+}
+
 /* "auto": the config's dtype, or that of the first floating tensor; packed formats compute in 16 bits. */
 static vram_status automatic_dtype(vram_workload *w, const vram_model *m)
 {
@@ -68,6 +74,8 @@ static vram_status automatic_dtype(vram_workload *w, const vram_model *m)
     if (!known && !m->quantised && m->dtype != VR_DTYPE_NONE)
         return no_load_dtype(w, m);
     w->dtype = known ? m->dtype : m->quantised ? VR_BF16 : VR_F32;
+    if (w->dtype == VR_BF16 && is_packed_as(m, "awq")) /* quantizer_awq.py, update_dtype */
+        w->dtype = VR_F16;
     if (w->set_by[VR_SET_DTYPE] != VR_BY_USER)
         w->set_by[VR_SET_DTYPE] = VR_BY_MODEL;
     return VRAM_OK;
@@ -80,7 +88,8 @@ static vram_status default_dtype(vram_workload *w, const vram_model *m)
         return VRAM_OK;
     if (set || vr_rules_of(w)->dtype_auto || vr_can_unpack(m))
         return automatic_dtype(w, m);
-    w->dtype = w->weight_quant != VR_QUANT_NONE ? VR_F16 : VR_F32; /* quantizer_bnb_*.py, update_dtype */
+    bool halves = w->weight_quant != VR_QUANT_NONE || is_packed_as(m, "gptq") || is_packed_as(m, "awq");
+    w->dtype = halves ? VR_F16 : VR_F32; /* quantizer_*.py, update_dtype */
     return VRAM_OK;
 }
 
@@ -363,16 +372,21 @@ static bool rotary_is_static(const vram_model *m)
            !vr_json_str_is(type, "su");
 }
 
+static bool is_plain(const vr_pass *p)
+{
+    return p->w->weight_quant == VR_QUANT_NONE && !p->m->quantised;
+}
+
 static bool is_verified(const vr_pass *p, const vr_facts *f)
 {
     const vram_workload *w = p->w;
     const vr_torch_rules *t = p->torch;
     bool kernels =
         w->attention == VR_IMPL_EAGER ? p->device->cc_major == 8 : vr_sdpa_traced(w, p->m, p->device);
-    return f->has_activations && !vr_loops_over_experts(p) && kernels && vr_family_held(p->m, w) &&
-           vr_version_traced(w) && rotary_is_static(p->m) && w->dtype == VR_BF16 &&
-           w->weight_quant == VR_QUANT_NONE && w->device_map == VR_MAP_NONE && !f->steps_skipped &&
-           t->lt_stays && !t->unified && p->m->uncounted_part == NULL && vr_whole_held(p->m, w);
+    return f->has_activations && !vr_loops_over_experts(p) && is_plain(p) && kernels &&
+           vr_family_held(p->m, w) && vr_version_traced(w) && rotary_is_static(p->m) && w->dtype == VR_BF16 &&
+           w->device_map == VR_MAP_NONE && !f->steps_skipped && t->lt_stays && !t->unified &&
+           p->m->uncounted_part == NULL && vr_whole_held(p->m, w);
 }
 
 static const char *why_no_cache(const vr_pass *p, const vr_facts *f)
@@ -386,8 +400,9 @@ static const char *why_no_cache(const vr_pass *p, const vr_facts *f)
 
 static const char *why_no_activations(const vr_pass *p)
 {
-    if (p->m->quantised)
-        return vr_why_quantised(p->m, p->arena);
+    const char *packed = vr_no_packed_tape(p->m, p->w, p->device, p->arena);
+    if (packed != NULL)
+        return packed;
     if (p->m->uncounted_part == NULL)
         return vr_no_tape(p->m, p->w);
     return vr_text(p->arena, T("the "), T(p->m->uncounted_part),
@@ -430,6 +445,15 @@ static void tell_growth(vr_plan *plan, const vram_workload *w)
         plan->basis[VR_KV_CACHE] = VR_BASIS_SIMULATED;
 }
 
+static uint64_t uncertain(const vr_plan *plan, const vr_pass *p)
+{
+    if (plan->verified)
+        return 0;
+    if (vr_quantises(p->w))
+        return UNCERTAIN_QUANTISED;
+    return p->packed != NULL ? vr_packed_uncertain(p) : UNCERTAIN_DENSE;
+}
+
 static vram_status describe(vr_plan *plan, const vr_pass *p, vr_facts *f)
 {
     bool by_formula = p->w->weight_quant != VR_QUANT_NONE;
@@ -445,7 +469,7 @@ static vram_status describe(vr_plan *plan, const vr_pass *p, vr_facts *f)
     if (p->w->assistant != NULL)
         tell_evidence(plan, p->w->assistant);
     tell_growth(plan, p->w);
-    plan->basis[VR_ACTIVATIONS] = by_formula ? VR_BASIS_FORMULA : VR_BASIS_SIMULATED;
+    plan->basis[VR_ACTIVATIONS] = vr_quantises(p->w) ? VR_BASIS_FORMULA : VR_BASIS_SIMULATED;
     plan->basis[VR_OVERHEAD] = VR_BASIS_SIMULATED;
     plan->counted[VR_KV_CACHE] = f->has_kv;
     plan->counted[VR_ACTIVATIONS] = f->has_activations;
@@ -469,8 +493,9 @@ static vram_status describe(vr_plan *plan, const vr_pass *p, vr_facts *f)
     plan->weight_bytes = vr_add_sat(f->weight_bytes, f->assistant_bytes);
     plan->n_parameters = vr_add_sat(f->n_parameters, f->n_assistant);
     plan->verified = is_verified(p, f);
-    plan->uncertain_permille = plan->verified ? 0 : by_formula ? UNCERTAIN_QUANTISED : UNCERTAIN_DENSE;
-    plan->above_permille = f->has_activations ? vr_experts_above_permille(p) : 0;
+    plan->uncertain_permille = uncertain(plan, p);
+    plan->above_permille =
+        f->has_activations ? vr_experts_above_permille(p) + vr_packed_above_permille(p) : 0;
     return vr_formulas(plan, p, f);
 }
 
@@ -480,14 +505,15 @@ static vram_status prepare_for(struct vr_prepared *out, const vram_workload *w, 
                                vr_arena *a)
 {
     *out = (struct vr_prepared){ .m = m, .rules = vr_rules_of(w) };
-    out->as_stored = m->family == NULL || m->quantised || m->weights_unknown != NULL;
+    out->as_stored =
+        m->family == NULL || (m->quantised && !vr_packs_class(m, w)) || m->weights_unknown != NULL;
     if (!out->as_stored) {
         VR_TRY(vr_params_of(&out->params, m, out->rules, a));
         out->as_stored = out->params.refused != NULL;
     }
     if (m->gguf)
         out->params.refused = m->not_understood;
-    return out->as_stored ? vr_tensors_in_order(&out->natural, m, a) : VRAM_OK;
+    return out->as_stored || m->quantised ? vr_tensors_in_order(&out->natural, m, a) : VRAM_OK;
 }
 
 static vram_status prepare(vram_workload *w, const vram_model *m, vr_arena *a)
@@ -517,11 +543,11 @@ static void note(vr_facts *f, const vr_pass *p, const struct vr_prepared *from)
     bool known = m->family != NULL && from->params.refused == NULL;
     f->refused = from->params.refused;
     f->n_anew = from->params.n_anew;
-    f->as_stored = from->as_stored;
+    f->as_stored = from->as_stored || vr_unpacks(m, p->w, p->device);
     bool cache = vr_no_cache(m, p->w) == NULL && vr_no_assistant(p) == NULL;
     f->has_kv = known && m->cache_unknown == NULL && cache;
-    f->has_activations =
-        known && cache && !m->quantised && m->uncounted_part == NULL && vr_no_tape(m, p->w) == NULL;
+    f->has_activations = known && cache && m->uncounted_part == NULL && vr_no_tape(m, p->w) == NULL &&
+                         vr_no_packed_tape(m, p->w, p->device, p->arena) == NULL;
 }
 
 static vram_status write_tape(vr_pass *p, vr_facts *f)
@@ -538,6 +564,7 @@ static vram_status write_tape(vr_pass *p, vr_facts *f)
     VR_TRY(vr_load(p, from, &f->weight_bytes, &f->n_parameters));
     VR_TRY(vr_assistant_load(p, &f->assistant_bytes, &f->n_assistant));
     vr_tape_mark(p->tape, VR_AT_LOADED);
+    vr_packed_begin(p);
     if (f->has_activations)
         return run(p, f);
     if (f->has_kv) {
@@ -572,6 +599,11 @@ static vram_status plan(vr_plan *out, const vram_model *m, const vram_workload *
     return describe(out, &p, &facts);
 }
 
+static bool places(const vram_model *m, const vram_workload *w)
+{
+    return !m->quantised || vr_packs_class(m, w);
+}
+
 const vr_engine vr_engine_transformers = {
     .name = "transformers",
     .summary = "Hugging Face transformers on one NVIDIA GPU",
@@ -581,6 +613,7 @@ const vr_engine vr_engine_transformers = {
     .defaults = defaults,
     .prepare = prepare,
     .place = vr_transformers_place,
+    .places = places,
     .kv_dtypes = 1u << VR_KV_AS_MODEL,
     .kv_words = "transformers keeps keys and values in the model's own dtype: only auto is known",
     .options = vr_transformers_options,

@@ -2,7 +2,7 @@
  * How the figures of the transformers engine come about, in words with the numbers put in. */
 #include "engine/loading.h"
 #include "engine/caches.h"
-#include "engine/experts.h"
+#include "engine/packed_run.h"
 #include "engine/words.h"
 #include "engine/encdec.h"
 #include "engine/experts.h"
@@ -65,14 +65,14 @@ static const char *as_they_are(const vr_pass *p)
     return vr_text(p->arena, GROUPED(n), T(n == 1 ? " tensor" : " tensors"),
                    T(p->m->checkpoint->config_only ? " at the bytes that its quantisation takes"
                                                    : " at the bytes that the checkpoint has"),
-                   T(p->m->quantised ? "" : ", floating numbers in the load dtype"));
+                   T(vr_packed_weights(p)), T(p->m->quantised ? "" : ", floating numbers in the load dtype"));
 }
 
 static const char *weights_of_model(const vr_pass *p, const vr_facts *f)
 {
     const vram_workload *w = p->w;
     bool quantised = w->weight_quant != VR_QUANT_NONE;
-    if (f->as_stored && (p->m->quantised || f->weight_bytes != vr_mul_sat(f->n_parameters, p->width)))
+    if (p->m->quantised || (f->as_stored && f->weight_bytes != vr_mul_sat(f->n_parameters, p->width)))
         return as_they_are(p);
     const char *text = vr_text(p->arena, GROUPED(f->n_parameters), T(" parameters"),
                                T(quantised ? quant_words(w) : " x "), T(dtype_words(w->dtype)),

@@ -102,7 +102,9 @@ static vram_status half_context(change *c, bool *applies)
 
 static vram_status map_auto(change *c, bool *applies)
 {
-    *applies = c->n_gpus > 1 && !vr_spreads(c->now) && c->now->engine->place != NULL && !c->m->quantised;
+    const vr_engine *e = c->now->engine;
+    bool known = e->place != NULL && (e->places == NULL || e->places(c->m, c->now));
+    *applies = c->n_gpus > 1 && !vr_spreads(c->now) && known;
     c->w->device_map = VR_MAP_AUTO;
     set(c, VR_SET_DEVICE_MAP);
     return VRAM_OK;

@@ -358,17 +358,22 @@ static vram_status index_declared(packing *w)
 }
 
 /* Weights of the matrix that this tensor belongs to, by the settings of a model that is understood; 0: not
- * known. */
+ * known. Experts in one tensor are called without ".weight", and the packed ones by what is behind "_proj".
+ */
 static uint64_t expected(const packing *w, size_t i)
 {
-    static const char weight[] = ".weight";
+    static const char weight[] = ".weight", proj[] = "_proj";
     size_t row = w->q->layout_of[i];
-    vr_str stem = stem_of(w->ck->tensors[i].name, row == NO_LAYOUT ? weight : w->layouts[row].packed);
+    const char *packed = row == NO_LAYOUT ? weight : w->layouts[row].packed;
+    vr_str stem = stem_of(w->ck->tensors[i].name, strcmp(packed, proj) == 0 ? "" : packed);
     uint32_t found;
     memcpy(w->name, stem.s, stem.n);
     memcpy(w->name + stem.n, weight, sizeof weight - 1);
-    bool known = vr_map_get(&w->declared, (vr_str){ w->name, stem.n + sizeof weight - 1 }, &found);
-    return known ? w->m->declared[found].elements : 0;
+    if (!vr_map_get(&w->declared, (vr_str){ w->name, stem.n + sizeof weight - 1 }, &found) &&
+        !vr_map_get(&w->declared, stem, &found))
+        return 0;
+    w->q->packed_in[found] = (uint32_t)i + 1;
+    return w->m->declared[found].elements;
 }
 
 /* What fills the last word of each row is no weight; and what shapes do not tell, config.json may. */
@@ -415,12 +420,16 @@ vram_status vr_sum_parameters(vram_model *m)
     if (m->packing.quantised_matrices != 0) {
         VR_TRY(make_name_room(&w));
         VR_TRY(index_declared(&w));
+        w.q->packed_in = VR_ARRAY(&m->arena, uint32_t, m->n_declared + 1);
+        if (w.q->packed_in == NULL)
+            return VRAM_ENOMEM;
     }
     for (size_t i = 0; i < w.ck->n_tensors; i++) {
         if (w.q->role[i] == VR_ROLE_PACKED)
             correct(&w, i);
         add_up(&w, i);
     }
+    w.q->unlike = w.n_unlike != 0;
     if (w.n_unlike != 0)
         VR_TRY(vr_warn(m->ctx, VR_CONFIG_FILE, GROUPED(w.n_unlike),
                        T(w.n_unlike == 1 ? " quantised matrix is" : " quantised matrices are"),

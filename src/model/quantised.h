@@ -38,6 +38,9 @@ typedef struct vr_quantised {
     uint8_t *role;                      /* vr_role of each of the checkpoint's tensors */
     uint64_t *parameters;               /* that it stands for; 0 for scales and what is not known */
     uint8_t *layout_of;                 /* private to the room: row of the layouts, when it is packed */
+    uint32_t *packed_in; /* of each declared tensor: the one that it is packed in, plus 1; 0: it is not. NULL:
+                            nothing is quantised */
+    bool unlike;         /* some packed matrix does not stand for what the class declares */
 } vr_quantised;
 
 #endif

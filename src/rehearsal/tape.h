@@ -42,6 +42,7 @@ const char *vr_category_screen(vr_category c);
     X(KERNELS, OVERHEAD, "kernels", "kernels")                   \
     X(WORKSPACES, OVERHEAD, "workspaces", "cuBLAS workspaces")   \
     X(WARMUP, OVERHEAD, "warmup", "loader's warm-up block")      \
+    X(CONVERSION, OVERHEAD, "conversion", "conversion of packed weights while loading") \
     X(ROUNDING, OVERHEAD, "rounding", "rounding in blocks")      \
     X(IDLE, OVERHEAD, "idle", "idle in the allocator")
 

@@ -88,8 +88,9 @@ def gpt_oss_20b():
     h, experts, vocab = 2880, 32, 201088
     attention = h * 4096 * 2 + 2 * h * 512 + 4096 + 2 * 512 + h + 64
     packed = experts * 3 * h * h
-    plain = 24 * (attention + experts * h + experts + experts * 3 * h + 2 * h) + 2 * vocab * h + h
-    return {"packed": [f"weights           {gib(24 * packed * 17 // 32 + 2 * plain)} GiB",
+    biases = experts * 3 * h  # Mxfp4GptOssExperts has them in fp32
+    plain = 24 * (attention + experts * h + experts + biases + 2 * h) + 2 * vocab * h + h
+    return {"packed": [f"weights           {gib(24 * (packed * 17 // 32 + 2 * biases) + 2 * plain)} GiB",
                        f"weights           {gib(24 * packed * 2 + 2 * plain)} GiB"]}
 
 

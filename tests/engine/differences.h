@@ -106,7 +106,8 @@ static bool ends(const char *s, const char *end)
 /* In a call of a binary operator, of a number's size. */
 static bool is_host_cast(const char *op, uint64_t bytes)
 {
-    static const char *const operators[] = { "mul/", "add/", "sub/", "div/", "eq/", "clamp/", "__lshift__/" };
+    static const char *const operators[] = { "mul/", "add/",          "sub/",   "div/",
+                                             "eq/",  "floor_divide/", "clamp/", "__lshift__/" };
     if (bytes > 8 || !ends(op, "to/_to_copy/empty_strided"))
         return false;
     for (size_t i = 0; i < sizeof(operators) / sizeof(operators[0]); i++) {

@@ -191,12 +191,22 @@ static inline void put_stored(world *w, const facts *f)
         fclose(in);
 }
 
+static inline bool is_packed(const facts *f)
+{
+    return strstr(f->config, "quantization_config") != NULL;
+}
+
 /* With the very config.json that the real class was made from. */
 static inline void open_facts(world *w, const facts *f)
 {
     static const shape recorded = { .dtype = NULL };
     *w = (world){ .h = { 0 } };
     strcpy(w->config, f->config);
+    if (is_packed(f)) { /* its tensors follow from the configuration */
+        open_config_alone(w);
+        set(w, "engine_version", f->version);
+        return;
+    }
     w->list = calloc(MOST_TENSORS, sizeof(*w->list));
     assert_non_null(w->list);
     put_stored(w, f);
@@ -213,6 +223,8 @@ static inline void plan_facts(world *w, const facts *f, vr_plan *plan, vr_arena 
     vr_device_facts device = ampere;
     if (math)
         device.cc_major = 7;
+    if (is_packed(f)) /* below, FP8 is unpacked */
+        device.cc_minor = 9;
     open_facts(w, f);
     set(w, "attention", math ? "sdpa" : f->implementation);
     set(w, "dtype", f->dtype);

@@ -308,6 +308,20 @@ static inline vram_status make_plan(world *w, const vr_device_facts *device, vr_
     return s == VRAM_OK ? w->w->engine->plan(plan, w->m, resolved, device, a) : s;
 }
 
+/* A repository of which only config.json is there. */
+static inline void open_config_alone(world *w)
+{
+    assert_int_equal(vram_open(&w->ctx, hook_alloc, &w->h), VRAM_OK);
+    assert_int_equal(vram_checkpoint_new(&w->ck, w->ctx, "made"), VRAM_OK);
+    assert_int_equal(vram_checkpoint_add_file(w->ck, "config.json", strlen(w->config)), VRAM_OK);
+    assert_int_equal(vram_checkpoint_listed(w->ck), VRAM_OK);
+    if (read_world(w) != VRAM_OK || vram_model_new(&w->m, w->ck) != VRAM_OK)
+        fail_msg("%s", vram_last_error(w->ctx)->text);
+    if (w->m->family == NULL)
+        fail_msg("%s", w->m->not_understood);
+    assert_int_equal(vram_workload_new(&w->w, w->ctx, NULL), VRAM_OK);
+}
+
 static inline bool warned(const world *w, const char *part)
 {
     const vram_warning *list;

@@ -11,21 +11,12 @@ typedef struct planned {
     vr_arena arena;
 } planned;
 
-/* A repository of which only config.json is there. */
 static inline void open_config(world *w, const char *config)
 {
     *w = (world){ .h = { 0 } };
     assert_true(strlen(config) < sizeof w->config);
     strcpy(w->config, config);
-    assert_int_equal(vram_open(&w->ctx, hook_alloc, &w->h), VRAM_OK);
-    assert_int_equal(vram_checkpoint_new(&w->ck, w->ctx, "made"), VRAM_OK);
-    assert_int_equal(vram_checkpoint_add_file(w->ck, "config.json", strlen(config)), VRAM_OK);
-    assert_int_equal(vram_checkpoint_listed(w->ck), VRAM_OK);
-    if (read_world(w) != VRAM_OK || vram_model_new(&w->m, w->ck) != VRAM_OK)
-        fail_msg("%s", vram_last_error(w->ctx)->text);
-    if (w->m->family == NULL)
-        fail_msg("%s", w->m->not_understood);
-    assert_int_equal(vram_workload_new(&w->w, w->ctx, NULL), VRAM_OK);
+    open_config_alone(w);
     set(w, "dtype", "bf16");
 }
 

@@ -976,7 +976,8 @@ static void experts_in_one_tensor(void **state)
     finish(&f);
     assert_int_equal(
         read_file(&p, &f,
-                  "{\"model_type\":\"gpt_oss\",\"quantization_config\":{\"quant_method\":\"mxfp4\"}}"),
+                  "{\"model_type\":\"gpt_oss\",\"num_local_experts\":32,"
+                  "\"quantization_config\":{\"quant_method\":\"mxfp4\"}}"),
         VRAM_OK);
     /* 32 x 3 x 2880 x 2880 and the biases 32 x 3 x 2880 */
     assert_int_equal(p.m->parameters, 796262400 + 276480);

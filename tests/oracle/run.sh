@@ -20,6 +20,7 @@
 # VRAM_ORACLE_DIR    where the virtual environments go (default: build-oracle beside this repository's files)
 # VRAM_ORACLE_TORCH  a site-packages folder that has PyTorch and numpy already
 # VRAM_ORACLE_QUANTO a folder that has optimum-quanto already (pip install --target)
+# VRAM_ORACLE_KERNELS  a copy of github.com/huggingface/kernels-community, for the cases with packed weights
 # Sizes are the same on every computer but oneDNN's scratch in fp16, which depends on the processor.
 #
 # VRAM_ORACLE_FACTS  where the facts go (default: tests/oracle/facts); the tests read the same variable

@@ -32,6 +32,9 @@ A case is an entry in a file of tests/oracle/cases/ (one file a kind, so that pe
         {"variant": "base", "implementation": ["sdpa", "eager"]},
         {"variant": "batch", "implementation": ["sdpa"], "batch": 3, "tokens": 56} ] }
 
+A configuration with a "quantization_config" gets the modules of its quantiser (packed.py, which says what is
+left out), and no order-*.tsv.
+
 A case can also say what of the class does not ask for the device when it is recorded:
       "as_on_cuda": [{"function": "module:Class.method", "replace": SOURCE, "by": SOURCE, "versions": "<5.0"}]
 
@@ -68,6 +71,7 @@ from torch.profiler import ProfilerActivity, profile, record_function
 
 from fresh import fresh
 from models import MAJOR_MINOR, VERSION, as_on_cuda, in_memory, make_config, merged, on_meta, stored
+from packed import load_packed, pack
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 CASES = os.path.join(HERE, "cases")
@@ -423,7 +427,14 @@ def describe(name, config, model, **more):
 RUN = dict(batch=1, tokens=80, decode=1, logits="all", dtype="bfloat16", cache="dynamic", routing="spread")
 
 
+def unpacked(facts):
+    """The class itself; its quantiser is asked for by itself."""
+    return make_config({k: v for k, v in facts.items() if k != "quantization_config"})
+
+
 def record_order(out, name, case):
+    if "quantization_config" in case["config"]:  # what a checkpoint has follows from the configuration
+        return
     model = on_meta(make_config(case["config"]), case.get("class", "AutoModelForCausalLM"))
     path = os.path.join(out, f"order-{name}-{VERSION}.tsv")
     write(path, describe(name, case["config"], model), order_lines(model))
@@ -436,7 +447,13 @@ def record_run(out, name, case, run):
     if "experts" in run:
         asked["experts_implementation"] = run["experts"]
     as_on_cuda(case.get("as_on_cuda", []) + OFFLOADING, in_versions)
-    model = in_memory(on_meta(make_config(facts), case.get("class", "AutoModelForCausalLM"), dtype, **asked))
+    model = on_meta(unpacked(facts), case.get("class", "AutoModelForCausalLM"), dtype, **asked)
+    how = facts.get("quantization_config")
+    if how is not None:
+        pack(model, how, dtype)
+    model = in_memory(model)
+    if how is not None:
+        load_packed(model, how)
     walk, routing = trace(model, run, dtype)
     more = {k: run[k] for k in ("implementation", "batch", "tokens", "decode", "logits", "dtype")}
     if run["cache"] != "dynamic":
