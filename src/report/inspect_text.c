@@ -373,7 +373,9 @@ static void put_costs(vr_report *r, const vr_inspection *x)
     if (x->model->state_bytes != 0)
         vr_para(r, VR_INK_BOLD, "one sequence", INDENT,
                 vr_say(r, T(size_words(r, x->model->state_bytes)),
-                       T(" of recurrent state (F32), however long it is")));
+                       T(x->model->gguf ? " of recurrent state (F32)"
+                                        : " of recurrent state (F32, its convolution 16 bits)"),
+                       T(", however long it is")));
     if (x->header_bytes != 0)
         vr_para(r, VR_INK_FAINT, "read", INDENT,
                 vr_say(r, T(vr_decimal(r, x->header_bytes)), T(" of headers instead of "),

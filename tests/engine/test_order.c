@@ -78,7 +78,7 @@ static void check_file(const char *folder, const char *name, void *user)
     set(&w, "dtype", "bf16");
     set(&w, "attention", "eager");
     assert_int_equal(make_plan(&w, &ampere, &plan, &a), VRAM_OK);
-    assert_true(check_lines(path, in, &plan.tape) > 8);
+    assert_true(check_lines(path, in, &plan.tape) >= 8); /* an MPT of one layer has as many */
     vr_arena_free(&a);
     close_world(&w);
     fclose(in);

@@ -21,6 +21,8 @@ def layer_types(random, kinds, layers):
 def draws(random, facts):
     """New values of every key that is known and there; what has to fit together is drawn together."""
     kv, groups = random.choice([1, 2, 3, 4]), random.choice([2, 3, 5])  # one head would be contiguous by chance
+    if "swa_num_key_value_heads" in facts:  # MiMo-V2-Flash's class: twice as many where layers slide
+        groups *= 2
     heads = kv * groups
     if facts.get("num_key_value_heads") in (None, facts.get("num_attention_heads")):
         kv = heads
@@ -50,7 +52,7 @@ def draws(random, facts):
         "q_lora_rank": odd_multiple(random, 32, 2, 9), "kv_lora_rank": odd_multiple(random, 32, 2, 9),
         "qk_nope_head_dim": random.choice([32, 64, 128]), "qk_rope_head_dim": random.choice([16, 32, 64]),
         "v_head_dim": random.choice([32, 64, 128]),
-        "n_heads": heads, "n_layers": layers, "swa_num_attention_heads": heads, "swa_num_key_value_heads": kv,
+        "n_heads": heads, "n_layers": layers, "swa_num_attention_heads": heads, "swa_num_key_value_heads": 2 * kv,
         "linear_num_key_heads": states, "linear_num_value_heads": states * random.choice([1, 2, 4]),
         "mamba_num_heads": 8 * states, "mamba_n_heads": 8 * states,
         "sliding_window": random.randrange(200, 600),
