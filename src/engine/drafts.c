@@ -41,9 +41,6 @@ static const char *why_no_assistant(const vram_workload *w, const vram_model *m)
         return "where a device map puts it is not known";
     if (w->images != 0 || m->structure != VR_DECODER || w->assistant->structure != VR_DECODER)
         return "it is known of decoders that read text alone";
-    if (m->vocab != 0 && w->assistant->vocab != 0 && m->vocab != w->assistant->vocab)
-        return "its vocabulary is of another size: generate() asks for both tokenizers then, and what it does "
-               "with them is not known";
     return NULL;
 }
 

@@ -3,7 +3,7 @@
 import copy
 
 
-PER_LAYER = ("layer_types", "no_rope_layers", "hybrid_layer_pattern", "moe_layer_freq")
+PER_LAYER = ("layer_types", "no_rope_layers", "moe_layer_freq")
 
 
 def odd_multiple(random, unit, low, high):
@@ -32,6 +32,9 @@ def draws(random, facts):
     experts = random.choice([4, 6, 12])
     layers = random.choice([1, 3, 4, 5])
     states = random.choice([2, 4])
+    nope, rope, value = random.choice([32, 64, 128]), random.choice([16, 32, 64]), random.choice([32, 64, 128])
+    if facts.get("v_head_dim") == facts.get("qk_nope_head_dim", 0) + facts.get("qk_rope_head_dim", 0):
+        value = nope + rope  # where they differ the CPU has no kernel of sdpa's but plain products
     return {
         "hidden_size": hidden, "d_model": hidden, "num_attention_heads": heads, "num_key_value_heads": kv,
         "n_embd": heads * head, "n_head": heads, "n_layer": layers, "word_embed_proj_dim": hidden,
@@ -50,8 +53,8 @@ def draws(random, facts):
         "num_experts_per_tok": random.choice([1, 2, 3]), "n_group": 1, "topk_group": 1,
         "first_k_dense_replace": random.choice([0, 1]),
         "q_lora_rank": odd_multiple(random, 32, 2, 9), "kv_lora_rank": odd_multiple(random, 32, 2, 9),
-        "qk_nope_head_dim": random.choice([32, 64, 128]), "qk_rope_head_dim": random.choice([16, 32, 64]),
-        "v_head_dim": random.choice([32, 64, 128]),
+        "qk_nope_head_dim": nope, "qk_rope_head_dim": rope,
+        "v_head_dim": value, "swa_head_dim": head, "swa_v_head_dim": value,
         "n_heads": heads, "n_layers": layers, "swa_num_attention_heads": heads, "swa_num_key_value_heads": 2 * kv,
         "linear_num_key_heads": states, "linear_num_value_heads": states * random.choice([1, 2, 4]),
         "mamba_num_heads": 8 * states, "mamba_n_heads": 8 * states,
@@ -67,6 +70,8 @@ def fresh_facts(random, facts):
     for key in PER_LAYER:
         if key in facts:
             new[key] = layer_types(random, facts[key], new["num_hidden_layers"])
+    if "hybrid_layer_pattern" in facts:  # MiMo-V2-Flash's class makes its own, of up to five layers this one
+        new["hybrid_layer_pattern"] = [int(i > 0) for i in range(new["num_hidden_layers"])]
     if "hybrid_override_pattern" in facts:
         new["hybrid_override_pattern"] = "".join(
             layer_types(random, facts["hybrid_override_pattern"], new["num_hidden_layers"]))
