@@ -427,8 +427,8 @@ static vram_status plan(vr_plan *out, const vram_model *m, const vram_workload *
                    : converted_weights(&weights, &out->n_parameters, m, a));
     VR_TRY(caches_of(&kv, &p, a));
     VR_TRY(vr_plan_of_sums(out, m, &weights, &kv, REST, a));
-    out->refused = m->foreign                               ? m->not_understood
-                   : m->source_positions != 0 && !m->gguf ? "Whisper is run by whisper.cpp, a program of its own"
+    out->refused = m->foreign                             ? m->not_understood
+                   : m->source_positions != 0 && !m->gguf ? "Whisper is run by whisper.cpp, a program apart"
                                                           : NULL;
     out->as_stored = true;
     out->kv_token = kv.counted ? token_bytes(&p) : 0;

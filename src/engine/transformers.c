@@ -425,19 +425,6 @@ static void tell_evidence(vr_plan *plan, const vram_model *m)
     plan->why_not[VR_WEIGHTS] = m->weights_unknown;
 }
 
-/* Of a model with a part that is not understood the decoder is there in any case. */
-static vram_status tell_decoder(vr_plan *plan, const vr_pass *p)
-{
-    const vram_model *m = p->m;
-    if (m->weights_unknown == NULL || m->uncounted_part == NULL || m->quantised ||
-        m->packing.method != NULL || p->w->weight_quant != VR_QUANT_NONE)
-        return VRAM_OK;
-    plan->weights_at_least = vr_mul_sat(m->declared_parameters, p->width);
-    plan->why_not[VR_WEIGHTS] =
-        vr_text(p->arena, T(m->weights_unknown), T(", "), BYTES(plan->weights_at_least));
-    return plan->why_not[VR_WEIGHTS] == NULL ? VRAM_ENOMEM : VRAM_OK;
-}
-
 /* A cache that grows or moves: what the peak finds of it is a matter of the rehearsal. */
 static void tell_growth(vr_plan *plan, const vram_workload *w)
 {
@@ -465,7 +452,7 @@ static vram_status describe(vr_plan *plan, const vr_pass *p, vr_facts *f)
                               : f->n_anew != 0 ? VR_BASIS_ASSUMED
                                                : VR_BASIS_EXACT;
     tell_evidence(plan, p->m);
-    VR_TRY(tell_decoder(plan, p));
+    VR_TRY(vr_tell_decoder(plan, p));
     if (p->w->assistant != NULL)
         tell_evidence(plan, p->w->assistant);
     tell_growth(plan, p->w);

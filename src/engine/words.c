@@ -412,3 +412,15 @@ vram_status vr_formulas(vr_plan *plan, const vr_pass *p, const vr_facts *f)
     }
     return VRAM_OK;
 }
+
+vram_status vr_tell_decoder(vr_plan *plan, const vr_pass *p)
+{
+    const vram_model *m = p->m;
+    if (m->weights_unknown == NULL || m->uncounted_part == NULL || m->quantised ||
+        m->packing.method != NULL || p->w->weight_quant != VR_QUANT_NONE)
+        return VRAM_OK;
+    plan->weights_at_least = vr_mul_sat(m->declared_parameters, p->width);
+    plan->why_not[VR_WEIGHTS] =
+        vr_text(p->arena, T(m->weights_unknown), T(", "), BYTES(plan->weights_at_least));
+    return plan->why_not[VR_WEIGHTS] == NULL ? VRAM_ENOMEM : VRAM_OK;
+}
