@@ -3,7 +3,7 @@
 import copy
 
 
-PER_LAYER = ("layer_types", "no_rope_layers", "moe_layer_freq")
+PER_LAYER = ("layer_types", "no_rope_layers")
 
 
 def odd_multiple(random, unit, low, high):
@@ -70,8 +70,9 @@ def fresh_facts(random, facts):
     for key in PER_LAYER:
         if key in facts:
             new[key] = layer_types(random, facts[key], new["num_hidden_layers"])
-    if "hybrid_layer_pattern" in facts:  # MiMo-V2-Flash's class makes its own, of up to five layers this one
-        new["hybrid_layer_pattern"] = [int(i > 0) for i in range(new["num_hidden_layers"])]
+    for key in ("hybrid_layer_pattern", "moe_layer_freq"):
+        if key in facts:  # MiMo-V2-Flash's class makes its own, of up to five layers these
+            new[key] = [int(i > 0) for i in range(new["num_hidden_layers"])]
     if "hybrid_override_pattern" in facts:
         new["hybrid_override_pattern"] = "".join(
             layer_types(random, facts["hybrid_override_pattern"], new["num_hidden_layers"]))
