@@ -64,6 +64,8 @@ vram_status vr_assistant_open(vr_pass *p)
     return vr_pass_open(&a->pass);
 }
 
+/* The words of two vocabularies go through both tokenizers, which generate() wants then (utils.py,
+ * _validate_assistant), and no scores are handed over (AssistedCandidateGeneratorDifferentTokenizers). */
 const char *vr_no_assistant(const vr_pass *p)
 {
     if (p->assistant == NULL)
@@ -72,6 +74,8 @@ const char *vr_no_assistant(const vr_pass *p)
     const vram_workload *w = p->assistant->pass.w;
     if (m->family == NULL || p->assistant->from->params.refused != NULL || m->cache_unknown != NULL)
         return "what the assistant is, is not known";
+    if (p->m->family != NULL && m->vocab != p->m->vocab)
+        return "how an assistant with another vocabulary drafts, through both tokenizers, is not known";
     if (m->quantised || m->uncounted_part != NULL || vr_no_tape(m, w) != NULL)
         return "what the assistant computes is not known storage by storage";
     for (uint64_t i = 0; i < m->n_layers; i++)

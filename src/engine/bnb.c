@@ -48,9 +48,9 @@ uint64_t vr_bnb_packed(vr_weight_quant quant, uint64_t n)
     return parts_of(quant, 0, n).packed;
 }
 
-uint64_t vr_bnb_bytes(vr_weight_quant quant, uint64_t rows, uint64_t columns)
+uint64_t vr_bnb_bytes(vr_weight_quant quant, uint64_t rows, uint64_t elements)
 {
-    parts x = parts_of(quant, rows, rows * columns);
+    parts x = parts_of(quant, rows, elements);
     return x.packed + x.scales + x.code + x.offset + x.scales_of_scales;
 }
 

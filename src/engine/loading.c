@@ -69,7 +69,7 @@ static void load_quantised(const loader *l, const vr_param *param)
     vr_weight_quant quant = (vr_weight_quant)l->p->w->weight_quant;
     if (!l->p->elsewhere)
         vr_bnb_load(l->p, param, label_of(l, param->name));
-    count(l, vr_bnb_bytes(quant, param->dims[0], param->elements / param->dims[0]), param->elements);
+    count(l, vr_bnb_bytes(quant, param->dims[0], param->elements), param->elements);
 }
 
 static bool is_state(const vr_param *param)

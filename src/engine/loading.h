@@ -99,7 +99,7 @@ const char *vr_packed_notice(const vram_model *m, const vram_workload *w, const 
 bool vr_quantises(const vram_workload *w); /* while loading */
 
 /* Of a linear weight: all that is kept of it, and the packed numbers alone. */
-uint64_t vr_bnb_bytes(vr_weight_quant quant, uint64_t rows, uint64_t columns);
+uint64_t vr_bnb_bytes(vr_weight_quant quant, uint64_t rows, uint64_t elements);
 uint64_t vr_bnb_packed(vr_weight_quant quant, uint64_t elements);
 /* Writes its loading. */
 void vr_bnb_load(vr_pass *p, const vr_param *param, uint32_t label);

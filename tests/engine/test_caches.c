@@ -511,20 +511,29 @@ static void assistants_that_are_refused(void **state)
 /* What the assistant computes is not known: neither is what both do. */
 static void assistants_that_are_not_known(void **state)
 {
-    world helper;
-    planned p;
+    shape other_words = plain;
+    other_words.vocab++;
+    const struct {
+        const shape *helper;
+        const char *why;
+    } cases[] = { { &sliding, "other layers than full attention" }, { &other_words, "another vocabulary" } };
     (void)state;
-    open_world(&helper, &sliding);
-    open_world(&p.w, &plain);
-    set(&p.w, "engine_version", "5.17");
-    set(&p.w, "assistant_model", "small");
-    assert_int_equal(vram_workload_assist(p.w.w, helper.m), VRAM_OK);
-    assert_int_equal(make_plan(&p.w, &ampere, &p.plan, &p.arena), VRAM_OK);
-    assert_false(p.plan.counted[VR_ACTIVATIONS]);
-    assert_false(p.plan.counted[VR_KV_CACHE]);
-    assert_true(p.plan.counted[VR_WEIGHTS]);
-    close_planned(&p);
-    close_world(&helper);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        world helper;
+        planned p;
+        open_world(&helper, cases[i].helper);
+        open_world(&p.w, &plain);
+        set(&p.w, "engine_version", "5.17");
+        set(&p.w, "assistant_model", "small");
+        assert_int_equal(vram_workload_assist(p.w.w, helper.m), VRAM_OK);
+        assert_int_equal(make_plan(&p.w, &ampere, &p.plan, &p.arena), VRAM_OK);
+        assert_false(p.plan.counted[VR_ACTIVATIONS]);
+        assert_non_null(strstr(p.plan.why_not[VR_ACTIVATIONS], cases[i].why));
+        assert_false(p.plan.counted[VR_KV_CACHE]);
+        assert_true(p.plan.counted[VR_WEIGHTS]);
+        close_planned(&p);
+        close_world(&helper);
+    }
 }
 
 static void of_transformers_alone(void **state)

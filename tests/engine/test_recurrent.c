@@ -8,11 +8,12 @@
     "\"num_attention_heads\":4,\"num_key_value_heads\":2,\"head_dim\":64,\"intermediate_size\":1024,"        \
     "\"num_hidden_layers\":4,\"vocab_size\":2048,\"linear_num_key_heads\":2,"                                \
     "\"linear_num_value_heads\":4,\"linear_key_head_dim\":32,\"linear_value_head_dim\":48"
-#define MAMBA                                                                                                \
+#define MAMBA_OF(layers)                                                                                     \
     "{\"model_type\":\"nemotron_h\",\"torch_dtype\":\"bfloat16\",\"hidden_size\":512,"                       \
     "\"num_attention_heads\":4,\"num_key_value_heads\":2,\"head_dim\":64,\"intermediate_size\":1024,"        \
     "\"vocab_size\":2048,\"mamba_num_heads\":8,\"mamba_head_dim\":32,\"n_groups\":2,"                        \
-    "\"ssm_state_size\":16,\"hybrid_override_pattern\":\"M*-M\""
+    "\"ssm_state_size\":16,\"hybrid_override_pattern\":\"" layers "\""
+#define MAMBA MAMBA_OF("M*-M")
 
 /* Of one sequence in three layers of four: channels x taps in 16 bits, heads x keys x values in 32. */
 #define DELTA_STATES (UINT64_C(3) * ((2 * 2 * 32 + 4 * 48) * 4 * 2 + 4 * 32 * 48 * 4))
@@ -138,6 +139,23 @@ static void sizes_that_nothing_has(void **state)
     }
 }
 
+/* A shared expert of no width: its matrices are there, and empty. */
+static void matrices_of_nothing(void **state)
+{
+    static const char *const kinds[] = { "none", "bnb-8bit", "bnb-4bit", "bnb-4bit-dq" };
+    (void)state;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        planned p;
+        open_config(
+            &p.w, MAMBA_OF("M*-E") ",\"n_routed_experts\":2,\"num_experts_per_tok\":1,"
+                                   "\"moe_intermediate_size\":64,\"moe_shared_expert_intermediate_size\":0}");
+        set(&p.w, "quantization", kinds[i]);
+        plan_it(&p, "5.24", 16, 0);
+        assert_true(p.plan.counted[VR_WEIGHTS]);
+        close_planned(&p);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -146,6 +164,7 @@ int main(void)
         cmocka_unit_test(no_tape),
         cmocka_unit_test(kept_without_a_tape),
         cmocka_unit_test(sizes_that_nothing_has),
+        cmocka_unit_test(matrices_of_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

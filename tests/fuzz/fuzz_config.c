@@ -122,8 +122,9 @@ static void check_understood(const vram_model *m)
     CHECK(m->n_layers >= 1 && m->n_layers <= 4096 && m->layers != NULL && m->n_encoder <= 4096);
     CHECK(m->hidden >= 1 && m->hidden <= 1 << 24 && m->vocab >= 1 && m->vocab <= 1 << 28);
     CHECK(m->ffn <= 1 << 24 && m->max_context <= UINT64_C(1) << 40);
-    /* T5's positions are relative */
-    CHECK((m->max_context == 0) == (m->structure == VR_ENCODER_DECODER && m->source_positions == 0));
+    /* T5's positions are relative, and layers that attend to nothing have none */
+    bool relative = m->structure == VR_ENCODER_DECODER && m->source_positions == 0;
+    CHECK(relative ? m->max_context == 0 : m->max_context != 0 || m->heads == 0);
     CHECK(m->prefix != NULL && m->head_name != NULL && m->architecture != NULL && m->model_type != NULL);
     if (m->family->special == NULL)
         check_plain(m);

@@ -39,7 +39,28 @@ static void set(vram_workload *w, const char *key, const char *const *values)
         CHECK(vram_workload_set(w, key, value) == VRAM_OK);
 }
 
-static vram_workload *workload(vram_ctx *ctx, const char *engine)
+/* Most of what belongs to one kind of generating alone is refused with another. */
+static void set_generating(vram_workload *w, const vram_model *m)
+{
+    const char *cache = draw(LIST("", "", "static", "offloaded", "offloaded_static", "quantized"));
+    const char *how = draw(LIST("", "", "", "beams", "prompt_lookup_num_tokens", "assistant_model"));
+    set(w, "cache", (const char *const[]){ cache, NULL });
+    if (strcmp(cache, "quantized") == 0) {
+        set(w, "cache_backend", LIST("", "", "fp8"));
+        set(w, "cache_bits", LIST("", "2", "8"));
+        set(w, "cache_group_size", LIST("", "1", "65536"));
+        set(w, "cache_residual_length", LIST("", "2", "1000000"));
+    }
+    if (*how == '\0')
+        return;
+    set(w, how, LIST("1", "3", "65536"));
+    if (strcmp(how, "assistant_model") != 0)
+        return;
+    set(w, "num_assistant_tokens", LIST("", "1", "65536"));
+    CHECK(vram_workload_assist(w, m) == VRAM_OK); /* itself */
+}
+
+static vram_workload *workload(vram_ctx *ctx, const char *engine, const vram_model *m)
 {
     vram_workload *w;
     CHECK(vram_workload_new(&w, ctx, engine) == VRAM_OK);
@@ -47,14 +68,18 @@ static vram_workload *workload(vram_ctx *ctx, const char *engine)
     set(w, "sequences", LIST("1", "3", "40"));
     if (engine == NULL) /* of several engines only what all have */
         return w;
-    set(w, "engine_version", LIST("", "4.57", "5.2"));
+    set(w, "engine_version", LIST("", "4.57", "5.2", "5.24"));
     set(w, "attention", LIST("", "sdpa", "eager", "flash"));
     set(w, "device_map", LIST("", "auto", "balanced_low_0", "sequential", "cuda"));
     set(w, "decode", LIST("", "1", "70", "1000000000"));
     set(w, "prefill_batch", LIST("", "2"));
     set(w, "host_memory", LIST("", "1MiB"));
     set(w, "logits", LIST("", "all"));
-    set(w, "quantization", LIST("", "bnb-4bit", "bnb-8bit", "dequantize"));
+    set(w, "quantization", LIST("", "", "bnb-4bit", "bnb-8bit", "dequantize"));
+    set(w, "images", LIST("", "", "", "2"));
+    set(w, "experts_implementation", LIST("", "eager", "batched_mm"));
+    set(w, "expert_load", LIST("", "same"));
+    set_generating(w, m);
     return w;
 }
 
@@ -93,14 +118,14 @@ static void judge(vram_ctx *ctx, const vram_model *m)
     CHECK(vram_inspect_render(m, &text, ignore, NULL) == VRAM_OK);
     CHECK(vram_inspect_render(m, &json, ignore, NULL) == VRAM_OK);
     size_t n = cards(list, ctx);
-    vram_status s = vram_fit_new(&f, m, workload(ctx, "transformers"), list, n);
+    vram_status s = vram_fit_new(&f, m, workload(ctx, "transformers", m), list, n);
     if (s == VRAM_OK) {
         CHECK(vram_fit_render(f, &text, ignore, NULL) == VRAM_OK);
         CHECK(vram_fit_render(f, &json, ignore, NULL) == VRAM_OK);
     } else {
         said(ctx, s);
     }
-    s = vram_comparison_new(&c, m, workload(ctx, NULL), list, n);
+    s = vram_comparison_new(&c, m, workload(ctx, NULL, m), list, n);
     if (s == VRAM_OK)
         CHECK(vram_comparison_render(c, &json, ignore, NULL) == VRAM_OK);
     else

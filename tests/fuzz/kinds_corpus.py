@@ -3,8 +3,9 @@
 """Small configurations of all kinds for fuzz_kinds: kinds_corpus.py CATALOGUE ARCHITECTURES FILE...
 
 Of the built-in catalogue one of each pair of model types with and without quantisation, and each architecture with
-nothing but its defaults, cut to a few layers and experts. They are dealt over the files given, largest kind first
-in each: a file is one configuration, what is left over is left out."""
+nothing but its defaults, cut to a few layers and experts. A file is one configuration, and every kind has one: too
+few files are an error. In those that are left over stand kinds again, with other settings: the target draws them
+from the bytes."""
 import json
 import re
 import sys
@@ -64,11 +65,14 @@ def all_kinds(catalogue, architectures):
 def main():
     kinds = all_kinds(sys.argv[1], sys.argv[2])
     files = sys.argv[3:]
+    if len(files) < len(kinds):
+        sys.exit(f"{len(kinds)} kinds and {len(files)} files for them: raise the number in meson.build")
     for i, name in enumerate(files):
-        chosen = kinds[i * len(kinds) // len(files)]
+        chosen = dict(kinds[i % len(kinds)])
+        if i >= len(kinds):
+            chosen["again"] = i // len(kinds)
         with open(name, "w", encoding="ascii") as f:
             json.dump(chosen, f, separators=(",", ":"))
-    print(len(kinds), "kinds")
 
 
 main()
