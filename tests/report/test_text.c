@@ -56,7 +56,7 @@ static void hardware_is_told_last(void **state)
     free(g.p);
     m.levers[0].fits = false; /* nothing else fits: then it is what to try */
     g = show(&m, (vram_style){ .columns = 80 });
-    assert_has(&g, "try      2  a larger card: RTX 3090 24 GB  15.00 GiB");
+    assert_has(&g, "try      1  a larger card: RTX 3090 24 GB  15.00 GiB"); /* what is shown is numbered */
     assert_lacks(&g, "type "); /* a card is not typed into the engine */
     free(g.p);
     unmake(&m);
