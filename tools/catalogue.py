@@ -65,10 +65,7 @@ SPEECH = [
 # What stands beside the decoder and is in no file.
 LACKS = {
     "google/gemma-4-26B-A4B-it": None,
-    "google/gemma-4-31B-it": "vision tower",
     "microsoft/Phi-3-vision-128k-instruct": "vision tower",
-    "meta-llama/Llama-4-Maverick-17B-128E-Instruct": "vision tower",
-    "meta-llama/Llama-4-Scout-17B-16E-Instruct": "vision tower",
     "MiniMaxAI/MiniMax-M3": "vision tower",
 }
 
@@ -82,6 +79,18 @@ NESTED = {
     "google/gemma-3-27b-it": GEMMA3,
     "mistralai/Mistral-Small-3.2-24B-Instruct-2506": ("mistral", None, ""),
     "mistralai/Devstral-Small-2-24B-Instruct-2512": ("ministral3", None, ""),
+}
+
+# Files that leave out the tower that the publisher's has: its settings, or the model of the same tower.
+LLAMA4 = ({"model_type": "llama4_vision_model", "hidden_size": 1408, "intermediate_size": 5632, "num_hidden_layers": 34,
+           "num_attention_heads": 16, "num_channels": 3, "image_size": 336, "patch_size": 14, "pixel_shuffle_ratio": 0.5,
+           "projector_input_dim": 4096, "projector_output_dim": 4096, "vision_output_dim": 4096,
+           "multi_modal_projector_bias": False},
+          "vision tower: NVIDIA/TensorRT-LLM tests/unittest/_torch/modeling/test_modeling_llama_min_latency.py")
+TOWERS = {
+    "google/gemma-4-31B-it": ("nvidia/Gemma-4-31B-IT-NVFP4", "vision tower: nvidia/Gemma-4-31B-IT-NVFP4, made of it"),
+    "meta-llama/Llama-4-Maverick-17B-128E-Instruct": LLAMA4,
+    "meta-llama/Llama-4-Scout-17B-16E-Instruct": LLAMA4,
 }
 
 # Published in 16 bits, and here only in the quantised form: its quantisation is left out.
@@ -206,6 +215,10 @@ def read(folder):
     for repo, (kind, vision, source) in NESTED.items():
         config, was, _ = rows[repo]
         rows[repo] = (nested(config, kind, vision), was + ("; " + source if source else ""), "nested as published")
+    for repo, (tower, source) in TOWERS.items():
+        config, was, note = rows[repo]
+        vision = rows[tower][0]["vision_config"] if isinstance(tower, str) else tower
+        rows[repo] = (dict(config, vision_config=vision), was + "; " + source, note or "with its tower, as published")
     return {repo: row for repo, row in rows.items() if repo not in LEFT_OUT}
 
 

@@ -79,8 +79,8 @@ static void declare_gemma4(vr_declaring *d, const vr_tower *t)
     vr_declare_tower_layers(d, t, "encoder.layers.", layer_gemma4);
     if (!t->standardised)
         return;
-    vr_declare(d, "std_bias", VR_PARAM_BUFFER, &n, 1);
-    vr_declare(d, "std_scale", VR_PARAM_BUFFER, &n, 1);
+    vr_declare(d, "std_bias", VR_PARAM_STATE, &n, 1);
+    vr_declare(d, "std_scale", VR_PARAM_STATE, &n, 1);
 }
 
 static void projector_gemma4(vr_declaring *d, const vr_tower *t)
