@@ -197,7 +197,8 @@ vram_status vr_answer_new(vr_answer *out, const vram_model *m, const vram_worklo
     out->here = s.here;
     VR_TRY(vr_ledger_new(&out->ledger, &s, &out->plan.tape, &out->needs.peak, &low.peak, &high.peak, a));
     if (d != NULL)
-        out->headroom = vr_diff(d->available.bytes, out->ledger.required);
+        out->headroom =
+            vr_diff(d->available.bytes, vr_add_sat(out->ledger.required, out->plan.weights_at_least));
     return judge(out, &s, a);
 }
 

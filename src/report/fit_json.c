@@ -244,6 +244,7 @@ static void put_device(vr_json_out *o, vr_report *r, const vram_fit *f)
         put_pool(o, &f->plan);
     if (f->device != NULL) {
         vr_json_kv_i64(o, "headroom_bytes", f->headroom);
+        vr_json_kv_if(o, "weights_at_least_bytes", f->plan.weights_at_least != 0, f->plan.weights_at_least);
         vr_json_kv_u64(o, "weights_over_usable_bytes", f->weights_over_usable);
         put_failure(o, f);
     }

@@ -72,14 +72,13 @@ static const char *card_words(vr_report *r, const vram_fit *f)
 
 static const char *room_words(vr_report *r, const vram_fit *f)
 {
-    int64_t headroom = vr_diff(f->device->available.bytes, known_need(f));
-    const char *gib = vr_gib_between(r, vr_fit_room(f), known_need(f), headroom);
+    const char *gib = vr_gib_between(r, vr_fit_room(f), known_need(f), f->headroom);
 
-    if (only_weights(f) && headroom < 0)
+    if (only_weights(f) && f->headroom < 0)
         return vr_say(r, T(gib), T(" short for the weights alone"));
-    if (f->ledger.partial && headroom >= 0)
+    if (f->ledger.partial && f->headroom >= 0)
         return vr_say(r, T(gib), T(" left for the rest"));
-    return vr_say(r, T(gib), T(headroom < 0 ? " short" : " left"));
+    return vr_say(r, T(gib), T(f->headroom < 0 ? " short" : " left"));
 }
 
 /* When nothing dies in the rehearsal the weights' excess is told here, otherwise beside the error text. */

@@ -266,6 +266,9 @@ class Ledgers(unittest.TestCase):
         self.assertEqual((small.returncode, large.returncode), (1, 3))
         needs = [float(re.search(r"needs ([0-9.]+) GiB and what is not counted", x.stdout.decode())[1]) for x in (small, large)]
         self.assertTrue(all(30697345280 * 2 / GIB < n < 70 for n in needs), needs)
+        device = answer("fit", "gemma-4-31b-it", "--gpu", "24GiB")[0]["devices"][0]
+        self.assertEqual((device["weights_at_least_bytes"], device["ledger"]["weights"]["bytes"]), (30697345280 * 2, None))
+        self.assertLess(device["headroom_bytes"], 0)
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "config.json")
             with open(path, "w", encoding="utf-8") as f:  # Falcon 40B
