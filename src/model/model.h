@@ -242,7 +242,7 @@ typedef struct vr_layer {
     uint32_t expert_groups, groups_used; /* the router picks groups of experts first; 1: all are one */
     bool weights_normalised;             /* the router's weights of a token are made to add up to 1 */
     uint32_t expert_hidden;              /* what experts work on; 0: the layer's own width */
-    const struct vr_moe *moe;            /* of EXPERTS; NULL: of a GGUF file */
+    const struct vr_moe *moe; /* of EXPERTS, and of MLPs beside them, for their names; NULL: of a GGUF file */
     /* Of a GGUF file, as llama.cpp keeps them: of each token over all heads; of keys alone where one vector
      * serves for both (MLA). Of config.json: what the heads have (key_dim, value_dim). */
     uint64_t key_elements, value_elements;

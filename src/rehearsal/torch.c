@@ -78,12 +78,14 @@ void vr_torch_idle(vr_allocator *a, uint32_t block)
     vr_block *b = &a->blocks[block];
     b->state = VR_IDLE;
     b->searched = a->n_searches;
+    a->groups[b->group].n_whole += vr_torch_is_whole(b);
     vr_order_insert(&a->groups[b->group].idle, &a->leaves, b->size, b->address, block);
 }
 
 void vr_torch_unidle(vr_allocator *a, uint32_t block)
 {
     const vr_block *b = &a->blocks[block];
+    a->groups[b->group].n_whole -= vr_torch_is_whole(b);
     vr_order_remove(&a->groups[b->group].idle, &a->leaves, b->size, b->address);
 }
 
@@ -265,6 +267,7 @@ static uint32_t take_idle(vr_allocator *a, uint32_t group, uint64_t size)
         return VR_NONE;
     if (size >= a->max_split && found >= vr_add_sat(size, a->non_split_rounding))
         return VR_NONE;
+    g->n_whole -= vr_torch_is_whole(&a->blocks[block]);
     vr_order_remove_at(&g->idle, &a->leaves, p);
     return block;
 }
@@ -399,6 +402,7 @@ void vr_allocator_reset(vr_allocator *a, const vr_alloc_conf *conf, const vr_dri
         vr_group *g = &a->groups[i];
         vr_order_reset(&g->idle);
         vr_order_reset(&g->unmapped);
+        g->n_whole = 0;
         g->n_blocks = g->room = 0; /* room: the unmapped set may be needed now and not have been before */
     }
     a->n_blocks = a->n_spare = a->n_spaces = 0;

@@ -44,6 +44,7 @@ typedef struct vr_group {
     vr_order unmapped;       /* by address alone: the size of the key is 0 */
     uint64_t n_blocks, room; /* of any state; certain to fit */
     uint32_t pool, stream;
+    uint32_t n_whole; /* idle blocks that are a segment each: what can go back */
     bool small;
 } vr_group;
 
@@ -79,6 +80,13 @@ struct vr_allocator {
     uint64_t n_searches; /* of the large pool 0, while gc is on (get_free_blocks_call_count) */
     vr_alloc_stats stats;
 };
+
+/* A segment that is one block. Does not change while it is idle: what would split it or join it takes it out
+ * of its set first. */
+static inline bool vr_torch_is_whole(const vr_block *b)
+{
+    return b->prev == VR_NONE && b->next == VR_NONE && b->space == VR_NONE;
+}
 
 /* Room for `count` more blocks of a group; VRAM_ENOMEM leaves everything as it was. May move a->blocks and
  * the sets. */

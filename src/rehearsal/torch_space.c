@@ -13,12 +13,6 @@
  * expandable segments is pull request 134338. */
 #include "rehearsal/torch.h"
 
-/* A segment that is one idle block. */
-static bool is_whole(const vr_block *b)
-{
-    return b->prev == VR_NONE && b->next == VR_NONE && b->space == VR_NONE;
-}
-
 /* cudaFree */
 static void free_segment(vr_allocator *a, uint32_t block)
 {
@@ -32,9 +26,11 @@ static void free_segment(vr_allocator *a, uint32_t block)
 static uint32_t chain_idle(vr_allocator *a, const vr_group *g, bool expandable, uint32_t head)
 {
     vr_place p;
+    if (!expandable && g->n_whole == 0) /* on a full card every request asks, over thousands of remainders */
+        return head;
     for (bool more = vr_order_first(&g->idle, &p); more; more = vr_order_next(&g->idle, &a->leaves, &p)) {
         uint32_t i = vr_order_block(&g->idle, &a->leaves, p);
-        if (expandable ? a->blocks[i].space != VR_NONE : is_whole(&a->blocks[i])) {
+        if (expandable ? a->blocks[i].space != VR_NONE : vr_torch_is_whole(&a->blocks[i])) {
             a->blocks[i].chain = head;
             head = i;
         }
@@ -142,7 +138,7 @@ static bool release_several(vr_allocator *a, vr_group *g, vr_place p, uint64_t t
         uint32_t i = vr_order_block(&g->idle, &a->leaves, p);
         if (a->blocks[i].size < a->max_split)
             break;
-        if (!is_whole(&a->blocks[i]))
+        if (!vr_torch_is_whole(&a->blocks[i]))
             continue;
         uint64_t size = a->blocks[i].size;
         released += size;
@@ -161,7 +157,7 @@ static bool release_oversize(vr_allocator *a, uint32_t group, uint64_t size)
     uint64_t target = size < a->max_split ? a->max_split : size;
     vr_place p;
     if (!vr_order_seek(&g->idle, &a->leaves, target, 0, &p) ||
-        !is_whole(&a->blocks[vr_order_block(&g->idle, &a->leaves, p)]))
+        !vr_torch_is_whole(&a->blocks[vr_order_block(&g->idle, &a->leaves, p)]))
         return release_several(a, g, p, target);
     free_segment(a, vr_order_block(&g->idle, &a->leaves, p));
     return true;

@@ -105,7 +105,7 @@ static void check_layer(const vr_layer *l)
     CHECK(windowed == (l->window != 0));
     CHECK(l->heads <= 65536 && l->kv_heads <= 65536 && l->ffn <= 1 << 24 && l->expert_ffn <= 1 << 24);
     CHECK(l->rotary_dim <= l->key_dim);
-    CHECK(l->experts_used <= l->experts && (l->mlp == VR_MLP_EXPERTS || l->moe == NULL));
+    CHECK(l->experts_used <= l->experts && (l->mlp != VR_MLP_EXPERTS || l->moe != NULL));
     CHECK(vr_layer_kv_elements(l) < UINT64_C(1) << 40 && vr_layer_state_elements(l) < UINT64_MAX);
 }
 
@@ -152,7 +152,7 @@ static void check_components(vram_ctx *ctx, const vram_model *m)
 
 static void check_loaded(const vram_model *m, const vr_plan *p)
 {
-    uint64_t stored = m->checkpoint->elements, trifle = stored / 20;
+    uint64_t stored = m->parameters, trifle = stored / 20;
     for (int c = 0; c < VR_CATEGORY_COUNT; c++) {
         if (!p->counted[c])
             return;

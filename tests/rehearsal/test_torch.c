@@ -222,6 +222,25 @@ static void out_of_memory_names_the_segment(void **state)
     assert_int_equal(vr_allocator_stats(a)->n_retries, 3);
 }
 
+/* Segments of 14 MiB that have 1.5 MiB left over: none can go back, and looking at all of them at each
+ * request would take minutes. */
+static void full_of_remainders(void **state)
+{
+    enum { MANY = 100000 };
+    uint64_t limit = mib(14) * MANY;
+    vr_driver driver = { .room = limited, .ud = &limit };
+    vr_allocator *a = allocator(*state, NULL, &driver);
+    uint32_t last = VR_NO_BLOCK;
+    for (size_t i = 0; i < MANY; i++)
+        last = take(a, mib(12.5));
+    for (size_t i = 0; i < MANY; i++)
+        assert_int_equal(refused(a, mib(12.5)), mib(14));
+    assert_int_equal(vr_allocator_stats(a)->n_retries, MANY);
+    vr_allocator_release(a, last); /* whole again */
+    take(a, mib(13.5));            /* all of it */
+    figures(a, limit, mib(12.5) * (MANY - 1) + mib(14));
+}
+
 /* max_split_size 64: first the smallest oversize block that covers the request goes back, then the largest
  * few */
 static void oversize_blocks_go_back_first(void **state)
@@ -371,6 +390,7 @@ int main(void)
         TEST(lowest_address_among_equals),
         TEST(streams_and_pools_do_not_share),
         TEST(out_of_memory_names_the_segment),
+        TEST(full_of_remainders),
         TEST(oversize_blocks_go_back_first),
         TEST(garbage_is_collected_by_age),
         TEST(asks_again_after_reset),
