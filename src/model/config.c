@@ -139,6 +139,13 @@ static vram_status divide_hidden(vr_reading *r)
     return vr_not_understood(r, T("hidden_size and head_dim are absent"));
 }
 
+/* inv_freq has an entry for each second of them, the last included, and cos and sin twice as many: that much
+ * of a head is turned (modeling_rope_utils.py, compute_default_rope_parameters). */
+uint64_t vr_in_pairs(uint64_t rotated, uint64_t head)
+{
+    return rotated + (rotated < head ? rotated & 1 : 0);
+}
+
 /* Rotated part of each head (modeling_phi3.py, compute_default_rope_parameters). */
 vram_status vr_read_rotary(vr_reading *r)
 {
@@ -149,13 +156,13 @@ vram_status vr_read_rotary(vr_reading *r)
     double factor;
     m->rotary_dim = m->head_dim;
     if (f->rotary_percent != 0)
-        m->rotary_dim = m->head_dim * f->rotary_percent / 100;
+        m->rotary_dim = vr_in_pairs(m->head_dim * f->rotary_percent / 100, m->head_dim);
     for (size_t i = 0; f->rotary_percent != 0 && i < 2; i++) {
         if (!vr_config_get(r, keys[i], &v))
             continue;
         if (!vr_json_double(v, &factor) || !(factor > 0) || factor > 1)
             return vr_config_refuse(r, "partial_rotary_factor", v, "a number over 0 and up to 1");
-        m->rotary_dim = (uint64_t)((double)m->head_dim * factor);
+        m->rotary_dim = vr_in_pairs((uint64_t)((double)m->head_dim * factor), m->head_dim);
         return VRAM_OK;
     }
     return VRAM_OK;

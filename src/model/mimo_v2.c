@@ -82,7 +82,7 @@ static void rotate_by_default(vr_reading *r)
     if (vr_config_get(r, "partial_rotary_factor", &v) ||
         vr_config_get(r, "rope_parameters.partial_rotary_factor", &v))
         return;
-    r->m->rotary_dim = r->m->head_dim * 334 / 1000;
+    r->m->rotary_dim = vr_in_pairs(r->m->head_dim * 334 / 1000, r->m->head_dim);
     for (uint64_t i = 0; i < r->m->n_layers; i++)
         r->m->layers[i].rotary_dim = (uint32_t)r->m->rotary_dim;
 }

@@ -31,6 +31,8 @@ vram_status vr_read_counts(vr_reading *r);   /* layers, heads, sizes, flags */
 vram_status vr_read_layers(vr_reading *r);   /* attention kind of each layer */
 vram_status vr_check_shapes(vr_reading *r);  /* against the tensors, which may change sizes */
 vram_status vr_read_rotary(vr_reading *r);
+/* The rotated part of a head, made even. */
+uint64_t vr_in_pairs(uint64_t rotated, uint64_t head);
 vram_status vr_read_special(vr_reading *r); /* what makes it more than a plain decoder */
 vram_status vr_read_adapter(vr_reading *r); /* of a checkpoint that is one */
 vram_status vr_count_ahead(vr_reading *r);  /* after all is declared: m->ahead */

@@ -31,6 +31,8 @@ def draws(random, facts):
     hidden = odd_multiple(random, 64 * heads, 1, 3) if free else heads * head  # some classes want a multiple
     experts = random.choice([4, 6, 12])
     layers = random.choice([1, 3, 4, 5])
+    # Routers with groups have a topk of 1 and one of 2, which the tracer would take for that of the experts.
+    used = 3 if "n_group" in facts else random.choice([1, 2, 3])
     states = random.choice([2, 4])
     nope, rope, value = random.choice([32, 64, 128]), random.choice([16, 32, 64]), random.choice([32, 64, 128])
     if facts.get("v_head_dim") == facts.get("qk_nope_head_dim", 0) + facts.get("qk_rope_head_dim", 0):
@@ -50,7 +52,7 @@ def draws(random, facts):
         "shared_expert_intermediate_size": odd_multiple(random, 64, 2, 9),
         "moe_shared_expert_intermediate_size": odd_multiple(random, 64, 2, 9),
         "num_experts": experts, "num_local_experts": experts, "n_routed_experts": experts,
-        "num_experts_per_tok": random.choice([1, 2, 3]), "n_group": 1, "topk_group": 1,
+        "num_experts_per_tok": used, "n_group": 1, "topk_group": 1,
         "first_k_dense_replace": random.choice([0, 1]),
         "q_lora_rank": odd_multiple(random, 32, 2, 9), "kv_lora_rank": odd_multiple(random, 32, 2, 9),
         "qk_nope_head_dim": nope, "qk_rope_head_dim": rope,
@@ -67,9 +69,13 @@ def fresh_facts(random, facts):
     for key in facts:
         if key in drawn and facts[key] is not None:
             new[key] = drawn[key]
+    if "global_head_dim" in facts:  # every Gemma 4 has a layer that slides
+        new["num_hidden_layers"] = max(2, new["num_hidden_layers"])
     for key in PER_LAYER:
         if key in facts:
             new[key] = layer_types(random, facts[key], new["num_hidden_layers"])
+    if "global_head_dim" in facts:  # and its class makes the last one full, whatever is listed
+        new["layer_types"][0], new["layer_types"][-1] = "sliding_attention", "full_attention"
     for key in ("hybrid_layer_pattern", "moe_layer_freq"):
         if key in facts:  # MiMo-V2-Flash's class makes its own, of up to five layers these
             new[key] = [int(i > 0) for i in range(new["num_hidden_layers"])]
