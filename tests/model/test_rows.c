@@ -284,6 +284,26 @@ static void blocks_of_their_own(void **state)
 }
 
 /* A layer that predicts further tokens is declared, and has no cache. */
+/* arange(0, int(62 * 0.334), 2) has ten entries, arange(0, int(64 * 0.334), 2) eleven. */
+static void odd_parts_of_a_head(void **state)
+{
+    static const char *const text =
+        "{\"model_type\":\"glm\",\"num_hidden_layers\":1,\"hidden_size\":96,\"num_attention_heads\":4,"
+        "\"num_key_value_heads\":2,\"head_dim\":%u,\"partial_rotary_factor\":0.334,\"vocab_size\":50,"
+        "\"intermediate_size\":80}";
+    const unsigned widths[][2] = { { 62, 20 }, { 64, 22 }, { 192, 64 } };
+    (void)state;
+    for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
+        world w = { 0 };
+        char config[512];
+        snprintf(config, sizeof config, text, widths[i][0]);
+        open_world(&w, config);
+        assert_int_equal(w.m->rotary_dim, widths[i][1]);
+        assert_int_equal(w.m->layers[0].rotary_dim, widths[i][1]);
+        close_world(&w);
+    }
+}
+
 static void layers_that_predict(void **state)
 {
     world w = { 0 }, without = { 0 };
@@ -336,6 +356,7 @@ int main(void)
         cmocka_unit_test(names_of_settings),
         cmocka_unit_test(shared_caches),
         cmocka_unit_test(blocks_of_their_own),
+        cmocka_unit_test(odd_parts_of_a_head),
         cmocka_unit_test(layers_that_predict),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
