@@ -81,6 +81,7 @@ for version in "$@"; do
 done
 
 if [ -n "$build" ]; then
+    [ -n "$(ls "$facts")" ] || { echo "nothing was recorded (packed weights need VRAM_ORACLE_KERNELS)" >&2; exit 1; }
     VRAM_ORACLE_FACTS=$facts "$build/tests/engine/test_engine_order"
     VRAM_ORACLE_FACTS=$facts "$build/tests/engine/test_engine_oracle"
     rm -r "$facts"
