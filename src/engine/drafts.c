@@ -19,6 +19,8 @@ static const char *why_not(const vram_workload *w, const vram_model *m)
 {
     if (m->structure == VR_ENCODER)
         return "an encoder generates nothing";
+    if (m->source_positions != 0)
+        return "how drafts are computed with speech is not known";
     if (w->lookup != 0 && w->assistant_name != NULL)
         return "drafts come from the prompt or from an assistant, not from both";
     if (w->sequences > 1)

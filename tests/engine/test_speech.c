@@ -71,6 +71,21 @@ static uint64_t taken_as(const vr_tape *t, const char *label)
     return sum;
 }
 
+/* All logits are the class's own doing: nobody is told to leave them. */
+static void drafts(void **state)
+{
+    static const char *const sets[][2][2] = { { { "prompt_lookup_num_tokens", "3" }, { NULL, NULL } },
+                                              { { "assistant_model", "small" }, { NULL, NULL } } };
+    (void)state;
+    for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) {
+        filled f;
+        fill(&f, sets[i]);
+        assert_int_equal(f.status, VRAM_ESETTING);
+        assert_non_null(strstr(vram_last_error(f.p.w.ctx)->text, "with speech is not known"));
+        close_planned(&f.p);
+    }
+}
+
 static void caches(void **state)
 {
     planned p;
@@ -128,9 +143,13 @@ static void too_large(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lengths),          cmocka_unit_test(logits),
-        cmocka_unit_test(caches),           cmocka_unit_test(caches_without_tape),
-        cmocka_unit_test(other_activation), cmocka_unit_test(too_large),
+        cmocka_unit_test(lengths),
+        cmocka_unit_test(logits),
+        cmocka_unit_test(drafts),
+        cmocka_unit_test(caches),
+        cmocka_unit_test(caches_without_tape),
+        cmocka_unit_test(other_activation),
+        cmocka_unit_test(too_large),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
