@@ -33,7 +33,7 @@ static vram_status read(vr_reading *r)
 {
     vr_json v;
     if (r->m->n_predict_layers > VR_MAX_LAYERS && vr_config_get(r, "num_nextn_predict_layers", &v))
-        return vr_config_refuse(r, "num_nextn_predict_layers", v, "up to 4096");
+        return vr_config_refuse(r, "num_nextn_predict_layers", v, "a whole number up to 4096");
     return VRAM_OK;
 }
 

@@ -97,6 +97,6 @@ vram_status vr_count_ahead(vr_reading *r)
     if (!vr_config_get(r, row->key, &v))
         r->m->ahead.layers = row->silent;
     else if (!vr_json_u64(v, &r->m->ahead.layers) || r->m->ahead.layers > VR_MAX_LAYERS)
-        return vr_config_refuse(r, row->key, v, "up to 4096");
+        return vr_config_refuse(r, row->key, v, "a whole number up to 4096");
     return r->m->ahead.layers != 0 ? count(r->m, (predict_form)row->form) : VRAM_OK;
 }
