@@ -100,9 +100,8 @@ static bool marlin_fits(const vram_model *m)
 static const char *why_not_marlin(const vram_model *m, const vram_workload *w, const vr_device_facts *d)
 {
     if (w->device_map == VR_MAP_NONE)
-        return "without a device map GPTQModel takes its kernels for the CPU, and what these take on a card "
-               "is "
-               "not known: --device-map cuda";
+        return "without a device map GPTQModel takes its kernels for the CPU, and what these take on a "
+               "card is not known: --device-map cuda";
     if (d->cc_major != 0 && d->cc_major < 8)
         return "what GPTQModel's kernels take on this card is not known";
     if (!marlin_fits(m) || vr_dtype_bits(w->dtype) != 16)
