@@ -74,7 +74,8 @@ def facts(kind, raw):
     c = config.get_text_config(decoder=True)
     layer = [n for n, _ in model.named_parameters() if ".layers.0." in n and "vision" not in n]
     head_dim = getattr(c, "head_dim", None) or c.hidden_size // c.num_attention_heads
-    rotary = int(head_dim * c.rope_parameters.get("partial_rotary_factor", 1.0)) if kind == "phi3" else head_dim
+    table = [b for n, b in model.named_buffers() if n.endswith("rotary_emb.inv_freq")]
+    rotary = 2 * table[0].numel() if kind == "phi3" else head_dim  # what cos and sin turn
     types, kwargs = get_layer_types_and_kwargs(c)
     windows = [k["sliding_window"] if t == "sliding_attention" else 0 for t, k in zip(types, kwargs)]
     return [kind, c.num_hidden_layers, c.hidden_size, c.num_attention_heads, c.num_key_value_heads, head_dim, rotary,
