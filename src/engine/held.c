@@ -96,9 +96,17 @@ static bool is_fixed_held(const vram_model *m)
     return false;
 }
 
+/* Recorded are bare calls, with positions and a mask for all sequences. generate(), which needs the last
+ * logits, has them for each (generation/utils.py: prepare_inputs_for_generation of 4.57,
+ * _prepare_position_ids_for_generation of 5). */
+static bool is_called_otherwise(const vram_model *m, const vram_workload *w)
+{
+    return m->structure != VR_ENCODER && w->logits == VR_LOGITS_LAST && w->prefill_batch > 1;
+}
+
 bool vr_family_held(const vram_model *m, const vram_workload *w)
 {
-    if (vr_beams(w) > 1 || w->drafts != 0)
+    if (vr_beams(w) > 1 || w->drafts != 0 || is_called_otherwise(m, w))
         return false;
     for (size_t i = 0; m->family != NULL && i < sizeof(held) / sizeof(held[0]); i++) {
         if (!vr_str_is(vr_str_of(m->family->model_type), held[i].model_type))

@@ -559,7 +559,6 @@ static void verified(void **state)
         { "device_map", "auto", 8, false },
         { "decode", "3", 8, true },
         { "decode", "100000", 8, false },
-        { "sequences", "3", 8, true },
         { "quantization", "bnb-8bit", 8, false },
         { "engine_version", "5.17+torch2.13", 8, false },
     };
@@ -574,6 +573,23 @@ static void verified(void **state)
             fail_msg("%s %s on %u.x: verified %d", rows[i].key, rows[i].value, rows[i].major,
                      p.plan.verified);
         assert_int_equal(p.plan.uncertain_permille == 0, p.plan.verified);
+        done(&p);
+    }
+}
+
+/* Of generate(), which has positions for each sequence, one at a time only; a plain pass as recorded. */
+static void several_sequences(void **state)
+{
+    static const char *const cases[][3][2] = {
+        { { "sequences", "3" }, { "logits", "all" }, { NULL, NULL } },
+        { { "sequences", "3" }, { "prefill_batch", "1" }, { NULL, NULL } },
+        { { "sequences", "3" }, { NULL, NULL } },
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        made p;
+        make(&p, &tiny, cases[i], NULL);
+        assert_int_equal(p.plan.verified, i != 2);
         done(&p);
     }
 }
@@ -883,6 +899,7 @@ int main(void)
         cmocka_unit_test(workspaces),
         cmocka_unit_test(workspace_by_call),
         cmocka_unit_test(verified),
+        cmocka_unit_test(several_sequences),
         cmocka_unit_test(window_is_not_verified),
         cmocka_unit_test(formulas),
         cmocka_unit_test(kv_grows),
