@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: MIT
+ * llama.cpp: a GGUF file as it reads it, where it puts tensors, caches and states, and the graph it computes
+ * them with. What engines on top of it need (llama.cpp, ollama) is here; what a workload is, is not.
+ *
+ * Source: llama.cpp b10470 of 2026-08-17, src/ and common/; each file names its own part. */
+#ifndef VR_LLAMA_H
+#define VR_LLAMA_H
+
+#include "ggml/ggml.h"
+#include "model/model.h"
+
+/* ---- the model ---- */
+
+#define VR_LM_MOST_DEVICES 64
+#define VR_LM_HOST UINT8_MAX /* in the place of a device's number */
+
+typedef struct vr_lm_weight {
+    vr_str name; /* behind "blk.N.": "attn_q.weight"; whole for the others */
+    const vr_tensor *tensor;
+    uint64_t ne[VR_GG_DIMS];
+    uint8_t type; /* vr_dtype */
+} vr_lm_weight;
+
+typedef struct vr_lm_layer {
+    const vr_lm_weight *weights;
+    size_t n_weights;
+    /* hparams that differ from layer to layer */
+    uint32_t n_head, n_head_kv, n_ff;
+    uint32_t head_k, head_v; /* n_embd_head_k, n_embd_head_v */
+    uint32_t n_rot;
+    bool swa;       /* slides */
+    bool recurrent; /* keeps a state and no keys */
+} vr_lm_layer;
+
+struct vr_lm_arch;
+
+/* Immutable. Numbers of keys that the file lacks have llama.cpp's defaults. */
+typedef struct vr_lm {
+    const vram_model *model;
+    const vr_metadata *keys;
+    vr_str name;                   /* general.architecture */
+    const struct vr_lm_arch *arch; /* NULL: its graph is not known here */
+    uint32_t n_layer_all, n_layer, n_layer_nextn;
+    uint32_t n_embd, n_vocab, n_ctx_train;
+    uint32_t n_expert, n_expert_used;
+    uint32_t n_swa; /* 0: no layer slides */
+    uint32_t n_lora_q, n_lora_kv, n_head_k_mla, n_head_v_mla;
+    uint32_t ssm_conv, ssm_inner, ssm_state, ssm_rank, ssm_groups;
+    bool causal, tied; /* tied: there is no output.weight */
+    const vr_lm_layer *layers;   /* n_layer_all */
+    const vr_lm_weight *outside; /* those of no layer */
+    size_t n_outside;
+} vr_lm;
+
+/* NULL in *out with a sentence in *why: no model, or its numbers make no sense. Lives in `a`. */
+vram_status vr_lm_of(const vr_lm **out, const char **why, const vram_model *m, vr_arena *a);
+/* "attention.scale" behind the architecture's name; at layer `il` where the value is a list. */
+bool vr_lm_u64(const vr_lm *lm, const char *key, uint32_t il, uint64_t *out);
+bool vr_lm_float(const vr_lm *lm, const char *key, double *out);
+bool vr_lm_word(const vr_lm *lm, const char *key, vr_str *out);
+uint64_t vr_lm_number(const vr_lm *lm, const char *key, uint64_t otherwise);
+/* NULL: there is none. */
+const vr_lm_weight *vr_lm_find(const vr_lm *lm, uint32_t il, const char *name); /* "attn_q.weight" */
+const vr_lm_weight *vr_lm_find_outside(const vr_lm *lm, const char *name);      /* "output.weight" */
+
+/* ---- what one types ---- */
+
+typedef enum vr_lm_split { VR_LM_SPLIT_LAYER, VR_LM_SPLIT_ROW, VR_LM_SPLIT_NONE, VR_LM_SPLIT_TENSOR } vr_lm_split;
+typedef enum vr_lm_tool { VR_LM_SERVER, VR_LM_CLI, VR_LM_BENCH } vr_lm_tool;
+
+/* One of -ot: tensors whose name matches go to a device or the host. */
+typedef struct vr_lm_override {
+    const char *pattern; /* regular expression, found anywhere in the name */
+    uint8_t device;      /* or VR_LM_HOST */
+} vr_lm_override;
+
+typedef struct vr_lm_params {
+    uint32_t build; /* 10470 */
+    uint8_t tool;   /* vr_lm_tool */
+    uint64_t n_ctx; /* of all sequences together; 0: the trained one */
+    uint64_t n_batch, n_ubatch, n_seq_max;
+    uint8_t type_k, type_v; /* vr_dtype */
+    bool flash_attn, kv_unified, swa_full, offload_kqv, op_offload;
+    uint64_t n_outputs_max; /* rows of logits at once; 0: n_batch */
+    uint64_t n_gpu_layers;  /* UINT64_MAX: all */
+    uint8_t split_mode;     /* vr_lm_split */
+    uint8_t main_gpu;
+    double tensor_split[VR_LM_MOST_DEVICES]; /* all 0: by the devices' free bytes */
+    const vr_lm_override *overrides;
+    size_t n_overrides;
+    bool embeddings; /* an embedding is returned, no logits */
+} vr_lm_params;
+
+typedef struct vr_lm_device {
+    uint64_t free;   /* bytes, for the shares of a split */
+    unsigned cc;     /* compute capability x 10; 0: unknown, 89 is taken */
+} vr_lm_device;
+
+/* ---- what it takes ---- */
+
+/* Bytes in one memory, as llama.cpp's memory breakdown has them. */
+typedef struct vr_lm_memory {
+    uint64_t model, context, compute;
+} vr_lm_memory;
+
+typedef struct vr_lm_sizes {
+    vr_lm_memory device[VR_LM_MOST_DEVICES]; /* CUDA0, ... */
+    vr_lm_memory pinned, host;               /* CUDA_Host; CPU */
+    uint64_t output;                         /* of pinned or host memory: logits */
+    uint64_t n_ctx, n_ctx_seq, n_batch, n_ubatch; /* as they end up */
+    bool compute_known;                      /* false: the graph is not known; compute is 0 then */
+    const char *why;                         /* it is not, or what llama.cpp refuses: a sentence */
+    bool refused;                            /* it does not start with these settings */
+    bool pipelined;                          /* copies of inputs for several GPUs at once */
+    size_t n_nodes, n_splits;                /* of the larger graph */
+} vr_lm_sizes;
+
+/* n devices, 0 or more. Scratch and words live in `a`. */
+vram_status vr_lm_measure(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params *p, const vr_lm_device *devices,
+                          size_t n, vr_arena *a);
+
+#endif
