@@ -86,6 +86,7 @@ typedef struct vr_lm_params {
     uint64_t n_batch, n_ubatch, n_seq_max;
     uint8_t type_k, type_v; /* vr_dtype */
     bool flash_attn, kv_unified, swa_full, offload_kqv, op_offload;
+    bool flash_auto; /* flash_attn is tried, and left where it would not run on the layers' own devices */
     uint64_t n_outputs_max; /* rows of logits at once; 0: n_batch */
     uint64_t n_gpu_layers;  /* UINT64_MAX: all */
     uint8_t split_mode;     /* vr_lm_split */

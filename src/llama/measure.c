@@ -140,5 +140,5 @@ vram_status vr_lm_measure(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params 
     vr_lm_add_placed(out, lm, p, &plan);
     out->context_known = plan.caches_unknown == NULL;
     out->why = plan.caches_unknown;
-    return VRAM_OK;
+    return vr_lm_compute(out, lm, p, &plan, a);
 }

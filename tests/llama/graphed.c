@@ -156,7 +156,7 @@ static void ask(asked *a, int argc, char **argv)
     }
     a->p.overrides = a->overrides;
     for (size_t i = 0; i < 8; i++)
-        a->devices[i] = (vr_lm_device){ .free = UINT64_C(24) << 30, .cc = 89 };
+        a->devices[i] = (vr_lm_device){ .free_bytes = UINT64_C(24) << 30, .cc = 89 };
 }
 
 static void print_memory(const char *name, const vr_lm_memory *m, const char *comma)
