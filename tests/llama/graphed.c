@@ -3,6 +3,7 @@
  * own.
  *
  *   dump_graph FILE.gguf [llama.cpp's options] [--devices N] [--n-outputs-max N] [--dump] */
+#define _XOPEN_SOURCE 700
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
