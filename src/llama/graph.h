@@ -31,9 +31,9 @@ typedef struct vr_lm_graph {
     /* the micro batch */
     uint64_t n_tokens, n_seqs, n_seq_tokens, n_outputs;
     uint64_t n_ctx, n_ctx_seq;
-    vr_t *layer_weights;  /* made on first use, as vr_lm.layers and their weights are ordered */
+    vr_t *layer_weights; /* made on first use, as vr_lm.layers and their weights are ordered */
     vr_t *outside_weights;
-    vr_lm_kept *kept; /* by layer */
+    vr_lm_kept *kept;     /* by layer */
     vr_lm_attn full, swa; /* k_idxs NULL: not made yet */
     vr_t inp_tokens, inp_pos, inp_out_ids, rs_copy, rs_main, rs_extra;
     int32_t layer; /* that the tensors made now belong to */
@@ -64,7 +64,8 @@ vr_t vr_lm_mm_id(vr_lm_graph *c, vr_t w, vr_t cur, vr_t ids, vr_t scale);
 typedef struct vr_lm_qkv {
     vr_t q, k, v;
 } vr_lm_qkv;
-vr_lm_qkv vr_lm_build_qkv(vr_lm_graph *c, vr_t cur, uint64_t head, uint64_t n_head, uint64_t n_head_kv, int il);
+vr_lm_qkv vr_lm_build_qkv(vr_lm_graph *c, vr_t cur, uint64_t head, uint64_t n_head, uint64_t n_head_kv,
+                          int il);
 
 typedef enum vr_lm_act {
     VR_LM_SILU,
@@ -86,7 +87,12 @@ vr_t vr_lm_build_ffn(vr_lm_graph *c, vr_t cur, const vr_lm_ffn *f, int il);
 /* The layer's ffn_up, ffn_gate, ffn_down with what biases and scales there are. */
 vr_lm_ffn vr_lm_ffn_of(vr_lm_graph *c, uint32_t il, vr_lm_act act, vr_lm_gating gating);
 
-typedef enum vr_lm_gate_fn { VR_LM_SOFTMAX, VR_LM_SIGMOID, VR_LM_SOFTMAX_WEIGHT, VR_LM_SQRT_SOFTPLUS } vr_lm_gate_fn;
+typedef enum vr_lm_gate_fn {
+    VR_LM_SOFTMAX,
+    VR_LM_SIGMOID,
+    VR_LM_SOFTMAX_WEIGHT,
+    VR_LM_SQRT_SOFTPLUS
+} vr_lm_gate_fn;
 typedef struct vr_lm_moe {
     vr_t gate_inp, gate_inp_b, up, up_b, gate, gate_b, down, down_b, probs_b;
     vr_t gate_up, gate_up_b, up_s, gate_s, down_s, probs_in, selected_in;
@@ -97,7 +103,8 @@ typedef struct vr_lm_moe {
 } vr_lm_moe;
 vr_t vr_lm_build_moe(vr_lm_graph *c, vr_t cur, const vr_lm_moe *m, int il);
 /* The layer's expert tensors by their usual names, and the file's counts. */
-vr_lm_moe vr_lm_moe_of(vr_lm_graph *c, uint32_t il, vr_lm_act act, bool norm_w, bool scaled, vr_lm_gate_fn gating);
+vr_lm_moe vr_lm_moe_of(vr_lm_graph *c, uint32_t il, vr_lm_act act, bool norm_w, bool scaled,
+                       vr_lm_gate_fn gating);
 
 /* build_attn_inp_kv, ..._kv_iswa (both caches), ..._no_cache. */
 void vr_lm_attn_inp_kv(vr_lm_graph *c);
