@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Decoders of before 2024: layer norms, one matrix for queries, keys and values, plain FFNs.
+ * GPT-NeoX and MPT.
  *
- * Source: llama.cpp b10470, src/models/gpt2.cpp, gptneox.cpp, falcon.cpp, bloom.cpp, mpt.cpp. */
+ * Source: llama.cpp b10470, src/models/gptneox.cpp, mpt.cpp. */
+#include "llama/archs_more.h"
 #include "llama/arch.h"
 
 static vr_t classic_ffn(vr_lm_graph *c, vr_t cur, int il)
@@ -34,23 +35,6 @@ static void build_serial(vr_lm_graph *c, vr_t cur, vr_t (*attend)(vr_lm_graph *c
     vr_lm_finish(c, cur, VR_LM_NORM);
 }
 
-static vr_t attend_plain(vr_lm_graph *c, vr_t cur, int il)
-{
-    return vr_lm_attn_of(c, vr_lm_qkv_of(c, cur, il), il);
-}
-
-void vr_lm_build_gpt2(vr_lm_graph *c)
-{
-    build_serial(c, with_positions(c, vr_lm_inp_embd(c)), attend_plain);
-}
-
-void vr_lm_build_bloom(vr_lm_graph *c)
-{
-    c->alibi = true;
-    vr_t w = vr_lm_outside(c, "token_embd_norm.weight"), b = vr_lm_outside(c, "token_embd_norm.bias");
-    build_serial(c, vr_lm_build_norm(c, vr_lm_inp_embd(c), w, b, VR_LM_NORM, 0), attend_plain);
-}
-
 /* ---- mpt ---- */
 
 static vr_t normed_whole(vr_lm_graph *c, vr_t x, int il, const char *name)
@@ -77,19 +61,14 @@ void vr_lm_build_mpt(vr_lm_graph *c)
     build_serial(c, vr_lm_outside_opt(c, "position_embd.weight") ? with_positions(c, cur) : cur, attend_mpt);
 }
 
-/* ---- gptneox and falcon: both may add attention and FFN to the same input ---- */
+/* ---- gptneox: may add attention and FFN to the same input ---- */
 
-static vr_t attend_turned(vr_lm_graph *c, vr_t cur, int il, bool o_bias)
+static vr_t attend_neox(vr_lm_graph *c, vr_t cur, int il)
 {
     vr_lm_qkv x = vr_lm_qkv_of(c, cur, il);
     x.q = vr_lm_rope(c, x.q, NULL);
     x.k = vr_lm_rope(c, x.k, NULL);
-    return o_bias ? vr_lm_attn_of(c, x, il) : vr_lm_attend(c, x, il);
-}
-
-static vr_t attend_neox(vr_lm_graph *c, vr_t cur, int il)
-{
-    return attend_turned(c, cur, il, true);
+    return vr_lm_attn_of(c, x, il);
 }
 
 static vr_t neox_parallel(vr_lm_graph *c, vr_t x, int il)
@@ -111,27 +90,5 @@ void vr_lm_build_gptneox(vr_lm_graph *c)
     vr_lm_inp_attn_kv(c);
     for (int il = 0; il < (int)c->lm->n_layer && !vr_lm_stopped(c); il++)
         cur = neox_parallel(c, cur, il);
-    vr_lm_finish(c, cur, VR_LM_NORM);
-}
-
-static vr_t falcon_layer(vr_lm_graph *c, vr_t x, int il)
-{
-    vr_gg *g = c->g;
-    vr_t normed = vr_lm_norm_of(c, x, il, "attn_norm", VR_LM_NORM), cur = normed;
-    if (vr_lm_opt(c, il, "attn_norm_2.weight"))
-        cur = vr_lm_norm_of(c, x, il, "attn_norm_2", VR_LM_NORM);
-    cur = attend_turned(c, cur, il, false);
-    vr_lm_select_rows(c, il, &cur, &x);
-    vr_lm_select_rows(c, il, &normed, NULL);
-    vr_t out = vr_lm_bare_ffn(c, normed, il, "", VR_LM_GELU, VR_LM_FFN_SEQ);
-    return vr_gg_add(g, vr_gg_add(g, out, cur), x);
-}
-
-void vr_lm_build_falcon(vr_lm_graph *c)
-{
-    vr_t cur = vr_lm_inp_embd(c);
-    vr_lm_inp_attn_kv(c);
-    for (int il = 0; il < (int)c->lm->n_layer && !vr_lm_stopped(c); il++)
-        cur = falcon_layer(c, cur, il);
     vr_lm_finish(c, cur, VR_LM_NORM);
 }

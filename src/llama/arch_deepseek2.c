@@ -3,6 +3,7 @@
  * the latent is kept; old files without them keep whole keys and values.
  *
  * Source: llama.cpp b10470, src/models/deepseek2.cpp. */
+#include "llama/archs_more.h"
 #include "llama/arch.h"
 
 /* One head: what is turned, what is not, and its value. */

@@ -2,6 +2,7 @@
  * Gemma 3n and Gemma 4: an embedding for each layer, caches that later layers use, experts beside an FFN.
  *
  * Source: llama.cpp b10470, src/models/gemma3n.cpp, gemma4.cpp. */
+#include "llama/archs_more.h"
 #include "llama/arch.h"
 
 /* The i-th of the matrices that lie behind one another. */

@@ -3,6 +3,7 @@
  * layers.
  *
  * Source: llama.cpp b10470, src/models/kimi-linear.cpp. */
+#include "llama/archs_more.h"
 #include "llama/arch.h"
 
 /* ---- delta net layers ---- */

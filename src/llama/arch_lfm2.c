@@ -2,6 +2,7 @@
  * LFM2 and its mixture of experts: short convolutions, and attention in some layers.
  *
  * Source: llama.cpp b10470, src/models/lfm2.cpp, lfm2moe.cpp. */
+#include "llama/archs_more.h"
 #include "llama/arch.h"
 
 /* What the convolution reads: the state in front, or, where tokens see those behind them, zeros on both

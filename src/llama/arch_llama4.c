@@ -2,6 +2,7 @@
  * Llama 4, EXAONE and AFMoE with experts: windows in most layers, positions not in all.
  *
  * Source: llama.cpp b10470, src/models/llama4.cpp, exaone-moe.cpp, afmoe.cpp. */
+#include "llama/archs_more.h"
 #include "llama/arch.h"
 
 static vr_lm_qkv turned(vr_lm_graph *c, vr_lm_qkv x, vr_t factors)

@@ -3,6 +3,7 @@
  *
  * Source: llama.cpp b10470, src/models/mamba.cpp, mamba2.cpp, falcon-h1.cpp, nemotron-h.cpp, jamba.cpp,
  * granite-hybrid.cpp. */
+#include "llama/archs_more.h"
 #include "llama/arch.h"
 
 typedef vr_t (*mixer)(vr_lm_graph *c, vr_t cur, int il);

@@ -2,6 +2,7 @@
  * Qwen3-Next, Qwen3.5 and its mixture of experts: three layers of four are gated delta nets.
  *
  * Source: llama.cpp b10470, src/models/qwen3next.cpp, qwen35.cpp, qwen35moe.cpp. */
+#include "llama/archs_more.h"
 #include "llama/arch.h"
 
 /* Heads of the delta net; the widths of keys and values come from different numbers of the file. */

@@ -3,6 +3,7 @@
  *
  * Source: llama.cpp b10470, src/models/rwkv6-base.cpp, rwkv6.cpp, rwkv6qwen2.cpp, rwkv7-base.cpp, rwkv7.cpp,
  * arwkv7.cpp. */
+#include "llama/archs_more.h"
 #include "llama/arch.h"
 
 /* What a time mix needs: tokens and widths, and the first layer's values. */
