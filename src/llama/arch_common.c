@@ -94,6 +94,7 @@ void vr_lm_inp_hybrid(vr_lm_graph *c)
 void vr_lm_finish_wanted(vr_lm_graph *c, vr_t cur)
 {
     cur = vr_lm_build_norm(c, cur, vr_lm_outside(c, "output_norm.weight"), NULL, VR_LM_NORM_RMS, -1);
+    vr_gg_set_output(cur); /* what a draft head would start from */
     cur = vr_gg_get_rows(c->g, cur, vr_lm_inp_out_ids(c));
     vr_lm_embd(c, cur);
     vr_lm_logits(c, vr_lm_head_mm(c, cur));

@@ -271,6 +271,7 @@ void vr_lm_build_gemma4(vr_lm_graph *c)
     for (int il = 0; il < (int)c->lm->n_layer && !vr_lm_stopped(c); il++)
         cur = layer4(c, cur, layers, il);
     cur = rms_outside(c, cur, "output_norm.weight");
+    vr_gg_set_output(cur); /* what a draft head would start from */
     cur = vr_gg_get_rows(g, cur, vr_lm_inp_out_ids(c));
     vr_lm_embd(c, cur);
     cur = vr_lm_head_mm(c, cur);
