@@ -6,8 +6,6 @@
  * src/llama-hparams.cpp (n_embd_r, n_embd_s, has_kv), src/llama-context.cpp (llama_init_from_model). */
 #include "llama/place.h"
 
-#define SWA_PADDING 256
-
 static bool is_one_of(vr_str name, const char *const *list)
 {
     for (; *list != NULL; list++) {
@@ -64,7 +62,7 @@ static bool recurrent(const vr_lm *lm)
     return is_one_of(lm->name, names);
 }
 
-static bool hybrid(const vr_lm *lm)
+bool vr_lm_hybrid_memory(const vr_lm *lm)
 {
     static const char *const names[] = { "jamba",     "falcon-h1", "plamo2",     "granitehybrid",
                                          "lfm2",      "lfm2moe",   "nemotron_h", "nemotron_h_moe",
@@ -95,7 +93,7 @@ static bool attends(const vr_lm *lm, uint32_t il)
 
 static bool keeps_state(const vr_lm *lm, uint32_t il)
 {
-    return il < lm->n_layer && lm->layers[il].recurrent && (recurrent(lm) || hybrid(lm));
+    return il < lm->n_layer && lm->layers[il].recurrent && (recurrent(lm) || vr_lm_hybrid_memory(lm));
 }
 
 /* Layers from this one on use an earlier one's cache. */
@@ -111,13 +109,22 @@ static uint32_t own_caches(const vr_lm *lm)
 
 /* ---- one layer ---- */
 
+/* Of one vector for all heads, builds before b7832 kept its part that values are made of once more. */
+static uint64_t values_of(const vr_lm_plan *plan, const vr_lm *lm, const vr_lm_params *p,
+                          const vr_lm_layer *l)
+{
+    if (latent(lm) && plan->rules.mla_values == 0)
+        return 0;
+    return p->flash_attn ? (uint64_t)l->head_v * l->n_head_kv : widest_values(lm);
+}
+
 static void keys_of(vr_lm_cache *c, const vr_lm_plan *plan, const vr_lm *lm, const vr_lm_params *p,
                     uint32_t il)
 {
     const vr_lm_layer *l = &lm->layers[il];
     c->v_transposed = !p->flash_attn;
     c->k_width = (uint64_t)l->head_k * l->n_head_kv;
-    c->v_width = latent(lm) ? 0 : p->flash_attn ? (uint64_t)l->head_v * l->n_head_kv : widest_values(lm);
+    c->v_width = values_of(plan, lm, p, l);
     c->cells = l->swa ? plan->swa_cells : plan->cells;
     c->streams = plan->n_stream;
 }
@@ -177,11 +184,6 @@ vram_status vr_lm_place_caches(vr_lm_plan *plan, const vr_lm *lm, const vr_lm_pa
         return VRAM_OK;
     if (!lm->model->kv_known)
         plan->caches_unknown = "what llama.cpp keeps of the tokens of this architecture is not worked out";
-    uint64_t sliding = vr_add_sat(vr_mul_sat(lm->n_swa, p->kv_unified ? plan->n_seq_max : 1), plan->n_ubatch);
-    plan->cells = plan->n_ctx_seq;
-    plan->swa_cells = p->swa_full || plan->cells < sliding ? plan->cells : sliding;
-    if (!p->swa_full)
-        plan->swa_cells = vr_round_up(plan->swa_cells, SWA_PADDING);
     plan->caches = VR_ARRAY(a, vr_lm_cache, lm->n_layer_all);
     if (plan->caches == NULL)
         return VRAM_ENOMEM;

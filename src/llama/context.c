@@ -36,11 +36,10 @@ static bool make_room(vr_lm_graph *c)
 }
 
 vram_status vr_lm_graph_make(vr_lm_graph *c, vr_gg *g, const vr_lm *lm, const vr_lm_params *p,
-                             const vr_lm_plan *plan, vr_lm_settled settled, uint64_t n_tokens,
-                             uint64_t n_seqs, uint64_t n_outputs)
+                             const vr_lm_plan *plan, vr_lm_settled settled, vr_lm_batch batch)
 {
-    n_seqs = n_seqs > 0 ? n_seqs : 1;
-    uint64_t each = vr_round_up(n_tokens, n_seqs) / n_seqs;
+    uint64_t n_seqs = batch.n_seqs > 0 ? batch.n_seqs : 1;
+    uint64_t each = vr_round_up(batch.n_tokens, n_seqs) / n_seqs;
     *c = (vr_lm_graph){ .g = g,
                         .arena = g->arena,
                         .lm = lm,
@@ -51,7 +50,8 @@ vram_status vr_lm_graph_make(vr_lm_graph *c, vr_gg *g, const vr_lm *lm, const vr
                         .n_tokens = vr_mul_sat(each, n_seqs),
                         .n_seqs = n_seqs,
                         .n_seq_tokens = each,
-                        .n_outputs = n_outputs,
+                        .n_outputs = batch.n_outputs,
+                        .pins = batch.pins,
                         .pos_per_token = 1 };
     vr_gg_reset(g);
     if (!make_room(c))
@@ -72,12 +72,18 @@ typedef struct context {
     const char *broken; /* by the file's shapes */
 } context;
 
-static vram_status reserve(context *x, vr_gg_reserved *r, vr_lm_graph *c, uint64_t n_tokens,
-                           uint64_t n_outputs)
+static vram_status make(context *x, vr_lm_graph *c, uint64_t n_tokens, uint64_t n_outputs, bool pins)
 {
-    VR_TRY(vr_lm_graph_make(c, &x->g, x->lm, x->p, x->plan, x->settled, n_tokens, x->plan->n_seq_max,
-                            n_outputs));
+    vr_lm_batch batch = { n_tokens, x->plan->n_seq_max, n_outputs, pins };
+    VR_TRY(vr_lm_graph_make(c, &x->g, x->lm, x->p, x->plan, x->settled, batch));
     x->broken = x->g.broken;
+    return VRAM_OK;
+}
+
+static vram_status reserve(context *x, vr_gg_reserved *r, vr_lm_graph *c, uint64_t n_tokens,
+                           uint64_t n_outputs, bool pins)
+{
+    VR_TRY(make(x, c, n_tokens, n_outputs, pins));
     return x->broken == NULL ? vr_gg_reserve(r, &x->g, &x->plan->machine, x->a) : VRAM_OK;
 }
 
@@ -103,7 +109,7 @@ static vram_status resolve(context *x, vr_lm_fused_kind kind, bool *fused, uint6
     vr_gg_reserved r;
     vr_lm_graph c;
     uint64_t n = vr_mul_sat(tokens_per_seq, x->plan->n_seq_max);
-    VR_TRY(reserve(x, &r, &c, n, n));
+    VR_TRY(reserve(x, &r, &c, n, n, true));
     bool any = false;
     if (x->broken == NULL)
         *fused = on_own_device(&c, kind, &any);
@@ -121,9 +127,8 @@ static bool has_fused(const vr_lm_graph *c, vr_lm_fused_kind kind)
 
 static vram_status resolve_all(context *x)
 {
-    vr_gg_reserved r;
     vr_lm_graph c;
-    VR_TRY(reserve(x, &r, &c, x->plan->n_seq_max, x->plan->n_seq_max));
+    VR_TRY(make(x, &c, x->plan->n_seq_max, x->plan->n_seq_max, true));
     if (x->broken != NULL)
         return VRAM_OK;
     bool delta = has_fused(&c, VR_LM_FUSED_GDN_AR) || has_fused(&c, VR_LM_FUSED_GDN_CH);
@@ -175,7 +180,8 @@ static const char *cannot(const vr_lm *lm, const vr_lm_plan *plan)
     return NULL;
 }
 
-/* Prompts first, then one token of each sequence: a buffer is as large as the larger needs it. */
+/* Prompts first, then one token of each sequence: a buffer is as large as the larger needs it. Where sizes
+ * are only asked for, the first is all. */
 static vram_status reserve_both(context *x, vr_lm_sizes *out)
 {
     const vr_lm_plan *plan = x->plan;
@@ -183,11 +189,13 @@ static vram_status reserve_both(context *x, vr_lm_sizes *out)
     uint64_t n_outputs = n_tokens < plan->n_outputs_max ? n_tokens : plan->n_outputs_max;
     vr_gg_reserved r;
     vr_lm_graph c;
-    VR_TRY(reserve(x, &r, &c, n_tokens, n_outputs));
+    VR_TRY(reserve(x, &r, &c, n_tokens, n_outputs, !x->p->as_fit));
     if (x->broken != NULL)
         return VRAM_OK;
     keep_most(out, plan, &r);
-    VR_TRY(reserve(x, &r, &c, plan->n_seq_max, plan->n_seq_max));
+    if (x->p->as_fit)
+        return VRAM_OK;
+    VR_TRY(reserve(x, &r, &c, plan->n_seq_max, plan->n_seq_max, true));
     if (x->broken == NULL)
         keep_most(out, plan, &r);
     return VRAM_OK;

@@ -182,7 +182,7 @@ vr_t vr_lm_linear(vr_lm_graph *c, int il, const char *name, vr_t cur)
  * (llama_context::graph_get_cb). */
 static void pin_norm(vr_lm_graph *c, vr_t t, int il)
 {
-    if (!is_layer(c, il) || (c->n_tokens >= 32 && !c->full_offload))
+    if (!c->pins || !is_layer(c, il) || (c->n_tokens >= 32 && !c->full_offload))
         return;
     const vr_gg_machine *m = &c->plan->machine;
     for (size_t b = 0; b < m->n_backends; b++) {

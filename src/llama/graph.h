@@ -48,6 +48,7 @@ typedef struct vr_lm_graph {
     const vr_lm_params *p;
     const vr_lm_plan *plan; /* where everything lies */
     vr_lm_settled settled;
+    bool pins;         /* norms and the like are pinned to a back end: not when sizes are asked for only */
     bool full_offload; /* all layers and the output are on GPUs */
     /* the micro batch: n_seqs sequences of n_seq_tokens each */
     uint64_t n_tokens, n_seqs, n_seq_tokens, n_outputs;
@@ -222,9 +223,13 @@ void vr_lm_finish(vr_lm_graph *c, vr_t cur, vr_lm_norm kind);
 /* Adds the compute buffers: llama_context::sched_reserve. */
 vram_status vr_lm_compute(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params *p, const vr_lm_plan *plan,
                           vr_arena *a);
-/* One graph into g: n_tokens of n_seqs sequences. What it takes but the graph is void. */
+/* A micro batch that a graph is made for. */
+typedef struct vr_lm_batch {
+    uint64_t n_tokens, n_seqs, n_outputs;
+    bool pins; /* of vr_lm_graph */
+} vr_lm_batch;
+/* One graph into g, which is emptied before. */
 vram_status vr_lm_graph_make(vr_lm_graph *c, vr_gg *g, const vr_lm *lm, const vr_lm_params *p,
-                             const vr_lm_plan *plan, vr_lm_settled settled, uint64_t n_tokens,
-                             uint64_t n_seqs, uint64_t n_outputs);
+                             const vr_lm_plan *plan, vr_lm_settled settled, vr_lm_batch batch);
 
 #endif

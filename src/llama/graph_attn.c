@@ -268,6 +268,8 @@ static vr_t with_flash(vr_lm_graph *c, vr_t q, vr_t k, vr_t v, vr_t mask, const 
     if (v->type == VR_F32)
         v = vr_gg_cast(g, v, VR_F16);
     vr_t cur = vr_gg_flash_attn_ext(g, q, k, v, mask);
+    if (c->alibi)
+        vr_gg_flash_attn_ext_set_bias(cur);
     vr_lm_fused(c, VR_LM_FUSED_FLASH, cur, il);
     if (a->sinks != NULL)
         vr_gg_flash_attn_ext_add_sinks(cur, a->sinks);
@@ -306,7 +308,7 @@ static vr_t without_flash(vr_lm_graph *c, vr_t q, vr_t k, vr_t v, bool v_trans, 
         kqv = vr_gg_mul_mat(g, a->v_mla, kqv);
     vr_t cur = vr_gg_permute(g, kqv, 0, 2, 1, 3);
     cur = vr_gg_cont_2d(g, cur, vr_mul_sat(cur->ne[0], cur->ne[1]), vr_mul_sat(cur->ne[2], cur->ne[3]));
-    if (!c->p->offload_kqv)
+    if (!c->p->offload_kqv && c->pins)
         cur->backend = (int8_t)(c->plan->machine.n_backends - 1);
     return cur;
 }

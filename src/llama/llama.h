@@ -95,7 +95,10 @@ typedef struct vr_lm_params {
     const vr_lm_override *overrides;
     size_t n_overrides;
     uint64_t n_cpu_moe; /* layers whose experts stay on the host; UINT64_MAX: of all (--cpu-moe) */
-    bool embeddings;    /* an embedding is returned, no logits */
+    /* Compute buffers as llama-fit-params prints them: that run forgets what was pinned to a device, which a
+     * real one does not, and sizes the prompt's graph only. */
+    bool as_fit;
+    bool embeddings; /* an embedding is returned, no logits */
 } vr_lm_params;
 
 typedef struct vr_lm_device {
@@ -115,10 +118,11 @@ typedef struct vr_lm_sizes {
     vr_lm_memory pinned, host;                    /* CUDA_Host; CPU */
     uint64_t output;                              /* of pinned or host memory: logits */
     uint64_t n_ctx, n_ctx_seq, n_batch, n_ubatch; /* as they end up */
-    bool compute_known;                           /* false: the graph is not known; compute is 0 then */
-    const char *why;                              /* it is not, or what llama.cpp refuses: a sentence */
-    bool refused;                                 /* it does not start with these settings */
-    bool unknown;                                 /* where things go is not known: no figure is there */
+    bool compute_near;        /* the graph is of a later build than was asked for: near, not exact */
+    bool compute_known;       /* false: the graph is not known; compute is 0 then */
+    const char *why;          /* it is not, or what llama.cpp refuses: a sentence */
+    bool refused;             /* it does not start with these settings */
+    bool unknown;             /* where things go is not known: no figure is there */
     bool context_known;       /* false: what it keeps of tokens is not; context is 0 then */
     bool pipelined;           /* copies of inputs for several GPUs at once */
     size_t n_nodes, n_splits; /* of the larger graph */

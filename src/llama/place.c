@@ -5,10 +5,7 @@
  * src/llama-context.cpp (llama_context::llama_context). */
 #include "llama/place.h"
 
-#define PADDING 256            /* of a context, in tokens */
-#define MOST_SEQUENCES 256     /* LLAMA_MAX_SEQ */
-#define MAX_COPIES 4           /* GGML_SCHED_MAX_COPIES */
-#define MOST_TOKENS UINT32_MAX /* llama.cpp keeps counts of tokens in 32 bits */
+#define MAX_COPIES 4 /* GGML_SCHED_MAX_COPIES */
 
 /* ---- devices ---- */
 
@@ -40,14 +37,24 @@ static vram_status add_devices(vr_lm_plan *plan, const vr_lm_params *p, const vr
     return VRAM_OK;
 }
 
-static const char *refusal(const vr_lm_params *p, size_t n)
+static const char *refusal(const vr_lm_rules *r, const vr_lm_params *p, size_t n)
 {
     if (p->split_mode == VR_LM_SPLIT_NONE && n > 0 && p->main_gpu >= n)
         return "--main-gpu names a GPU that is not there";
-    if (p->split_mode == VR_LM_SPLIT_ROW && n > 0)
-        return "CUDA's split buffers are gone from llama.cpp: --split-mode row does not start";
-    if (p->n_seq_max > MOST_SEQUENCES)
-        return "llama.cpp takes no more than 256 sequences";
+    if (p->split_mode == VR_LM_SPLIT_ROW && n > 0 && r->row_split == 0)
+        return "this build's CUDA devices do not support split buffers, which --split-mode row needs";
+    if (r->most_sequences != 0 && p->n_seq_max > r->most_sequences)
+        return r->most_sequences == 64 ? "this build takes no more than 64 sequences"
+                                       : "it takes no more than 256 sequences";
+    return NULL;
+}
+
+static const char *not_known(const vr_lm_params *p, size_t n)
+{
+    if (p->split_mode == VR_LM_SPLIT_ROW && n > 1)
+        return "how --split-mode row cuts the weights is not worked out";
+    if (p->split_mode == VR_LM_SPLIT_TENSOR && n > 0)
+        return "how --split-mode tensor cuts the weights is not worked out";
     return NULL;
 }
 
@@ -79,27 +86,45 @@ static uint8_t device_at(const float *ends, size_t n, float at)
     return (uint8_t)(i < n ? i : n - 1);
 }
 
-/* The output is one layer more. */
+/* Layers on the devices, the output being one more; older builds left the output for the last to come. */
+typedef struct range {
+    uint64_t first, n;
+    bool output;
+} range;
+
+static range on_devices(const vr_lm_plan *plan, const vr_lm *lm, const vr_lm_params *p)
+{
+    uint64_t all = (uint64_t)lm->n_layer_all + 1, asked = p->n_gpu_layers < all ? p->n_gpu_layers : all;
+    if (plan->rules.output_first != 0)
+        return (range){ all - asked, asked, asked != 0 };
+    return (range){ vr_sub_floor(lm->n_layer_all, p->n_gpu_layers), asked, asked == all };
+}
+
+static uint8_t device_of(const vr_lm_params *p, const range *on, const float *ends, size_t n, uint64_t layer)
+{
+    if (p->split_mode == VR_LM_SPLIT_NONE)
+        return p->main_gpu;
+    return device_at(ends, n, (float)(layer - on->first) / (float)on->n);
+}
+
 static vram_status place_layers(vr_lm_plan *plan, const vr_lm *lm, const vr_lm_params *p,
                                 const vr_lm_device *devices, size_t n, vr_arena *a)
 {
     float ends[VR_LM_MOST_DEVICES];
-    uint64_t all = (uint64_t)lm->n_layer_all + 1;
-    uint64_t on = n == 0 ? 0 : p->n_gpu_layers < all ? p->n_gpu_layers : all;
-    bool single = p->split_mode == VR_LM_SPLIT_NONE;
-    plan->layer_device = VR_ARRAY(a, uint8_t, all);
+    range on = on_devices(plan, lm, p);
+    plan->layer_device = VR_ARRAY(a, uint8_t, (size_t)lm->n_layer_all + 1);
     if (plan->layer_device == NULL)
         return VRAM_ENOMEM;
     split_points(ends, p, devices, n);
-    for (uint64_t i = 0; i < all; i++) {
-        if (i < all - on)
-            plan->layer_device[i] = VR_LM_HOST;
-        else
-            plan->layer_device[i] =
-                single ? p->main_gpu : device_at(ends, n, (float)(i - (all - on)) / (float)on);
+    for (uint64_t i = 0; i <= lm->n_layer_all; i++) {
+        bool there = i < lm->n_layer_all ? i >= on.first : on.output;
+        plan->layer_device[i] = VR_LM_HOST;
+        if (n != 0 && on.n != 0 && there)
+            plan->layer_device[i] = device_of(p, &on, ends, n, i);
     }
-    plan->pipelined = n > 1 && p->n_gpu_layers >= all && p->split_mode == VR_LM_SPLIT_LAYER &&
-                      p->offload_kqv && !plan->overridden;
+    plan->pipelined = n > 1 && plan->rules.pipeline != 0 && p->n_gpu_layers > lm->n_layer_all &&
+                      p->split_mode == VR_LM_SPLIT_LAYER && !plan->overridden &&
+                      (p->offload_kqv || plan->rules.pipeline_kv == 0);
     plan->machine.copies = plan->pipelined ? MAX_COPIES : 1;
     return VRAM_OK;
 }
@@ -112,33 +137,28 @@ uint8_t vr_lm_plain_buft(const vr_lm_plan *plan, uint32_t il)
 
 /* ---- sizes ---- */
 
-static uint64_t least(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
 static bool has_encoder(const vr_lm *lm)
 {
     return vr_str_is(lm->name, "t5") || vr_str_is(lm->name, "t5encoder") || vr_str_is(lm->name, "eagle3") ||
            vr_str_is(lm->name, "dflash");
 }
 
-void vr_lm_normalise(vr_lm_plan *plan, const vr_lm *lm, const vr_lm_params *p)
+static void count(vr_lm_plan *plan, const vr_lm *lm, const vr_lm_params *p)
 {
-    uint64_t context = least(p->n_ctx == 0 ? lm->n_ctx_train : p->n_ctx, MOST_TOKENS);
-    plan->n_seq_max = p->n_seq_max == 0 ? 1 : p->n_seq_max;
-    plan->n_batch = lm->causal ? least(context, p->n_batch) : p->n_batch;
-    plan->n_ubatch = least(plan->n_batch, p->n_ubatch == 0 ? p->n_batch : p->n_ubatch);
-    plan->n_outputs_max = p->n_outputs_max == 0 || has_encoder(lm) ? plan->n_batch : p->n_outputs_max;
-    plan->n_stream = p->kv_unified ? 1 : plan->n_seq_max;
-    plan->n_ctx = vr_round_up(context, PADDING);
-    plan->n_ctx_seq = plan->n_ctx;
-    if (!p->kv_unified) {
-        plan->n_ctx_seq = vr_round_up(plan->n_ctx / plan->n_seq_max, PADDING);
-        plan->n_ctx = plan->n_ctx_seq * plan->n_seq_max;
-    }
+    vr_lm_cells c;
+    vr_lm_cells_of(&c, &plan->rules, lm, p, vr_lm_hybrid_memory(lm));
+    plan->n_ctx = c.n_ctx;
+    plan->n_ctx_seq = c.n_ctx_seq;
+    plan->n_seq_max = c.n_seq_max;
+    plan->n_stream = c.n_stream;
+    plan->n_batch = c.n_batch;
+    plan->n_ubatch = c.n_ubatch;
+    plan->n_tokens = c.n_tokens;
+    plan->cells = c.full;
+    plan->swa_cells = c.sliding;
+    plan->n_outputs_max = p->n_outputs_max == 0 || has_encoder(lm) ? c.n_batch : p->n_outputs_max;
     if (plan->n_ctx_seq == 0)
-        plan->refused = "there is no context: -c and the file's context_length are both 0";
+        plan->refused = "there is no context: neither -c nor the file's context_length says one";
 }
 
 /* ---- the whole ---- */
@@ -148,17 +168,16 @@ vram_status vr_lm_plan_of(vr_lm_plan *out, const vr_lm *lm, const vr_lm_params *
 {
     if (n > VR_LM_MOST_DEVICES)
         n = VR_LM_MOST_DEVICES;
-    *out = (vr_lm_plan){ .n_devices = n, .refused = refusal(p, n) };
-    if (out->refused != NULL)
+    *out = (vr_lm_plan){ .n_devices = n };
+    vr_lm_rules_of(&out->rules, p->build);
+    out->refused = refusal(&out->rules, p, n);
+    out->unknown = not_known(p, n);
+    if (out->refused != NULL || out->unknown != NULL)
         return VRAM_OK;
-    if (p->split_mode == VR_LM_SPLIT_TENSOR && n > 0) {
-        out->unknown = "how --split-mode tensor cuts the weights is not worked out";
-        return VRAM_OK;
-    }
     out->overridden = p->n_overrides != 0 || p->n_cpu_moe != 0;
     VR_TRY(add_devices(out, p, devices, n, a));
     VR_TRY(place_layers(out, lm, p, devices, n, a));
-    vr_lm_normalise(out, lm, p);
+    count(out, lm, p);
     VR_TRY(vr_lm_place_weights(out, lm, p, a));
     return vr_lm_place_caches(out, lm, p, a);
 }

@@ -3,7 +3,7 @@
 #ifndef VR_LLAMA_PLACE_H
 #define VR_LLAMA_PLACE_H
 
-#include "llama/llama.h"
+#include "llama/builds.h"
 
 /* The cache of a layer (llama_kv_cache) and its state (llama_memory_recurrent). */
 typedef struct vr_lm_cache {
@@ -18,6 +18,7 @@ typedef struct vr_lm_cache {
 
 /* A model on a machine with the settings of a run. */
 typedef struct vr_lm_plan {
+    vr_lm_rules rules; /* of the build */
     vr_gg_machine machine;
     size_t n_devices;
     uint8_t
@@ -35,9 +36,10 @@ typedef struct vr_lm_plan {
     vr_lm_cache *caches;   /* n_layer_all */
     const char *caches_unknown; /* why it is not known what the layers keep; or NULL */
     uint64_t n_ctx, n_ctx_seq, n_batch, n_ubatch, n_seq_max, n_stream, n_outputs_max;
-    uint64_t cells, swa_cells;
-    const char *refused; /* llama.cpp does not start: a sentence; or NULL */
-    const char *unknown; /* why it is not known where things go: a sentence; or NULL */
+    uint64_t n_tokens;         /* of the graph that memory is reserved for */
+    uint64_t cells, swa_cells; /* of a stream */
+    const char *refused;       /* llama.cpp does not start: a sentence; or NULL */
+    const char *unknown;       /* why it is not known where things go: a sentence; or NULL */
 } vr_lm_plan;
 
 /* Lives in `a`. */
@@ -53,11 +55,11 @@ vr_lm_memory *vr_lm_memory_of(vr_lm_sizes *out, const vr_lm_plan *plan, uint8_t 
 
 /* ---- parts of the plan, each in a file of its own ---- */
 
-/* context.c of llama.cpp: sizes as they end up. */
-void vr_lm_normalise(vr_lm_plan *plan, const vr_lm *lm, const vr_lm_params *p);
-/* Weights (weights.c); layer_device and bufts are there. */
+/* layer_device and bufts are there. */
 vram_status vr_lm_place_weights(vr_lm_plan *plan, const vr_lm *lm, const vr_lm_params *p, vr_arena *a);
 vram_status vr_lm_place_caches(vr_lm_plan *plan, const vr_lm *lm, const vr_lm_params *p, vr_arena *a);
+/* Attention layers beside recurrent ones, or both in one layer. */
+bool vr_lm_hybrid_memory(const vr_lm *lm);
 
 /* ---- regular expressions of tensor overrides ---- */
 

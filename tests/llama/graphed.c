@@ -3,6 +3,7 @@
  * own.
  *
  *   dump_graph FILE.gguf [llama.cpp's options] [--devices N] [--n-outputs-max N] [--dump] */
+#define _XOPEN_SOURCE 700
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,6 +78,8 @@ static bool flag(asked *a, const char *o)
         a->p.swa_full = true;
     else if (strcmp(o, "--no-op-offload") == 0)
         a->p.op_offload = false;
+    else if (strcmp(o, "--as-fit") == 0)
+        a->p.as_fit = true;
     else if (strcmp(o, "-kvu") == 0)
         a->p.kv_unified = true;
     else if (strcmp(o, "--dump") == 0)
@@ -207,8 +210,9 @@ static void dump(const vr_lm *lm, const asked *a, vr_arena *arena)
     vr_gg_init(&g, arena);
     uint64_t n = plan.n_ctx < plan.n_ubatch ? plan.n_ctx : plan.n_ubatch;
     uint64_t outputs = n < plan.n_outputs_max ? n : plan.n_outputs_max;
+    vr_lm_batch batch = { n, plan.n_seq_max, outputs, !a->p.as_fit };
     vr_lm_settled settled = { a->p.flash_attn, true, true, true };
-    if (vr_lm_graph_make(&c, &g, lm, &a->p, &plan, settled, n, plan.n_seq_max, outputs) != VRAM_OK)
+    if (vr_lm_graph_make(&c, &g, lm, &a->p, &plan, settled, batch) != VRAM_OK)
         return;
     vr_gg_reserve(&r, &g, &plan.machine, arena);
     for (size_t i = 0; i < g.n_leafs; i++)
