@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  * The table of architectures. */
 #include "llama/archs.h"
+#include "llama/archs_more.h"
 
 static const vr_lm_arch archs[] = {
 #define X(name, function) { name, vr_lm_build_##function },
-    VR_LM_ARCHS(X)
+    VR_LM_ARCHS(X) VR_LM_ARCHS_MORE(X)
 #undef X
 };
 
