@@ -5,8 +5,9 @@
 
 bool vr_lm_held(vr_str arch)
 {
-    static const char *const names[] = { "llama",  "qwen2",  "qwen3", "qwen3moe",
-                                         "gemma2", "gemma3", "phi3",  "gpt-oss" };
+    static const char *const names[] = { "deepseek2", "falcon-h1", "gemma2",     "gemma3", "gpt-oss",
+                                         "llama",     "mamba",     "nemotron_h", "phi3",   "qwen2",
+                                         "qwen3",     "qwen3moe",  "qwen3next" };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (vr_str_is(arch, names[i]))
             return true;
