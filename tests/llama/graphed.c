@@ -27,7 +27,7 @@ typedef struct asked {
     vr_lm_device devices[8];
     size_t n_devices;
     vr_lm_override overrides[32];
-    bool dump;
+    bool dump, server, np_given;
 } asked;
 
 static uint8_t type_of(const char *name)
@@ -84,6 +84,8 @@ static bool flag(asked *a, const char *o)
         a->p.kv_unified = true;
     else if (strcmp(o, "--dump") == 0)
         a->dump = true;
+    else if (strcmp(o, "--server") == 0)
+        a->server = true;
     else if (strcmp(o, "--no-repack") != 0)
         return false;
     return true;
@@ -105,6 +107,7 @@ static bool valued(asked *a, const char *o, const char *v)
         if (strcmp(o, numbers[i].name) == 0) {
             uint64_t n = number(v);
             memcpy((char *)&a->p + numbers[i].at, &n, sizeof n);
+            a->np_given = a->np_given || strcmp(o, "-np") == 0;
             return true;
         }
     }
@@ -125,6 +128,12 @@ static bool valued(asked *a, const char *o, const char *v)
                                                   : VR_LM_SPLIT_LAYER;
     } else if (strcmp(o, "-mg") == 0) {
         a->p.main_gpu = (uint8_t)number(v);
+    } else if (strcmp(o, "--free") == 0) {
+        for (size_t i = 0; *v != 0 && i < 8; i++) {
+            char *end;
+            a->devices[i].free_bytes = strtoull(v, &end, 10) << 20;
+            v = *end != 0 ? end + 1 : end;
+        }
     } else if (strcmp(o, "--devices") == 0) {
         a->n_devices = (size_t)number(v);
     } else {
@@ -148,6 +157,8 @@ static void ask(asked *a, int argc, char **argv)
                          .op_offload = true,
                          .n_gpu_layers = UINT64_MAX },
                   .n_devices = 1 };
+    for (size_t i = 0; i < 8; i++)
+        a->devices[i] = (vr_lm_device){ .free_bytes = UINT64_C(24) << 30, .cc = 89 };
     for (int i = 2; i < argc; i++) {
         if (flag(a, argv[i]))
             continue;
@@ -157,9 +168,13 @@ static void ask(asked *a, int argc, char **argv)
         }
         i++;
     }
+    if (a->server && !a->np_given) {
+        a->p.n_seq_max = 4;
+        a->p.kv_unified = true;
+    }
+    if (a->server && a->p.n_outputs_max == 0)
+        a->p.n_outputs_max = a->p.n_seq_max;
     a->p.overrides = a->overrides;
-    for (size_t i = 0; i < 8; i++)
-        a->devices[i] = (vr_lm_device){ .free_bytes = UINT64_C(24) << 30, .cc = 89 };
 }
 
 static void print_memory(const char *name, const vr_lm_memory *m, const char *comma)
