@@ -9,6 +9,15 @@
 #define VR_LM_ARCHS_MORE(X)                                                                                  \
     X("afmoe", afmoe)                                                                                        \
     X("arctic", arctic)                                                                                      \
+    X("bert", bert)                                                                                          \
+    X("jina-bert-v2", bert)                                                                                  \
+    X("jina-bert-v3", bert)                                                                                  \
+    X("nomic-bert", bert)                                                                                    \
+    X("nomic-bert-moe", bert)                                                                                \
+    X("modern-bert", modern_bert)                                                                            \
+    X("neo-bert", neo_bert)                                                                                  \
+    X("eurobert", eurobert)                                                                                  \
+    X("gemma-embedding", gemma_embedding)                                                                    \
     X("arwkv7", arwkv7)                                                                                      \
     X("deepseek2", deepseek2)                                                                                \
     X("exaone-moe", exaone_moe)                                                                              \

@@ -263,7 +263,7 @@ void vr_lm_select_rows(vr_lm_graph *c, int il, vr_t *cur, vr_t *residual)
 
 void vr_lm_embd(vr_lm_graph *c, vr_t cur)
 {
-    (void)c;
+    c->embd = cur;
     vr_gg_set_output(cur);
 }
 

@@ -66,6 +66,7 @@ typedef struct vr_lm_graph {
     vr_lm_kept *kept;      /* by layer */
     vr_lm_attn full, swa, none;
     vr_t inp_pos, inp_out_ids, rs_copy, rs_main, rs_extra;
+    vr_t embd; /* what the head is applied to */
     vr_lm_fused_node *fused;
     size_t n_fused, fused_room;
 } vr_lm_graph;
@@ -217,6 +218,9 @@ vr_t vr_lm_logit_cap(vr_lm_graph *c, vr_t cur);
 void vr_lm_logits(vr_lm_graph *c, vr_t cur);
 /* What most graphs end with: output_norm, embd, head_mm, logits. */
 void vr_lm_finish(vr_lm_graph *c, vr_t cur, vr_lm_norm kind);
+
+/* build_pooling, build_dense_out: one vector of each text, where embeddings are asked for. */
+void vr_lm_build_pooling(vr_lm_graph *c);
 
 /* ---- the context ---- */
 

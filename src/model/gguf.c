@@ -287,6 +287,8 @@ static const pattern patterns[] = {
     { "gemma2", 2, .absent = 4096 },
     { "gemma3", 6 },
     { "gemma3n", 5 },
+    { "gemma-embedding", 6 },
+    { "modern-bert", 3, .full_first = true },
     { "gpt-oss", 2 },
     { "cohere2", 4 },
     { "cohere2moe", 4, .full_first = true },
