@@ -108,9 +108,18 @@ typedef struct vr_lm_device {
 
 /* ---- what it takes ---- */
 
-/* Bytes in one memory, as llama.cpp's memory breakdown has them. */
+/* Layers whose caches lie in one memory: how many, and bytes of all of them. */
+typedef struct vr_lm_kept_sum {
+    uint64_t layers, bytes;
+} vr_lm_kept_sum;
+
+/* Bytes in one memory, as llama.cpp's memory breakdown has them, and what they consist of. */
 typedef struct vr_lm_memory {
     uint64_t model, context, compute;
+    uint64_t tensors, elements; /* of the weights */
+    vr_lm_kept_sum full, sliding, states;
+    uint64_t token; /* bytes of a cell in all of its layers */
+    uint64_t pool;  /* what kernels put aside at most, about */
 } vr_lm_memory;
 
 typedef struct vr_lm_sizes {
@@ -118,7 +127,12 @@ typedef struct vr_lm_sizes {
     vr_lm_memory pinned, host;                    /* CUDA_Host; CPU */
     uint64_t output;                              /* of pinned or host memory: logits */
     uint64_t n_ctx, n_ctx_seq, n_batch, n_ubatch; /* as they end up */
+    uint64_t n_seq_max, n_tokens;                 /* n_tokens: computed at once */
+    uint64_t n_stream, cells, swa_cells;          /* of the caches */
+    uint8_t *layer_device;    /* by layer, with the output behind them; or VR_LM_HOST; NULL: not known */
+    uint64_t experts_off;     /* layers of a device whose experts stay on the host */
     bool compute_near;        /* the graph is of a later build than was asked for: near, not exact */
+    bool verified;            /* such runs of this architecture were held against llama.cpp's own figures */
     bool compute_known;       /* false: the graph is not known; compute is 0 then */
     const char *why;          /* it is not, or what llama.cpp refuses: a sentence */
     bool refused;             /* it does not start with these settings */

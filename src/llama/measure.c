@@ -40,7 +40,10 @@ static void add_weight(vr_lm_sizes *out, const vr_lm_plan *plan, const vr_lm_wei
 {
     if (buft == VR_GG_NOWHERE)
         return;
-    add(&vr_lm_memory_of(out, plan, buft)->model, taken(plan, buft, (vr_dtype)w->type, w->ne));
+    vr_lm_memory *m = vr_lm_memory_of(out, plan, buft);
+    add(&m->model, taken(plan, buft, (vr_dtype)w->type, w->ne));
+    m->tensors++;
+    add(&m->elements, w->tensor->elements);
 }
 
 /* Architectures whose rope factors are for some of the layers. */
@@ -82,31 +85,44 @@ static void add_weights(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_plan *pla
 
 /* ---- caches ---- */
 
-static void add_cache(vr_lm_sizes *out, const vr_lm_plan *plan, const vr_lm_cache *c, const vr_lm_params *p)
+typedef struct kept_tensor {
+    vr_dtype type;
+    uint64_t width, rows, streams;
+} kept_tensor;
+
+static uint64_t kept_bytes(const vr_lm_plan *plan, uint8_t buft, const kept_tensor *t)
 {
+    const uint64_t ne[VR_GG_DIMS] = { t->width, t->rows, t->streams, 1 };
+    return t->width != 0 && t->rows != 0 ? taken(plan, buft, t->type, ne) : 0;
+}
+
+static void add_kept(vr_lm_memory *m, vr_lm_kept_sum *to, uint64_t bytes)
+{
+    to->layers += bytes != 0;
+    add(&to->bytes, bytes);
+    add(&m->context, bytes);
+}
+
+static void add_cache(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params *p, const vr_lm_plan *plan,
+                      uint32_t il)
+{
+    const vr_lm_cache *c = &plan->caches[il];
     uint8_t buft = c->device == VR_LM_HOST ? plan->host_buft : plan->device_buft[c->device];
-    uint64_t *to = &vr_lm_memory_of(out, plan, buft)->context;
-    const struct {
-        vr_dtype type;
-        uint64_t width, rows, streams;
-    } tensors[] = {
-        { (vr_dtype)p->type_k, c->k_width, c->cells, c->streams },
-        { (vr_dtype)p->type_v, c->v_width, c->cells, c->streams },
-        { VR_F32, c->r_width, c->r_rows, 1 },
-        { VR_F32, c->s_width, c->r_rows, 1 },
-    };
-    for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++) {
-        uint64_t ne[VR_GG_DIMS] = { tensors[i].width, tensors[i].rows, tensors[i].streams, 1 };
-        if (ne[0] != 0 && ne[1] != 0)
-            add(to, taken(plan, buft, tensors[i].type, ne));
-    }
+    vr_lm_memory *m = vr_lm_memory_of(out, plan, buft);
+    const kept_tensor k = { (vr_dtype)p->type_k, c->k_width, c->cells, c->streams };
+    const kept_tensor v = { (vr_dtype)p->type_v, c->v_width, c->cells, c->streams };
+    const kept_tensor r = { VR_F32, c->r_width, c->r_rows, 1 }, s = { VR_F32, c->s_width, c->r_rows, 1 };
+    add_kept(m, lm->layers[il].swa ? &m->sliding : &m->full,
+             vr_add_sat(kept_bytes(plan, buft, &k), kept_bytes(plan, buft, &v)));
+    add_kept(m, &m->states, vr_add_sat(kept_bytes(plan, buft, &r), kept_bytes(plan, buft, &s)));
+    add(&m->token, vr_add_sat(vr_gg_row_size(k.type, k.width), vr_gg_row_size(v.type, v.width)));
 }
 
 void vr_lm_add_placed(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params *p, const vr_lm_plan *plan)
 {
     add_weights(out, lm, plan);
     for (uint32_t il = 0; il < lm->n_layer_all && plan->caches_unknown == NULL; il++)
-        add_cache(out, plan, &plan->caches[il], p);
+        add_cache(out, lm, p, plan, il);
 }
 
 /* ---- the whole ---- */
@@ -120,6 +136,44 @@ static uint64_t output_bytes(const vr_lm *lm, const vr_lm_params *p, const vr_lm
     return vr_mul_sat(vr_mul_sat(floats, 4), plan->n_seq_max);
 }
 
+static bool is_experts(const vr_lm_weight *w)
+{
+    return vr_str_find(w->name, "_exps.", NULL) || vr_str_find(w->name, "_chexps.", NULL);
+}
+
+static uint64_t experts_off(const vr_lm *lm, const vr_lm_plan *plan)
+{
+    uint64_t n = 0;
+    for (uint32_t il = 0; il < lm->n_layer; il++) {
+        const vr_lm_layer *l = &lm->layers[il];
+        bool off = false;
+        for (size_t i = 0; i < l->n_weights && plan->layer_device[il] != VR_LM_HOST; i++)
+            off = off || (is_experts(&l->weights[i]) && plan->machine.bufts[plan->weight_buft[il][i]].host);
+        n += off;
+    }
+    return n;
+}
+
+static void describe(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params *p, const vr_lm_plan *plan)
+{
+    out->n_ctx = plan->n_ctx;
+    out->n_ctx_seq = plan->n_ctx_seq;
+    out->n_batch = plan->n_batch;
+    out->n_ubatch = plan->n_ubatch;
+    out->n_seq_max = plan->n_seq_max;
+    out->n_tokens = plan->n_tokens;
+    out->n_stream = plan->n_stream;
+    out->cells = plan->cells;
+    out->swa_cells = plan->swa_cells;
+    out->pipelined = plan->pipelined;
+    out->layer_device = plan->layer_device;
+    out->experts_off = experts_off(lm, plan);
+    out->output = output_bytes(lm, p, plan);
+    out->verified = vr_lm_held(lm->name) && plan->machine.n_backends <= 2;
+    out->context_known = plan->caches_unknown == NULL;
+    out->why = plan->caches_unknown;
+}
+
 vram_status vr_lm_measure(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params *p,
                           const vr_lm_device *devices, size_t n, vr_arena *a)
 {
@@ -131,14 +185,11 @@ vram_status vr_lm_measure(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params 
     out->why = plan.refused != NULL ? plan.refused : plan.unknown;
     if (out->why != NULL)
         return VRAM_OK;
-    out->n_ctx = plan.n_ctx;
-    out->n_ctx_seq = plan.n_ctx_seq;
-    out->n_batch = plan.n_batch;
-    out->n_ubatch = plan.n_ubatch;
-    out->pipelined = plan.pipelined;
-    out->output = output_bytes(lm, p, &plan);
+    describe(out, lm, p, &plan);
     vr_lm_add_placed(out, lm, p, &plan);
-    out->context_known = plan.caches_unknown == NULL;
-    out->why = plan.caches_unknown;
+    for (size_t i = 0; i < plan.n_devices; i++) {
+        if (plan.device_buft[i] != VR_GG_NOWHERE)
+            out->device[i].pool = vr_lm_pool(lm, &plan, plan.device_buft[i]);
+    }
     return vr_lm_compute(out, lm, p, &plan, a);
 }
