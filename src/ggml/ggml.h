@@ -326,7 +326,8 @@ typedef struct vr_gg_reserved {
 } vr_gg_reserved;
 
 /* ggml_backend_sched_reserve: splits the graph in `g` over the machine and plays ggml's graph allocator
- * on it. The graph is as before afterwards. Scratch memory comes from `a`. VRAM_ENOMEM, or VRAM_EUNSUPPORTED
+ * on it. The graph is as before afterwards, but each node
+ * says the back end that runs it. Scratch memory comes from `a`. VRAM_ENOMEM, or VRAM_EUNSUPPORTED
  * with the rule that is broken. */
 vram_status vr_gg_reserve(vr_gg_reserved *out, vr_gg *g, const vr_gg_machine *m, vr_arena *a);
 

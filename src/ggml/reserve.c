@@ -124,6 +124,8 @@ vram_status vr_gg_reserve(vr_gg_reserved *out, vr_gg *g, const vr_gg_machine *m,
     if (status == VRAM_OK)
         status = vr_gg_play(out->bytes, &flow, m, a);
     out->n_splits = flow.n_splits;
+    for (size_t i = 0; status == VRAM_OK && i < g->n_nodes; i++)
+        g->nodes[i]->backend = s->at[g->nodes[i]->id];
     vr_gg_unsplit(s);
     return status;
 }
