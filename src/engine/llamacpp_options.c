@@ -16,11 +16,17 @@ static const vr_word flashes[] = {
     { "off", VR_LLAMA_FLASH_OFF },   { "0", VR_LLAMA_FLASH_OFF }, { NULL, 0 },
 };
 static const vr_word modes[] = {
-    { "layer", VR_LM_SPLIT_LAYER },   { "row", VR_LM_SPLIT_ROW }, { "none", VR_LM_SPLIT_NONE },
-    { "tensor", VR_LM_SPLIT_TENSOR }, { NULL, 0 },
+    { "layer", VR_LM_SPLIT_LAYER },
+    { "row", VR_LM_SPLIT_ROW },
+    { "none", VR_LM_SPLIT_NONE },
+    { "tensor", VR_LM_SPLIT_TENSOR },
+    { NULL, 0 },
 };
 static const vr_word tools[] = {
-    { "server", VR_LM_SERVER }, { "cli", VR_LM_CLI }, { "bench", VR_LM_BENCH }, { NULL, 0 },
+    { "server", VR_LM_SERVER },
+    { "cli", VR_LM_CLI },
+    { "bench", VR_LM_BENCH },
+    { NULL, 0 },
 };
 
 static vram_status set_layers(vram_workload *w, const vram_option *o, vr_str value)
@@ -67,7 +73,8 @@ static bool is_buffer(vr_str name)
     uint64_t n = 0;
     if (vr_str_is(name, "CPU"))
         return true;
-    return vr_str_starts(name, "CUDA") && vr_parse_u64((vr_str){ name.s + 4, name.n - 4 }, &n) && n < VR_MOST_GPUS;
+    return vr_str_starts(name, "CUDA") && vr_parse_u64((vr_str){ name.s + 4, name.n - 4 }, &n) &&
+           n < VR_MOST_GPUS;
 }
 
 static vram_status check_override(vram_workload *w, const vram_option *o, vr_str word)
@@ -91,7 +98,8 @@ static vram_status set_override(vram_workload *w, const vram_option *o, vr_str v
     bool again = w->override_text != NULL;
     while (vr_str_split(&rest, ',', &word))
         VR_TRY(check_override(w, o, word));
-    w->override_text = vr_text(&w->ctx->arena, T(again ? w->override_text : ""), T(again ? "," : ""), S(value));
+    w->override_text =
+        vr_text(&w->ctx->arena, T(again ? w->override_text : ""), T(again ? "," : ""), S(value));
     return w->override_text == NULL ? VRAM_ENOMEM : VRAM_OK;
 }
 
@@ -196,7 +204,8 @@ static const vr_option_row rows[] = {
       VR_SET_OVERRIDE,
       set_override,
       show_override },
-    FLAG("cpu_moe", "--cpu-moe -cmoe", "llama.cpp: all experts stay in host memory.", VR_SET_CPU_MOE, cpu_moe),
+    FLAG("cpu_moe", "--cpu-moe -cmoe", "llama.cpp: all experts stay in host memory.", VR_SET_CPU_MOE,
+         cpu_moe),
     COUNT("n_cpu_moe", "--n-cpu-moe -ncmoe", "N", VR_MOST_TOKENS, "0",
           "llama.cpp: the experts of the first N layers stay in host memory.", VR_SET_N_CPU_MOE, n_cpu_moe),
     FLAG("no_op_offload", "--no-op-offload",
@@ -206,12 +215,11 @@ static const vr_option_row rows[] = {
          embedding),
 };
 
-const vr_option_row *const vr_llamacpp_options[] = {
+const vr_option_row *const vr_llamacpp_options[VR_LLAMACPP_N_OPTIONS] = {
     &rows[0],  &rows[1],  &rows[2],  &rows[3],  &rows[4],  &rows[5],  &rows[6],
     &rows[7],  &rows[8],  &rows[9],  &rows[10], &rows[11], &rows[12], &rows[13],
     &rows[14], &rows[15], &rows[16], &rows[17], &rows[18],
 };
-const size_t vr_llamacpp_n_options = sizeof vr_llamacpp_options / sizeof *vr_llamacpp_options;
 
 /* ---- to what llama.cpp is started with ---- */
 
@@ -220,7 +228,8 @@ static void read_shares(vr_lm_params *p, const vram_workload *w)
     vr_str rest = vr_str_of(w->shares_text), word;
     char by = vr_str_find(rest, "/", NULL) ? '/' : ',';
     uint64_t n, scale;
-    for (size_t i = 0; w->shares_text != NULL && i < VR_LM_MOST_DEVICES && vr_str_split(&rest, by, &word); i++) {
+    for (size_t i = 0; w->shares_text != NULL && i < VR_LM_MOST_DEVICES && vr_str_split(&rest, by, &word);
+         i++) {
         if (vr_parse_decimal(word, &n, &scale))
             p->tensor_split[i] = (double)n / (double)scale;
     }

@@ -59,6 +59,7 @@ typedef struct vr_lm_graph {
     uint64_t pos_per_token; /* hparams.n_pos_per_embd(): 1, or 4 with sections of rope */
     uint64_t n_deepstack;   /* hparams.n_deepstack_layers */
     bool embedding_scaled;  /* hparams.f_embedding_scale is not 0 */
+    bool no_head_bias;      /* output.bias is not used */
     /* made on first use */
     vr_t **layer_weights;  /* by layer, as its weights are ordered */
     vr_t *outside_weights; /* as vr_lm.outside */

@@ -61,6 +61,8 @@ vram_status vr_lm_place_caches(vr_lm_plan *plan, const vr_lm *lm, const vr_lm_pa
 /* Attention layers beside recurrent ones, or both in one layer. */
 bool vr_lm_hybrid_memory(const vr_lm *lm);
 
+/* Whether the architecture's graphs were held against llama.cpp's own figures (held.c). */
+bool vr_lm_held(vr_str arch);
 /* What kernels of the device put aside at most (pool.c). */
 uint64_t vr_lm_pool(const vr_lm *lm, const vr_lm_plan *plan, uint8_t buft);
 

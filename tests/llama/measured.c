@@ -72,9 +72,9 @@ static void set(asked *q, char *word)
         const char *name;
         bool *to;
     } flags[] = {
-        { "fa", &q->p.flash_attn },     { "kvu", &q->p.kv_unified }, { "swa_full", &q->p.swa_full },
-        { "kvo", &q->p.offload_kqv },   { "opo", &q->p.op_offload }, { "embeddings", &q->p.embeddings },
-        { "measured", &q->p.measured },
+        { "fa", &q->p.flash_attn },   { "kvu", &q->p.kv_unified },     { "swa_full", &q->p.swa_full },
+        { "kvo", &q->p.offload_kqv }, { "opo", &q->p.op_offload },     { "embeddings", &q->p.embeddings },
+        { "as_fit", &q->p.as_fit },   { "fa_auto", &q->p.flash_auto },
     };
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
         if (strcmp(counts[i].name, word) == 0)
@@ -103,7 +103,7 @@ static void read_line(asked *q, char *line)
     line[strcspn(line, "\n")] = '\0';
     q->path = strtok(line, "\t");
     q->p = (vr_lm_params){ .build = 10470,
-                           .measured = true,
+                           .as_fit = true,
                            .n_batch = 2048,
                            .n_ubatch = 512,
                            .n_seq_max = 1,
