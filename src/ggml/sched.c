@@ -30,6 +30,14 @@ bool vr_gg_sched_reads(const vr_gg_sched *s, uint8_t backend, const vr_gg_tensor
     return at != VR_GG_UNASSIGNED && reads_buft(s, backend, s->m->backends[at].buft);
 }
 
+vram_status vr_gg_sched_placed(const vr_gg_sched *s, const vr_gg_tensor *t)
+{
+    if (s->at[t->id] != VR_GG_UNASSIGNED)
+        return VRAM_OK;
+    return vr_fail(s->arena->ctx, VRAM_EUNSUPPORTED, T("llama.cpp gives up: nothing can compute "),
+                   T(t->name != NULL ? t->name : "a tensor"));
+}
+
 /* ---- pass 1: what lies somewhere already ---- */
 
 /* The first back end that can read t's memory and run the node. */
@@ -180,10 +188,7 @@ static vram_status settle(vr_gg_sched *s, const vr_gg_tensor *t)
         if (vr_gg_sched_runs(s, b, t))
             *at = (int8_t)b;
     }
-    if (*at == VR_GG_UNASSIGNED)
-        return vr_fail(s->arena->ctx, VRAM_EUNSUPPORTED, T("llama.cpp gives up: nothing can compute "),
-                       T(t->name != NULL ? t->name : "a node"));
-    return VRAM_OK;
+    return vr_gg_sched_placed(s, t);
 }
 
 static void assign_asked_for(vr_gg_sched *s)

@@ -131,6 +131,7 @@ static vram_status bring_operands(vr_gg_sched *s, vr_gg_stretch *x, vr_gg_tensor
         vr_gg_tensor *src = node->src[i];
         if (src == NULL)
             continue;
+        VR_TRY(vr_gg_sched_placed(s, src));
         VR_TRY(copy_graph_input(s, src));
         if (!must_be_copied(s, x, src))
             continue;
