@@ -20,6 +20,7 @@ vr_gg_tensor *vr_gg_roll(vr_gg *g, vr_gg_tensor *a)
 {
     a = vr_gg_given(g, a);
     vr_gg_rule(g, a->nb[0] == vr_gg_element_size(a), "roll: rows have gaps");
+    vr_gg_rule(g, vr_gg_nelements(a) > 0, "roll: empty");
     return like(g, VR_GG_ROLL, a);
 }
 
@@ -263,12 +264,16 @@ vr_gg_tensor *vr_gg_lightning_indexer(vr_gg *g, vr_gg_tensor *q, vr_gg_tensor *k
 
 /* ---- convolutions ---- */
 
-/* Places of a kernel; 0: it does not fit. */
+/* Places of a kernel, as ggml's division counts them: a kernel that is too large by less than a step has one.
+ * 0: it does not fit. */
 static uint64_t places(uint64_t length, uint64_t kernel, uint64_t stride, uint64_t pad, uint64_t dilate)
 {
-    uint64_t padded = vr_add_sat(length, vr_mul_sat(2, pad));
-    uint64_t reach = vr_add_sat(vr_mul_sat(dilate, vr_sub_floor(kernel, 1)), 1);
-    return stride == 0 || reach > padded ? 0 : (padded - reach) / stride + 1;
+    uint64_t padded = vr_add_sat(vr_add_sat(length, vr_mul_sat(2, pad)), dilate);
+    int64_t free_steps = vr_diff(padded, vr_add_sat(vr_mul_sat(dilate, kernel), 1));
+    if (stride == 0 || stride > INT32_MAX)
+        return 0;
+    int64_t n = free_steps / (int64_t)stride + 1;
+    return n > 0 ? (uint64_t)n : 0;
 }
 
 vr_gg_tensor *vr_gg_im2col(vr_gg *g, vr_gg_tensor *kernel, vr_gg_tensor *a, uint64_t stride0,
