@@ -64,7 +64,7 @@ static int8_t offloader(const vr_gg_sched *s, const vr_gg_tensor *node)
 
 static int8_t backend_of_weights(const vr_gg_sched *s, const vr_gg_tensor *node)
 {
-    if (node->op == VR_GG_ROPE || node->op == VR_GG_FLASH_ATTN_EXT)
+    if (node->op == VR_GG_ROPE || (node->op == VR_GG_FLASH_ATTN_EXT && !s->m->past.sinks_decide))
         return VR_GG_UNASSIGNED; /* their weights are too small to decide */
     for (int i = 0; i < VR_GG_MAX_SRC; i++) {
         const vr_gg_tensor *src = node->src[i];

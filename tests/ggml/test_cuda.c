@@ -101,6 +101,9 @@ static void room_for_f16(void **state)
     assert_int_equal(vr_gg_nbytes(t), 163840);
     assert_int_equal(vr_gg_compute_size(&b->m, b->card[0], t), 163840 + 2 * 524288);
     assert_int_equal(vr_gg_compute_size(&b->m, b->pinned, t), 163840);
+    b->m.past.f16_in_pool = true;
+    assert_int_equal(vr_gg_compute_size(&b->m, b->card[0], t), 163840);
+    b->m.past.f16_in_pool = false;
     t = attention(b, VR_F16, VR_F16, 512, 512, 2, 4, 10, 256);
     assert_int_equal(vr_gg_compute_size(&b->m, b->card[0], t), 163840);
     t = attention(b, VR_Q8_0, VR_Q8_0, 128, 128, 2, 4, 1, 256); /* the kernel for few reads Q8_0 */

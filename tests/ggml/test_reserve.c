@@ -193,6 +193,78 @@ static void pins(void **state)
     }
 }
 
+/* Attention with sinks on the host: older builds left all of it to the CPU; later ones fetch them, which
+ * begins a split. */
+static void sinks(void **state)
+{
+    bench *b = *state;
+    vr_gg *g = &b->g;
+    for (int older = 0; older < 2; older++) {
+        vr_gg_reset(g);
+        machine_of(b, 1);
+        b->m.past.sinks_decide = older != 0;
+        vr_gg_tensor *w = weight(b, VR_F32, 64, 128, b->card[0]);
+        vr_gg_tensor *q = vr_gg_reshape_3d(g, vr_gg_mul_mat(g, w, input(b, 64, 4)), 64, 4, 2);
+        vr_gg_tensor *k =
+            vr_gg_placed(g, "k", VR_F16, (const uint64_t[]){ 64, 256, 1, 1 }, b->card[0], false);
+        vr_gg_tensor *a = vr_gg_flash_attn_ext(g, q, k, k, vr_gg_input(g, "mask", VR_F16, 256, 4, 1, 1));
+        vr_gg_flash_attn_ext_add_sinks(a, weight(b, VR_F32, 2, 1, b->pinned));
+        reserve(b, a);
+        assert_int_equal(a->backend, older);
+        assert_int_equal(b->r.n_splits, 2);
+    }
+}
+
+/* Two tokens' worth of 40 weights on the host, added up on the card: each is fetched. In builds with a limit
+ * a split that is full ends; without, too, at the first 30. */
+static void many_inputs(void **state)
+{
+    static const struct {
+        unsigned limit;
+        size_t splits;
+    } rows[] = { { 0, 2 }, { 30, 2 }, { 10, 4 } };
+    bench *b = *state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        vr_gg_reset(&b->g);
+        machine_of(b, 1);
+        b->m.past.split_inputs = rows[i].limit;
+        vr_gg_tensor *w = weight(b, VR_F32, 64, 64, b->card[0]);
+        vr_gg_tensor *t = vr_gg_mul_mat(&b->g, w, input(b, 64, 2)); /* the first input of 40 */
+        for (int k = 1; k < 40; k++)
+            t = vr_gg_add(&b->g, t, input(b, 64, 2));
+        reserve(b, t);
+        assert_int_equal(b->r.n_splits, rows[i].splits);
+    }
+}
+
+/* A node of two new inputs in a split of 9: the older builds stop there. */
+static void one_input_too_many(void **state)
+{
+    bench *b = *state;
+    machine_of(b, 1);
+    b->m.past.split_inputs = 10;
+    vr_gg_tensor *t = vr_gg_mul_mat(&b->g, weight(b, VR_F32, 64, 64, b->card[0]), input(b, 64, 2));
+    for (int k = 1; k < 9; k++)
+        t = vr_gg_add(&b->g, t, input(b, 64, 2));
+    vr_gg_build_forward_expand(&b->g,
+                               vr_gg_add(&b->g, t, vr_gg_mul(&b->g, input(b, 64, 2), input(b, 64, 2))));
+    assert_int_equal(vr_gg_reserve(&b->r, &b->g, &b->m, &b->scratch), VRAM_EUNSUPPORTED);
+    b->m.past.split_inputs = 0;
+    assert_int_equal(vr_gg_reserve(&b->r, &b->g, &b->m, &b->scratch), VRAM_OK);
+}
+
+static void filled(void **state)
+{
+    bench *b = *state;
+    machine_of(b, 0);
+    vr_gg_tensor *t = vr_gg_fill(&b->g, input(b, 256, 1));
+    reserve(b, t);
+    assert_int_equal(b->r.bytes[0], 1024);
+    b->m.past.fill_apart = true;
+    reserve(b, t);
+    assert_int_equal(b->r.bytes[0], 2048);
+}
+
 /* What no card can compute is left to the CPU, with copies there and back. */
 static void unsupported_node(void **state)
 {
@@ -278,6 +350,10 @@ int main(void)
         TEST(unsupported_node),
         TEST(lost),
         TEST(too_many_cards),
+        TEST(sinks),
+        TEST(many_inputs),
+        TEST(one_input_too_many),
+        TEST(filled),
         cmocka_unit_test(no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
