@@ -11,6 +11,7 @@ Answer = collections.namedtuple("Answer", "memories verdict build")
 CATEGORIES = {"weights": "weights", "cache": "kv_cache", "compute": "activations"}
 QUANTITIES = (*CATEGORIES, "total")
 HOST = "host"
+MIB = 1 << 20
 NOTHING = Figure(None, "not_counted", False)
 ROOM = "4096GiB"
 

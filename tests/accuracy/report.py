@@ -41,7 +41,7 @@ def virtual_tables(outcome):
 def run(args, path):
     lines, logs = lines_of(path, args.only)
     if logs:
-        outcome = real_logs.run(args.vram, lines, args.jobs)
+        outcome = real_logs.run(args.vram, lines, make_gguf(args.root))
         return outcome, real_logs.tables(outcome), real_logs.misses(outcome)
     outcome = virtual_device.run(args.vram, lines, make_gguf(args.root), args.jobs)
     return outcome, virtual_tables(outcome), [] if args.only else virtual_device.misses(outcome)
