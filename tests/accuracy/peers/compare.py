@@ -1,0 +1,135 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Ours and what others say, beside llama.cpp's own figures, by hand:
+
+    compare.py VRAM SOURCE-ROOT PEERS RECORDER
+
+PEERS is the folder that setup.sh fills, RECORDER the program of tests/oracle/llamacpp (llama.cpp b10470 on virtual cards).
+Prints two tables for docs/accuracy.md: twelve models with everything on one card, and files that no case file has
+against node-llama-cpp's llama.cpp, which is newer."""
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [os.path.join(HERE, ".."), os.path.join(HERE, "../../support")]
+from asking import HOST, Refused, ask  # noqa: E402
+from data_folder import make_gguf  # noqa: E402
+from figures import table  # noqa: E402
+
+VRAM, ROOT, PEERS, RECORDER = sys.argv[1:5]
+GIB = 1 << 30
+TWELVE = (("llama2-7b", "Q4_K_M"), ("llama3.1-8b", "Q4_K_M"), ("llama3.1-70b", "Q4_K_M"), ("qwen2.5-7b", "Q4_K_M"), ("qwen3-8b", "Q4_K_M"),
+          ("qwen3-30b-a3b", "Q4_K_M"), ("gemma2-9b", "Q4_K_M"), ("gemma3-12b", "Q4_K_M"), ("mixtral-8x7b", "Q4_K_M"),
+          ("phi4-14b", "Q4_K_M"), ("deepseek2-lite", "Q4_K_M"), ("gpt-oss-20b", "MXFP4"))
+NEW = (("smollm2-1.7b", "Q8_0"), ("mistral-small-24b", "Q4_K_M"), ("mixtral-8x22b", "Q4_K_M"), ("qwen2.5-3b", "Q5_K_M"), ("gemma3-270m", "Q8_0"),
+       ("yi-34b", "IQ4_XS"), ("qwen3-1.7b", "Q6_K"))
+# Context, micro-batch, sequences, flash attention, types of cache, layers on the card.
+SETTINGS = ((8192, 512, 1, True, "f16", 999), (5120, 384, 3, True, "f16", 999), (5120, 384, 3, False, "f16", 999),
+            (32768, 512, 1, True, "q8_0", 999), (8192, 512, 1, True, "f16", 10), (8192, 512, 1, True, "f16", 0))
+
+
+def run_of(path, setting, batch=None):
+    context, ubatch, sequences, flash, kind, layers = setting
+    return {"File": path, "Context": context, "Batch": batch or ubatch, "Ubatch": ubatch, "Sequences": sequences, "Layers": layers,
+            "Flash": flash, "Keys": kind, "Values": kind}
+
+
+def of_peer(command, runs):
+    told = subprocess.run(command, input="".join(json.dumps(r) + "\n" for r in runs), capture_output=True, text=True, check=True)
+    return [json.loads(line) for line in told.stdout.splitlines()]
+
+
+def recorded(run, server):
+    words = ["-m", run["File"], "-c", run["Context"], "-b", run["Batch"], "-ub", run["Ubatch"], "-np", run["Sequences"], "-ngl", run["Layers"],
+             "-fa", "on" if run["Flash"] else "off", "-ctk", run["Keys"], "-ctv", run["Values"], *(["--n-outputs-max", 1] if server else [])]
+    told = json.loads(subprocess.run([RECORDER, *map(str, words)], capture_output=True, text=True, check=True).stdout)
+    return told["bytes"]
+
+
+def ours(run, server):
+    words = ["-c", run["Context"] // run["Sequences"], "-np", run["Sequences"], "-b", run["Batch"], "-ub", run["Ubatch"], "-ngl", run["Layers"],
+             "-fa", "on" if run["Flash"] else "off", "-ctk", run["Keys"], "-ctv", run["Values"], *(["--outputs-max", 1] if server else [])]
+    return ask(VRAM, run["File"], list(map(str, words))).memories
+
+
+def gguf_view(path, context):
+    """"TOTAL | 5.79 GB": the model and its cache, wherever they lie, and five per cent."""
+    told = subprocess.run(["node", os.path.join(PEERS, "node_modules/@huggingface/gguf/dist/cli.js"), "-c", str(context), path],
+                          capture_output=True, text=True, check=False).stdout
+    found = re.search(r"TOTAL \| +([\d.]+) GB", told)
+    return float(found.group(1)) * 1e9 if found else None
+
+
+def error(size, truth):
+    return "no answer" if size is None else f"{100 * (size - truth) / truth:+.2f} %" if size != truth else "0"
+
+
+def twelve(gguf, folder):
+    lines = []
+    for model, kind in TWELVE:
+        path = os.path.join(folder, "model.gguf")
+        gguf.make(model, kind, path, "none")
+        run = run_of(path, SETTINGS[0], 2048)
+        truth = sum(recorded(run, True)["CUDA0"].values())
+        parser = of_peer([os.path.join(PEERS, "gguf_parser")], [run])[0]
+        theirs = None if "error" in parser else sum(parser["CUDA0"].values())
+        lines.append([f"{model} {kind}", f"{truth / GIB:.3f}", error(ours(run, True)["CUDA0"]["total"].bytes, truth), error(theirs, truth),
+                      error(gguf_view(path, run["Context"]), truth)])
+    return table(("model", "GiB on the card", "vram", "gguf-parser-go 0.28.2", "@huggingface/gguf 0.4.6"), lines)
+
+
+def parts(memories, name):
+    """Weights, and cache with compute buffer, as node-llama-cpp tells them."""
+    memory = memories.get(name)
+    if memory is None or memory["total"].bytes is None:
+        return None, None
+    return memory["weights"].bytes, memory["cache"].bytes + memory["compute"].bytes
+
+
+def setting_words(setting):
+    context, ubatch, sequences, flash, kind, layers = setting
+    return f"-c {context} -ub {ubatch} -np {sequences} -fa {'on' if flash else 'off'} -ctk/v {kind} -ngl {layers}"
+
+
+def against_node(gguf, folder):
+    lines = []
+    for model, kind in NEW:
+        path = os.path.join(folder, "model.gguf")
+        gguf.make(model, kind, path, "none")
+        runs = [run_of(path, s) for s in SETTINGS]
+        theirs = of_peer(["node", os.path.join(HERE, "node_llama_cpp.cjs"), os.path.join(PEERS, "llama")], runs)
+        for setting, run, told in zip(SETTINGS, runs, theirs):
+            lines.append(one_against_node(f"{model} {kind}", setting, run, told))
+    return table(("file", "settings", "card: weights", "card: cache and compute", "vram", "host: weights", "host: cache and compute",
+                  "vram"), lines)
+
+
+def one_against_node(name, setting, run, told):
+    line = [name, setting_words(setting)]
+    if "error" in told:
+        return line + [told["error"]] + ["–"] * 5
+    try:
+        memories = ours(run, False)
+    except Refused as refused:
+        return line + [str(refused)] + ["–"] * 5
+    for place, memory in (("cards", "CUDA0"), ("host", HOST)):
+        weights, rest = parts(memories, memory)
+        line += [str(told[place]["weights"]), str(told[place]["context"])]
+        line.append("not counted" if weights is None else "the same" if (weights, rest) == (told[place]["weights"], told[place]["context"])
+                    else f"{weights - told[place]['weights']:+d}, {rest - told[place]['context']:+d}")
+    return line
+
+
+def main():
+    gguf = make_gguf(ROOT)
+    with tempfile.TemporaryDirectory() as folder:
+        print("\n".join(twelve(gguf, folder)))
+        print()
+        print("\n".join(against_node(gguf, folder)))
+
+
+main()
