@@ -198,7 +198,17 @@ def unsplit(found, s):
 
 # ---- types ----
 
+def bare(kind):
+    """Rows in another order have the same size."""
+    return kind if kind in FOREIGN else kind.replace("_r4", "")
+
+
+def is_foreign(kind):
+    return bare(kind) in FOREIGN
+
+
 def size_of(G, kind, dims):
+    kind = bare(kind)
     block, size, row = FOREIGN.get(kind) or (*G.TYPES[kind.upper()][1:], 0)
     rows = math.prod(dims[1:])
     return rows * (-(-dims[0] // block) * size + row)
@@ -221,10 +231,6 @@ def role_of(name):
     if part in ("attn_v", "attn_k_b"):
         return part
     return "down" if part == "ffn_down_exps" else "gate_up" if "_exps." in name else "rest"
-
-
-def read_type(text):
-    return text.lower().replace("_r4", "") if text.lower() not in FOREIGN else text.lower()
 
 
 def head_is_smaller(G, types):
@@ -340,8 +346,8 @@ def write(G, path, keys, tensors, types):
     at = 0
     for (name, dims), kind in zip(tensors, types):
         head += G.s(name) + struct.pack("<I", len(dims)) + struct.pack(f"<{len(dims)}Q", *dims)
-        head += struct.pack("<IQ", G.TYPES[kind.upper()][0], at)
-        at += -(-G.nbytes(kind.upper(), dims) // 32) * 32
+        head += struct.pack("<IQ", G.TYPES[kind][0], at)
+        at += -(-G.nbytes(kind, dims) // 32) * 32
     head += bytes(-len(head) % 32)
     with open(path, "wb") as f:
         f.write(head)
@@ -366,47 +372,63 @@ def host_only(overrides, name):
     return None
 
 
+def beside(tensors, s, told):
+    """attn_kv_b of files that have it as well as attn_k_b and attn_v_b: ik_llama.cpp loads it, llama.cpp would not."""
+    if s["arch"] != "deepseek2" or told != len(tensors) + s["n"]:
+        return []
+    return [(f"blk.{i}.attn_kv_b.weight", [s["kvl"], s["h"] * (s["nope"] + s["vh"])]) for i in range(s["n"])]
+
+
+class Made:
+    """A file: why weights on the cards, and on the host, are not to be compared, and bytes on the cards that it leaves out."""
+
+    def __init__(self, cards=None, host=None, left_out=0):
+        self.why, self.left_out = {True: cards, False: host}, left_out
+
+
+def spread(G, log, shape, tensors, overrides):
+    """The types of the tensors, and what Made says of the file."""
+    told = sum((log["model"].get("tensor_types") or {}).values())
+    more = beside(tensors, shape, told)
+    try:
+        types = types_of(G, log["model"], shape, tensors + more)
+    except Unbuildable as unknown:
+        return ["f32" if plain(*t) else "f16" for t in tensors], Made(str(unknown), str(unknown))
+    foreign = [n for (n, _), k in zip(tensors + more, types) if is_foreign(k)]
+    cards = host = None
+    if foreign:
+        host = "types that only ik_llama.cpp has"
+        cards = None if all(host_only(overrides, n) for n in foreign) else host + " lie on the cards"
+    left_out = 0 if cards else sum(size_of(G, k, d) for (_, d), k in zip(more, types[len(tensors):]))
+    return types[:len(tensors)], Made(cards, host, left_out)
+
+
 def make(G, log, path, overrides):
-    """Writes the file. True in the first place where weights are the log's too, otherwise why not; whether types that llama.cpp
-    does not know are in host memory only is what `overrides` say."""
+    """Writes the file; whether types that llama.cpp does not know are in host memory only is what `overrides` say."""
     model, old = log["model"], old_cache(log)
     known = known_of(model)
     if known:
-        if old:
-            raise Unbuildable("an old file")
         G.make(*known, path)
-        return None
+        return Made()
     shape = fill(shape_of(G, log))
     tensors = tensors_of(G, shape, old)
     told = sum((model.get("tensor_types") or {}).values())
     if told == len(tensors) - 1 and not shape["tied"]:
         shape["tied"] = True
         tensors = tensors_of(G, shape, old)
-    why, types = None, None
-    try:
-        types = types_of(G, model, shape, tensors)
-        foreign = [n for (n, _), k in zip(tensors, types) if k.upper().replace("_R4", "") not in map(str.upper, G.TYPES) and
-                   not host_only(overrides, n)]
-        if foreign:
-            why = "types that only ik_llama.cpp has lie on the cards"
-        types = [known_type(G, k) for k in types]
-    except Unbuildable as unknown:
-        why, types = str(unknown), ["f32" if plain(*t) else "f16" for t in tensors]
-    write(G, path, keys_of(G, shape, old), tensors, [fitting(G, k, d) for k, (_, d) in zip(types, tensors)])
-    return why
+    types, made = spread(G, log, shape, tensors, overrides)
+    types = [fitting(G, known_type(k), d) for k, (_, d) in zip(types, tensors)]
+    write(G, path, keys_of(G, shape, old), tensors, types)
+    return made
 
 
-def known_type(G, kind):
-    """Rows in other orders have the same size; of what llama.cpp does not know anything stands in its place."""
-    bare = kind.upper().replace("_R4", "")
-    names = {n.upper(): n for n in G.TYPES}
-    return names.get(bare, "Q4_K")
+def known_type(kind):
+    """In the place of what llama.cpp does not know is a type that it knows."""
+    return "Q4_K" if is_foreign(kind) else bare(kind).upper()
 
 
 def fitting(G, kind, dims):
-    names = {n.upper(): n for n in G.TYPES}
-    name = names[kind.upper()]
-    return name if dims[0] % G.TYPES[name][1] == 0 else "F16"
+    return kind if dims[0] % G.TYPES[kind][1] == 0 else "F16"
 
 
 def old_cache(log):

@@ -107,46 +107,36 @@ def kind_name(quantity, card):
     return quantity if card else "host " + quantity
 
 
-def answer_of(vram, G, log, path):
-    """The answer, and why weights are not to be compared."""
-    pairs, _ = overrides(log)
-    why = logged_model.make(G, log, path, pairs)
-    options = options_of(log, pairs)
-    try:
-        return ask(vram, path, options), why
-    except Refused as refused:
-        if "no option -ot" not in str(refused):
-            raise
-    at = options.index("-ot")
-    return ask(vram, path, options[:at]), why or "no -ot yet"
-
-
 def compare(vram, G, log, path, outcome):
     told = printed(log)
     if not told:
         outcome.silent.append(log["id"])
         return
     try:
-        answer, why = answer_of(vram, G, log, path)
+        pairs, _ = overrides(log)
+        made = logged_model.make(G, log, path, pairs)
+        answer = ask(vram, path, options_of(log, pairs))
     except (Refused, logged_model.Unbuildable) as failed:
         for quantity, card in told:
             outcome.miss(log, kind_name(quantity, card), str(failed))
         return
     for (quantity, card), (size, within) in told.items():
-        if quantity == "cache" and not log["options"].get("n_ctx"):
-            outcome.miss(log, kind_name(quantity, card), "its context is not logged")
-            continue
-        memory = "CUDA0" if card else HOST
-        kind = kind_name(quantity, card)
-        if quantity == "weights" and why:
-            outcome.miss(log, kind, why)
-            continue
-        figure = answer.memories[memory][quantity] if memory in answer.memories else None
-        if figure is None or figure.bytes is None:
-            outcome.miss(log, kind, "not counted")
-            continue
-        outcome.rows.append(Row(log["id"], log["model"].get("arch") or "-", log["engine"], CARDS if card else HOST, quantity, figure.bytes,
-                                round(size), figure.basis, within))
+        compare_one(log, made, answer, quantity, card, size, within, outcome)
+
+
+def compare_one(log, made, answer, quantity, card, size, within, outcome):
+    memory, kind = "CUDA0" if card else HOST, kind_name(quantity, card)
+    figure = answer.memories[memory][quantity] if memory in answer.memories else None
+    why = made.why[card] if quantity == "weights" else None if log["options"].get("n_ctx") else "its context is not logged"
+    if why is None and (figure is None or figure.bytes is None):
+        why = "not counted"
+    if why is not None:
+        outcome.miss(log, kind, why)
+        return
+    if quantity == "weights" and card:
+        size -= made.left_out
+    outcome.rows.append(Row(log["id"], log["model"].get("arch") or "-", log["engine"], CARDS if card else HOST, quantity, figure.bytes,
+                            round(size), figure.basis, within))
 
 
 def run(vram, lines, G):

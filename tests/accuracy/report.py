@@ -17,12 +17,12 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
 import figures  # noqa: E402
+import page  # noqa: E402
 import real_logs  # noqa: E402
 import virtual_device  # noqa: E402
 from data_folder import data_file, make_gguf  # noqa: E402
 
 BOTH = ("virtual_device_cases.jsonl", "gpu_log_cases.jsonl")
-BEGIN, END = "<!-- made by tests/accuracy/report.py -->", "<!-- end of what is made -->"
 
 
 def lines_of(path, only):
@@ -47,14 +47,6 @@ def run(args, path):
     return outcome, virtual_tables(outcome), [] if args.only else virtual_device.misses(outcome)
 
 
-def rewrite(path, text):
-    with open(path, encoding="utf-8") as f:
-        page = f.read()
-    head, rest = page.split(BEGIN + "\n", 1)
-    with open(path, "w", encoding="utf-8") as f:
-        f.write(head + BEGIN + "\n" + text + END + rest.split(END, 1)[1])
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("vram")
@@ -65,16 +57,16 @@ def main():
     parser.add_argument("--only", default="")
     parser.add_argument("--markdown")
     args = parser.parse_args()
-    page, missed = [], []
+    text, missed = [], []
     for path in args.cases or [data_file(args.root, "data/llamacpp/" + name) for name in BOTH]:
         outcome, tables, misses = run(args, path)
         if args.v:
             print("\n".join(figures.listing(outcome.rows)))
         print("\n".join(tables))
-        page += [*tables, ""]
+        text += [*tables, ""]
         missed += misses
     if args.markdown:
-        rewrite(args.markdown, "\n".join(["", *page]))
+        page.rewrite(args.markdown, "tests/accuracy/report.py", text[:-1])
     for miss in missed:
         print("MISSED", miss)
     return 1 if missed else 0

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: MIT
 """Ours and what others say, beside llama.cpp's own figures, by hand:
 
-    compare.py VRAM SOURCE-ROOT PEERS RECORDER
+    compare.py VRAM SOURCE-ROOT PEERS RECORDER [PAGE]
 
 PEERS is the folder that setup.sh fills, RECORDER the program of tests/oracle/llamacpp (llama.cpp b10470 on virtual cards).
-Prints two tables for docs/accuracy.md: twelve models with everything on one card, and files that no case file has
+Prints two tables and puts them into PAGE, docs/accuracy.md: twelve models with everything on one card, and files that no case file has
 against node-llama-cpp's llama.cpp, which is newer."""
 import json
 import os
@@ -16,6 +16,7 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, ".."), os.path.join(HERE, "../../support")]
+import page  # noqa: E402
 from asking import HOST, Refused, ask  # noqa: E402
 from data_folder import make_gguf  # noqa: E402
 from figures import table  # noqa: E402
@@ -27,6 +28,15 @@ TWELVE = (("llama2-7b", "Q4_K_M"), ("llama3.1-8b", "Q4_K_M"), ("llama3.1-70b", "
           ("phi4-14b", "Q4_K_M"), ("deepseek2-lite", "Q4_K_M"), ("gpt-oss-20b", "MXFP4"))
 NEW = (("smollm2-1.7b", "Q8_0"), ("mistral-small-24b", "Q4_K_M"), ("mixtral-8x22b", "Q4_K_M"), ("qwen2.5-3b", "Q5_K_M"), ("gemma3-270m", "Q8_0"),
        ("yi-34b", "IQ4_XS"), ("qwen3-1.7b", "Q6_K"))
+# Shapes that no model has, as tools/make_gguf.py writes them: its name, type and the rest of L().
+ODD = {
+    "odd llama": ("F16", ("llama", 7, 1600, 25, 5, 4384, 50257, 4096), {}),
+    "odd qwen2": ("Q8_0", ("qwen2", 5, 992, 31, 1, 2720, 33333, 8192), {"hd": 32, "tied": True}),
+    "odd qwen3moe": ("F16", ("qwen3moe", 5, 1056, 11, 1, 2112, 77777, 8192), {"hd": 96, "ne": 24, "nu": 3, "ffe": 352}),
+    "odd gemma3": ("F16", ("gemma3", 13, 736, 5, 1, 3104, 99991, 8192), {"hd": 128, "tied": True, "swa": 320}),
+    "odd phi3": ("F16", ("phi3", 6, 1120, 14, 2, 3008, 44444, 4096), {}),
+    "odd mamba": ("F16", ("mamba", 9, 864, 0, 0, 0, 41111, 4096), {"hd": 1, "tied": True, "dconv": 4, "dinner": 1728, "dstate": 16, "dtrank": 54}),
+}
 # Context, micro-batch, sequences, flash attention, types of cache, layers on the card.
 SETTINGS = ((8192, 512, 1, True, "f16", 999), (5120, 384, 3, True, "f16", 999), (5120, 384, 3, False, "f16", 999),
             (32768, 512, 1, True, "q8_0", 999), (8192, 512, 1, True, "f16", 10), (8192, 512, 1, True, "f16", 0))
@@ -46,8 +56,8 @@ def of_peer(command, runs):
 def recorded(run, server):
     words = ["-m", run["File"], "-c", run["Context"], "-b", run["Batch"], "-ub", run["Ubatch"], "-np", run["Sequences"], "-ngl", run["Layers"],
              "-fa", "on" if run["Flash"] else "off", "-ctk", run["Keys"], "-ctv", run["Values"], *(["--n-outputs-max", 1] if server else [])]
-    told = json.loads(subprocess.run([RECORDER, *map(str, words)], capture_output=True, text=True, check=True).stdout)
-    return told["bytes"]
+    told = json.loads(subprocess.run([RECORDER, *map(str, words)], capture_output=True, text=True, check=False).stdout)
+    return told.get("bytes")
 
 
 def ours(run, server):
@@ -60,7 +70,7 @@ def gguf_view(path, context):
     """"TOTAL | 5.79 GB": the model and its cache, wherever they lie, and five per cent."""
     told = subprocess.run(["node", os.path.join(PEERS, "node_modules/@huggingface/gguf/dist/cli.js"), "-c", str(context), path],
                           capture_output=True, text=True, check=False).stdout
-    found = re.search(r"TOTAL \| +([\d.]+) GB", told)
+    found = re.search(r"TOTAL +\| +([\d.]+) GB", told)
     return float(found.group(1)) * 1e9 if found else None
 
 
@@ -97,7 +107,9 @@ def setting_words(setting):
 
 def against_node(gguf, folder):
     lines = []
-    for model, kind in NEW:
+    for name, (kind, shape, more) in ODD.items():
+        gguf.MODELS[name] = gguf.L(*shape, **more)
+    for model, kind in NEW + tuple((name, odd[0]) for name, odd in ODD.items()):
         path = os.path.join(folder, "model.gguf")
         gguf.make(model, kind, path, "none")
         runs = [run_of(path, s) for s in SETTINGS]
@@ -110,14 +122,16 @@ def against_node(gguf, folder):
 
 def one_against_node(name, setting, run, told):
     line = [name, setting_words(setting)]
-    if "error" in told:
-        return line + [told["error"]] + ["–"] * 5
     try:
-        memories = ours(run, False)
+        answer, why = ours(run, False), None
     except Refused as refused:
-        return line + [str(refused)] + ["–"] * 5
+        answer, why = None, str(refused)
+    if "error" in told:
+        return line + ["refused"] * 2 + ["refused" if answer is None else "answered"] + ["–"] * 3
+    if answer is None:
+        return line + ["–", "–", why] + ["–"] * 3
     for place, memory in (("cards", "CUDA0"), ("host", HOST)):
-        weights, rest = parts(memories, memory)
+        weights, rest = parts(answer, memory)
         line += [str(told[place]["weights"]), str(told[place]["context"])]
         line.append("not counted" if weights is None else "the same" if (weights, rest) == (told[place]["weights"], told[place]["context"])
                     else f"{weights - told[place]['weights']:+d}, {rest - told[place]['context']:+d}")
@@ -127,9 +141,10 @@ def one_against_node(name, setting, run, told):
 def main():
     gguf = make_gguf(ROOT)
     with tempfile.TemporaryDirectory() as folder:
-        print("\n".join(twelve(gguf, folder)))
-        print()
-        print("\n".join(against_node(gguf, folder)))
+        lines = [*twelve(gguf, folder), "", *against_node(gguf, folder)]
+    print("\n".join(lines))
+    if len(sys.argv) > 5:
+        page.rewrite(sys.argv[5], "tests/accuracy/peers/compare.py", lines)
 
 
 main()
