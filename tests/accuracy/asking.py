@@ -50,13 +50,8 @@ def memories_of(devices):
 def ask(vram, path, options, cards=1, room=ROOM):
     """`options` are ours. 0 cards: none at all."""
     command = [vram, "fit", path, "--engine", "llama.cpp", "--json"]
-    for _ in range(cards):
-        command += ["--gpu", room]
+    command += ["--gpu", room] * cards if cards else ["--gpu", "none"]
     ran = subprocess.run(command + options, capture_output=True, check=False, text=True)
-    for word in ("-fa", "-b", "--outputs-max"):  # TODO
-        if f"no option {word}\n" in ran.stderr:
-            at = options.index(word)
-            return ask(vram, path, options[:at] + options[at + 2:], cards, room)
     if ran.returncode not in (0, 1, 3) or not ran.stdout.startswith("{"):
         raise Refused((ran.stderr.strip().splitlines() or [f"exit status {ran.returncode}"])[0])
     answer = json.loads(ran.stdout)

@@ -77,9 +77,7 @@ def before_output_counted(log):
 
 def options_of(log, pairs):
     told = log["options"]
-    sequences = told.get("n_seq_max") or 1
-    context = int(told.get("n_ctx") or 4096)
-    words = ["-c", str(context // sequences), "-np", str(sequences), "-ub", str(told.get("n_ubatch") or 512)]
+    words = ["--n-ctx", str(told.get("n_ctx") or 4096), "-np", str(told.get("n_seq_max") or 1), "-ub", str(told.get("n_ubatch") or 512)]
     key, value = cache_types(log)
     words += ["-ctk", key, "-ctv", value]
     if told.get("offloaded"):

@@ -41,17 +41,13 @@ def kind_of(case, options):
 
 
 def ours(case, options):
-    """Its -c is that of all sequences, ours of one; -c 0 is the trained length."""
-    sequences = int(options.get("-np", "1"))
-    context = int(options.get("-c", "0")) or case["shape"]["ctx"]
-    words = ["-c", str(context // sequences), "-np", str(sequences)]
+    """Its -c is that of all sequences together; 0 is the trained length. What is repacked for the CPU is as large as before."""
+    words = ["--n-ctx", str(int(options.get("-c", "0")) or case["shape"]["ctx"]), "-np", options.get("-np", "1")]
     for word, value in options.items():
-        if word in ("-c", "-np"):
-            continue
-        words += [word, value] if value else [word]
+        if word not in ("-c", "-np", "--no-repack"):
+            words += [word, value] if value else [word]
     words += ["--kv-unified"] if "KVU" in case["env"] else []
-    words += ["--outputs-max", case["env"]["N_OUTPUTS_MAX"]] if "N_OUTPUTS_MAX" in case["env"] else []
-    return words
+    return words + ["--tool", "server" if case["env"].get("N_OUTPUTS_MAX") == "1" else "cli"]
 
 
 def actual(case):

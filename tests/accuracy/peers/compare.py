@@ -61,8 +61,8 @@ def recorded(run, server):
 
 
 def ours(run, server):
-    words = ["-c", run["Context"] // run["Sequences"], "-np", run["Sequences"], "-b", run["Batch"], "-ub", run["Ubatch"], "-ngl", run["Layers"],
-             "-fa", "on" if run["Flash"] else "off", "-ctk", run["Keys"], "-ctv", run["Values"], *(["--outputs-max", 1] if server else [])]
+    words = ["--n-ctx", run["Context"], "-np", run["Sequences"], "-b", run["Batch"], "-ub", run["Ubatch"], "-ngl", run["Layers"],
+             "-fa", "on" if run["Flash"] else "off", "-ctk", run["Keys"], "-ctv", run["Values"], "--tool", "server" if server else "cli"]
     return ask(VRAM, run["File"], list(map(str, words))).memories
 
 
