@@ -30,6 +30,8 @@ def whole(parts):
 def memory_of(device):
     told = {q: device["ledger"][category] for q, category in CATEGORIES.items()}
     figures = {q: Figure(t["bytes"], t["basis"], t["verified"]) for q, t in told.items()}
+    if device["kind"] == "host":  # whose results are no part of llama.cpp's compute buffer
+        figures["compute"] = figures["compute"]._replace(bytes=device["compute_bytes"])
     figures["total"] = whole([figures[q] for q in CATEGORIES])
     return figures
 
