@@ -138,6 +138,8 @@ vr_lm_kept *vr_lm_kept_of(vr_lm_graph *c, int il)
         kept->k = kept_tensor(c, from, c->p->type_k, from->k_width, false);
     if (kept->v == NULL && from->cells > 0 && from->v_width > 0)
         kept->v = kept_tensor(c, from, c->p->type_v, from->v_width, false);
+    if (kept->index == NULL && from->cells > 0 && from->index_width > 0)
+        kept->index = kept_tensor(c, from, c->p->type_k, from->index_width, false);
     if (kept->r == NULL && from->r_width > 0)
         kept->r = kept_tensor(c, from, VR_F32, from->r_width, true);
     if (kept->s == NULL && from->s_width > 0)

@@ -9,6 +9,7 @@
 typedef struct vr_lm_cache {
     uint64_t k_width, v_width; /* elements of a cell; 0: none */
     uint64_t cells, streams;   /* 0: the layer keeps no keys */
+    uint64_t index_width;      /* of keys that choose which tokens are attended to; 0: none */
     uint64_t r_width, s_width; /* 32-bit floats of a sequence */
     uint64_t r_rows;           /* sequences, and their snapshots */
     bool v_transposed;
@@ -60,6 +61,8 @@ vram_status vr_lm_place_weights(vr_lm_plan *plan, const vr_lm *lm, const vr_lm_p
 vram_status vr_lm_place_caches(vr_lm_plan *plan, const vr_lm *lm, const vr_lm_params *p, vr_arena *a);
 /* Attention layers beside recurrent ones, or both in one layer. */
 bool vr_lm_hybrid_memory(const vr_lm *lm);
+/* The layer chooses the tokens that it attends to, and keeps keys for that. */
+bool vr_lm_chooses_itself(const vr_lm *lm, uint32_t il);
 
 /* Whether the architecture's graphs were held against llama.cpp's own figures (held.c). */
 bool vr_lm_held(vr_str arch);
