@@ -15,6 +15,7 @@ typedef struct vr_lm_kept {
     vr_t k, v;  /* of llama_kv_cache: [width, cells, streams] */
     vr_t r, s;  /* of llama_memory_recurrent: [width, rows] */
     vr_t index; /* keys of llama_kv_cache_dsa's second cache */
+    bool made;
 } vr_lm_kept;
 
 /* Inputs of attention over one cache (llm_graph_input_attn_kv); made once a graph. */

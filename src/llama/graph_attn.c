@@ -128,22 +128,28 @@ static vr_t kept_tensor(vr_lm_graph *c, const vr_lm_cache *k, uint8_t type, uint
     return vr_gg_placed(c->g, NULL, (vr_dtype)type, ne, buft, false);
 }
 
+static void make_kept(vr_lm_graph *c, vr_lm_kept *kept, const vr_lm_cache *from)
+{
+    if (from->cells > 0 && from->k_width > 0)
+        kept->k = kept_tensor(c, from, c->p->type_k, from->k_width, false);
+    if (from->cells > 0 && from->v_width > 0)
+        kept->v = kept_tensor(c, from, c->p->type_v, from->v_width, false);
+    if (from->cells > 0 && from->index_width > 0)
+        kept->index = kept_tensor(c, from, c->p->type_k, from->index_width, false);
+    if (from->r_width > 0)
+        kept->r = kept_tensor(c, from, VR_F32, from->r_width, true);
+    if (from->s_width > 0)
+        kept->s = kept_tensor(c, from, VR_F32, from->s_width, true);
+}
+
 vr_lm_kept *vr_lm_kept_of(vr_lm_graph *c, int il)
 {
     if (c->plan->caches[il].reuses != 0 && c->plan->caches[il].reuses - 1 < c->lm->n_layer_all)
         il = (int)(c->plan->caches[il].reuses - 1);
-    const vr_lm_cache *from = &c->plan->caches[il];
     vr_lm_kept *kept = &c->kept[il];
-    if (kept->k == NULL && from->cells > 0 && from->k_width > 0)
-        kept->k = kept_tensor(c, from, c->p->type_k, from->k_width, false);
-    if (kept->v == NULL && from->cells > 0 && from->v_width > 0)
-        kept->v = kept_tensor(c, from, c->p->type_v, from->v_width, false);
-    if (kept->index == NULL && from->cells > 0 && from->index_width > 0)
-        kept->index = kept_tensor(c, from, c->p->type_k, from->index_width, false);
-    if (kept->r == NULL && from->r_width > 0)
-        kept->r = kept_tensor(c, from, VR_F32, from->r_width, true);
-    if (kept->s == NULL && from->s_width > 0)
-        kept->s = kept_tensor(c, from, VR_F32, from->s_width, true);
+    if (!kept->made)
+        make_kept(c, kept, &c->plan->caches[il]);
+    kept->made = true;
     return kept;
 }
 
