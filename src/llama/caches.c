@@ -182,12 +182,14 @@ vram_status vr_lm_place_caches(vr_lm_plan *plan, const vr_lm *lm, const vr_lm_pa
         plan->refused = refusal(lm, p);
     if (plan->refused != NULL)
         return VRAM_OK;
-    if (!lm->model->kv_known)
+    if (!lm->model->shape_known)
+        plan->caches_unknown = "the file's keys do not say the model's shape";
+    else if (!lm->model->kv_known)
         plan->caches_unknown = "what llama.cpp keeps of the tokens of this architecture is not worked out";
     plan->caches = VR_ARRAY(a, vr_lm_cache, lm->n_layer_all);
     if (plan->caches == NULL)
         return VRAM_ENOMEM;
-    for (uint32_t il = 0; il < lm->n_layer_all && lm->model->kv_known; il++)
+    for (uint32_t il = 0; il < lm->n_layer_all && plan->caches_unknown == NULL; il++)
         plan->caches[il] = cache_of(plan, lm, p, il);
     return VRAM_OK;
 }
