@@ -32,11 +32,6 @@ void vr_lm_build_maincoder(vr_lm_graph *c)
     vr_lm_plain_build(c, &(vr_lm_plain){ PRE, .heads = VR_LM_HEADS_TURNED });
 }
 
-void vr_lm_build_mellum(vr_lm_graph *c)
-{
-    vr_lm_plain_build(c, &(vr_lm_plain){ PRE, .no_output_bias = false, .feed = vr_lm_feed_experts });
-}
-
 void vr_lm_build_paddleocr(vr_lm_graph *c)
 {
     c->pos_per_token = 4;
@@ -84,6 +79,48 @@ void vr_lm_build_llada_moe(vr_lm_graph *c)
 void vr_lm_build_rnd1(vr_lm_graph *c)
 {
     vr_lm_plain_build(c, &(vr_lm_plain){ PRE, .no_cache = true, .feed = vr_lm_feed_experts });
+}
+
+/* Llama's layers for vectors of texts. */
+void vr_lm_build_llama_embed(vr_lm_graph *c)
+{
+    vr_lm_plain d = { .norm = VR_LM_NORM_RMS,
+                      .before = "attn_norm",
+                      .ffn = "ffn_norm",
+                      .factors = true,
+                      .feed = vr_lm_feed_experts,
+                      .no_cache = true };
+    vr_t cur = vr_lm_plain_layers(c, &d, vr_lm_inp_embd(c));
+    cur = vr_lm_build_norm(c, cur, vr_lm_outside(c, "output_norm.weight"), NULL, VR_LM_NORM_RMS, -1);
+    vr_lm_embd(c, cur);
+    vr_gg_build_forward_expand(c->g, cur);
+}
+
+/* ---- GroveMoE: experts in groups, and a chunk expert for each group ---- */
+
+static vr_t grovemoe_feed(vr_lm_graph *c, vr_t cur, int il)
+{
+    vr_gg *g = c->g;
+    vr_lm_moe m = vr_lm_moe_of(c, il, VR_LM_SILU, true, VR_LM_SOFTMAX);
+    m.probs_in = vr_lm_mm(c, m.gate_inp, cur, NULL);
+    m.n_probs = m.n_expert;
+    m.probs_b = m.gate_inp_b = NULL;
+    vr_t out = vr_lm_build_moe(c, cur, &m);
+    uint64_t each = vr_lm_number(c->lm, "experts_per_group", 0);
+    vr_lm_moe chunks = m;
+    chunks.up = vr_lm_w(c, il, "ffn_up_chexps.weight");
+    chunks.gate = vr_lm_w(c, il, "ffn_gate_chexps.weight");
+    chunks.down = vr_lm_w(c, il, "ffn_down_chexps.weight");
+    chunks.n_expert = each > 0 ? m.n_expert / each : 0;
+    chunks.n_used = m.n_used > chunks.n_expert ? chunks.n_expert : m.n_used;
+    return vr_gg_add(g, out, vr_gg_scale(g, vr_lm_build_moe(c, out, &chunks)));
+}
+
+void vr_lm_build_grovemoe(vr_lm_graph *c)
+{
+    vr_lm_plain_build(
+        c, &(vr_lm_plain){
+               .norm = VR_LM_NORM_RMS, .before = "attn_norm", .ffn = "ffn_norm", .feed = grovemoe_feed });
 }
 
 /* ---- Qwen3-VL: pictures come with vectors that early layers add ---- */

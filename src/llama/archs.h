@@ -12,7 +12,6 @@
     X("baichuan", baichuan)                                                                                  \
     X("bailingmoe", bailingmoe)                                                                              \
     X("bailingmoe2", bailingmoe2)                                                                            \
-    X("bert", bert)                                                                                          \
     X("bitnet", bitnet)                                                                                      \
     X("bloom", bloom)                                                                                        \
     X("chameleon", chameleon)                                                                                \
@@ -20,7 +19,6 @@
     X("codeshell", starcoder2)                                                                               \
     X("cogvlm", cogvlm)                                                                                      \
     X("cohere2", cohere2)                                                                                    \
-    X("cohere2moe", cohere2moe)                                                                              \
     X("command-r", command_r)                                                                                \
     X("dbrx", dbrx)                                                                                          \
     X("deci", deci)                                                                                          \
@@ -29,12 +27,10 @@
     X("dream", dream)                                                                                        \
     X("ernie4_5", ernie4_5)                                                                                  \
     X("ernie4_5-moe", ernie4_5)                                                                              \
-    X("eurobert", eurobert)                                                                                  \
     X("exaone", exaone)                                                                                      \
     X("exaone4", exaone4)                                                                                    \
     X("falcon", falcon)                                                                                      \
     X("gemma", gemma)                                                                                        \
-    X("gemma-embedding", gemma_embedding)                                                                    \
     X("gemma2", gemma2)                                                                                      \
     X("gemma3", gemma3)                                                                                      \
     X("glm4", glm4)                                                                                          \
@@ -50,24 +46,15 @@
     X("internlm2", internlm2)                                                                                \
     X("jais", jais)                                                                                          \
     X("jais2", nemotron)                                                                                     \
-    X("jina-bert-v2", bert)                                                                                  \
-    X("jina-bert-v3", bert)                                                                                  \
-    X("laguna", laguna)                                                                                      \
     X("llada", llada)                                                                                        \
     X("llada-moe", llada_moe)                                                                                \
     X("llama", llama)                                                                                        \
     X("llama-embed", llama_embed)                                                                            \
     X("maincoder", maincoder)                                                                                \
-    X("mellum", mellum)                                                                                      \
-    X("mimo2", mimo2)                                                                                        \
     X("minicpm", minicpm)                                                                                    \
     X("minimax-m2", minimax_m2)                                                                              \
     X("mistral3", mistral3)                                                                                  \
-    X("modern-bert", modern_bert)                                                                            \
     X("nemotron", nemotron)                                                                                  \
-    X("neo-bert", neo_bert)                                                                                  \
-    X("nomic-bert", bert)                                                                                    \
-    X("nomic-bert-moe", bert)                                                                                \
     X("olmo", olmo)                                                                                          \
     X("olmo2", olmo2)                                                                                        \
     X("olmoe", olmoe)                                                                                        \
@@ -91,12 +78,10 @@
     X("refact", refact)                                                                                      \
     X("rnd1", rnd1)                                                                                          \
     X("seed_oss", seed_oss)                                                                                  \
-    X("smallthinker", smallthinker)                                                                          \
     X("smollm3", smollm3)                                                                                    \
     X("stablelm", stablelm)                                                                                  \
     X("starcoder", gpt2)                                                                                     \
     X("starcoder2", starcoder2)                                                                              \
-    X("step35", step35)                                                                                      \
     X("talkie", talkie)                                                                                      \
     X("xverse", internlm2)
 

@@ -223,7 +223,7 @@ void vr_lm_logits(vr_lm_graph *c, vr_t cur);
 void vr_lm_finish(vr_lm_graph *c, vr_t cur, vr_lm_norm kind);
 
 /* build_pooling, build_dense_out: behind the whole graph, where embeddings are asked for. */
-void vr_lm_pooled(vr_lm_graph *c);
+void vr_lm_build_pooling(vr_lm_graph *c);
 
 /* ---- the context ---- */
 

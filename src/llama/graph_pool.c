@@ -65,7 +65,7 @@ static vr_t pooled(vr_lm_graph *c, vr_t rows)
     }
 }
 
-void vr_lm_pooled(vr_lm_graph *c)
+void vr_lm_build_pooling(vr_lm_graph *c)
 {
     if (!c->p->embeddings || c->embd == NULL)
         return;

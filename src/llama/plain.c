@@ -139,16 +139,15 @@ static vr_t attention(vr_lm_graph *c, vr_t cur, int il, const vr_lm_plain *d, vr
 
 /* ---- layers ---- */
 
-/* A norm behind something: the weight may be missing where `may_lack` says so. */
-static vr_t norm_behind(vr_lm_graph *c, vr_t cur, const vr_lm_plain *d, const char *name, int il,
-                        int pinned_to)
+/* A norm behind something; some files name its weight without ".weight". */
+static vr_t norm_behind(vr_lm_graph *c, vr_t cur, const vr_lm_plain *d, const char *name, int il, int pinned_to)
 {
     char whole[32];
     size_t n = strlen(name);
     memcpy(whole, name, n);
     memcpy(whole + n, ".weight", sizeof ".weight");
-    vr_t w = d->may_lack ? vr_lm_opt(c, il, whole) : vr_lm_w(c, il, whole);
-    return vr_lm_build_norm(c, cur, w, NULL, d->norm, pinned_to);
+    vr_t w = vr_lm_opt(c, il, name);
+    return vr_lm_build_norm(c, cur, w != NULL ? w : vr_lm_w(c, il, whole), NULL, d->norm, pinned_to);
 }
 
 static vr_t layer(vr_lm_graph *c, vr_t inp, int il, const vr_lm_plain *d, vr_t scale)

@@ -16,7 +16,6 @@ typedef struct vr_lm_plain {
     vr_lm_norm norm;
     /* Names of norms without ".weight"; NULL: there is none. */
     const char *before, *behind_attention, *ffn, *behind_ffn;
-    bool may_lack;         /* norms behind something may have no weight */
     bool weightless;       /* the norms have no weights */
     bool behind_ffn_is_of; /* llama.cpp says of which layer the last of them is */
     vr_lm_head_norms heads;
