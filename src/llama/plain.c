@@ -140,7 +140,8 @@ static vr_t attention(vr_lm_graph *c, vr_t cur, int il, const vr_lm_plain *d, vr
 /* ---- layers ---- */
 
 /* A norm behind something; some files name its weight without ".weight". */
-static vr_t norm_behind(vr_lm_graph *c, vr_t cur, const vr_lm_plain *d, const char *name, int il, int pinned_to)
+static vr_t norm_behind(vr_lm_graph *c, vr_t cur, const vr_lm_plain *d, const char *name, int il,
+                        int pinned_to)
 {
     char whole[32];
     size_t n = strlen(name);
