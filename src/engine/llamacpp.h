@@ -8,13 +8,13 @@
 
 #define VR_ALL_LAYERS UINT64_MAX
 
-typedef enum vr_llama_flash { VR_LLAMA_FLASH_AUTO, VR_LLAMA_FLASH_ON, VR_LLAMA_FLASH_OFF } vr_llama_flash;
-
 #define VR_LLAMACPP_N_OPTIONS 19
 extern const struct vr_option_row *const vr_llamacpp_options[VR_LLAMACPP_N_OPTIONS];
 
 /* w is resolved. Overrides live in `a`. */
 vram_status vr_llamacpp_params(vr_lm_params *out, const vram_workload *w, vr_arena *a);
+/* llama.cpp's own -c: of all sequences together. */
+uint64_t vr_llamacpp_tokens(const vram_workload *w);
 /* The file as llama.cpp reads it, from w->prepared or made anew; NULL with a sentence in *why. */
 vram_status vr_llamacpp_model(const vr_lm **out, const char **why, const vram_model *m,
                               const vram_workload *w, vr_arena *a);

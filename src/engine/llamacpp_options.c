@@ -4,7 +4,7 @@
  * Source: llama.cpp b10470, common/arg.cpp. */
 #include "engine/llamacpp.h"
 #include "engine/options.h"
-#include "llama/place.h"
+#include "llama/pattern.h"
 
 static const vr_word types[] = {
     { "f16", VR_F16 },   { "f32", VR_F32 },   { "bf16", VR_BF16 }, { "q8_0", VR_Q8_0 },
@@ -12,8 +12,8 @@ static const vr_word types[] = {
     { "q5_1", VR_Q5_1 }, { NULL, 0 },
 };
 static const vr_word flashes[] = {
-    { "auto", VR_LLAMA_FLASH_AUTO }, { "on", VR_LLAMA_FLASH_ON }, { "1", VR_LLAMA_FLASH_ON },
-    { "off", VR_LLAMA_FLASH_OFF },   { "0", VR_LLAMA_FLASH_OFF }, { NULL, 0 },
+    { "auto", VR_FLASH_AUTO }, { "on", VR_FLASH_ON }, { "1", VR_FLASH_ON },
+    { "off", VR_FLASH_OFF },   { "0", VR_FLASH_OFF }, { NULL, 0 },
 };
 static const vr_word modes[] = {
     { "layer", VR_LM_SPLIT_LAYER },
@@ -266,11 +266,17 @@ static vram_status read_overrides(vr_lm_params *p, const vram_workload *w, vr_ar
     return VRAM_OK;
 }
 
+uint64_t vr_llamacpp_tokens(const vram_workload *w)
+{
+    if (w->n_ctx != 0)
+        return w->n_ctx;
+    return w->slots ? w->context : vr_mul_sat(w->context, w->sequences);
+}
+
 static void count_tokens(vr_lm_params *p, const vram_workload *w, const vr_lm_rules *r)
 {
-    bool slots = w->tool == VR_LM_SERVER && w->set_by[VR_SET_SEQUENCES] != VR_BY_USER;
-    p->n_seq_max = slots && r->slots > w->sequences ? r->slots : w->sequences;
-    p->n_ctx = w->n_ctx != 0 ? w->n_ctx : vr_mul_sat(w->context, w->sequences);
+    p->n_seq_max = w->sequences;
+    p->n_ctx = vr_llamacpp_tokens(w);
     p->n_batch = w->batch;
     p->n_ubatch = w->ubatch;
     if (w->tool != VR_LM_SERVER)
@@ -298,8 +304,8 @@ vram_status vr_llamacpp_params(vr_lm_params *out, const vram_workload *w, vr_are
                            .main_gpu = (uint8_t)w->main_gpu,
                            .n_cpu_moe = w->cpu_moe ? UINT64_MAX : w->n_cpu_moe,
                            .embeddings = w->embedding };
-    out->flash_attn = w->flash != VR_LLAMA_FLASH_OFF;
-    out->flash_auto = w->flash == VR_LLAMA_FLASH_AUTO && vr_dtype_block((vr_dtype)w->cache_v) == 1;
+    out->flash_attn = w->flash != VR_FLASH_OFF;
+    out->flash_auto = w->flash == VR_FLASH_AUTO && vr_dtype_block((vr_dtype)w->cache_v) == 1;
     count_tokens(out, w, &r);
     read_shares(out, w);
     return read_overrides(out, w, a);

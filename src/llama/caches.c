@@ -208,7 +208,9 @@ vram_status vr_lm_place_caches(vr_lm_plan *plan, const vr_lm *lm, const vr_lm_pa
         plan->refused = refusal(lm, p);
     if (plan->refused != NULL)
         return VRAM_OK;
-    if (!worked_out(lm))
+    if (!lm->model->shape_known)
+        plan->caches_unknown = "the file's keys do not say the model's shape";
+    else if (!worked_out(lm))
         plan->caches_unknown = "what llama.cpp keeps of the tokens of this architecture is not worked out";
     plan->caches = VR_ARRAY(a, vr_lm_cache, lm->n_layer_all);
     if (plan->caches == NULL)

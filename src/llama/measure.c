@@ -201,5 +201,9 @@ vram_status vr_lm_measure(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params 
         if (plan.device_buft[i] != VR_GG_NOWHERE)
             out->device[i].pool = vr_lm_pool(lm, &plan, plan.device_buft[i]);
     }
-    return vr_lm_compute(out, lm, p, &plan, a);
+    if (lm->n_embd != 0 && lm->n_vocab != 0)
+        return vr_lm_compute(out, lm, p, &plan, a);
+    if (out->why == NULL)
+        out->why = "neither keys nor tensors of the file say the width and the vocabulary";
+    return VRAM_OK;
 }
