@@ -39,6 +39,12 @@ bool vr_lm_float(const vr_lm *lm, const char *key, double *out)
     return v != NULL && v->type != VR_META_ARRAY && vr_meta_double(lm->keys, v, 0, out);
 }
 
+bool vr_lm_float_at(const vr_lm *lm, const char *key, uint32_t il, double *out)
+{
+    const vr_meta *v = find_key(lm, key);
+    return v != NULL && vr_meta_double(lm->keys, v, v->type == VR_META_ARRAY ? il : 0, out);
+}
+
 bool vr_lm_word(const vr_lm *lm, const char *key, vr_str *out)
 {
     const vr_meta *v = find_key(lm, key);
