@@ -498,7 +498,9 @@ static const char *value_to_type(const vram_workload *w, const struct row *row, 
 {
     bool all = to_engine && row->apply == half_context && vr_engine_has(w->engine, VR_SET_N_CTX);
     if (all) /* llama.cpp's own -c is of all sequences together */
-        return vr_text(a, U(w->n_ctx != 0 ? w->n_ctx : vr_mul_sat(w->context, w->sequences)));
+        return vr_text(a, U(w->n_ctx != 0 ? w->n_ctx
+                            : w->slots    ? w->context
+                                          : vr_mul_sat(w->context, w->sequences)));
     if (to_engine && row->apply == dtype_16)
         return w->dtype == VR_F16 ? "float16" : "bfloat16";
     return vr_workload_value(w, row->setting, a);
