@@ -40,6 +40,9 @@ typedef enum vr_kv_dtype { VR_KV_AS_MODEL, VR_KV_BF16, VR_KV_F16, VR_KV_FP8, VR_
 /* vLLM: what stays of a sequence's recurrent states; AUTO is what the version takes for the model */
 typedef enum vr_mamba_mode { VR_MAMBA_AUTO, VR_MAMBA_NONE, VR_MAMBA_ALIGN } vr_mamba_mode;
 
+/* llama.cpp; auto: wherever the card can */
+typedef enum vr_flash { VR_FLASH_AUTO, VR_FLASH_ON, VR_FLASH_OFF } vr_flash;
+
 /* How experts of one tensor are run, and how tokens are spread over them. */
 typedef enum vr_experts_impl { VR_EXPERTS_GROUPED, VR_EXPERTS_EAGER, VR_EXPERTS_BATCHED } vr_experts_impl;
 typedef enum vr_expert_load { VR_LOAD_EVEN, VR_LOAD_SAME } vr_expert_load;
@@ -156,9 +159,10 @@ struct vram_workload {
     uint8_t cache_k, cache_v; /* vr_dtype */
     uint64_t ubatch;
     bool swa_full, kv_unified, no_kv_offload;
-    uint8_t tool, flash, split_mode; /* vr_lm_tool, vr_llama_flash, vr_lm_split */
+    uint8_t tool, flash, split_mode; /* vr_lm_tool, vr_flash, vr_lm_split */
     uint64_t n_ctx, batch, main_gpu, n_cpu_moe; /* n_ctx 0: context x sequences */
     bool cpu_moe, no_op_offload, embedding;
+    bool slots; /* after resolve: the server opens `sequences` on its own, which share one context */
     const char *shares_text, *override_text; /* as given, or NULL */
     uint8_t set_by[VR_SETTING_COUNT];
     /* The engine's own, made by resolve and shared by all copies: a fit plans a model thirty times. NULL: the
@@ -188,7 +192,8 @@ const char *vr_workload_value(const vram_workload *w, vr_setting s, vr_arena *a)
 typedef struct vr_host_share {
     bool told; /* false: nothing is said of it */
     bool kv_counted, activations_counted;
-    uint64_t weights, kv, activations;
+    bool verified;
+    uint64_t weights, kv, compute, output; /* output: of logits */
     uint64_t pinned; /* of all of it what cannot be paged out */
     const char *words; /* for what, in words */
 } vr_host_share;

@@ -8,16 +8,16 @@
 
 #define VR_ALL_LAYERS UINT64_MAX
 
-typedef enum vr_llama_flash { VR_LLAMA_FLASH_AUTO, VR_LLAMA_FLASH_ON, VR_LLAMA_FLASH_OFF } vr_llama_flash;
-
-extern const struct vr_option_row *const vr_llamacpp_options[];
-extern const size_t vr_llamacpp_n_options;
+#define VR_LLAMACPP_N_OPTIONS 19
+extern const struct vr_option_row *const vr_llamacpp_options[VR_LLAMACPP_N_OPTIONS];
 
 /* w is resolved. Overrides live in `a`. */
 vram_status vr_llamacpp_params(vr_lm_params *out, const vram_workload *w, vr_arena *a);
+/* llama.cpp's own -c: of all sequences together. */
+uint64_t vr_llamacpp_tokens(const vram_workload *w);
 /* The file as llama.cpp reads it, from w->prepared or made anew; NULL with a sentence in *why. */
-vram_status vr_llamacpp_model(const vr_lm **out, const char **why, const vram_model *m, const vram_workload *w,
-                              vr_arena *a);
+vram_status vr_llamacpp_model(const vr_lm **out, const char **why, const vram_model *m,
+                              const vram_workload *w, vr_arena *a);
 
 /* Of an engine's place and plan, with whatever settings it starts llama.cpp. */
 vram_status vr_llamacpp_place_with(vr_placement *out, const vr_lm *lm, const vr_lm_params *p,

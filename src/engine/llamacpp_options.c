@@ -4,7 +4,7 @@
  * Source: llama.cpp b10470, common/arg.cpp. */
 #include "engine/llamacpp.h"
 #include "engine/options.h"
-#include "llama/place.h"
+#include "llama/pattern.h"
 
 static const vr_word types[] = {
     { "f16", VR_F16 },   { "f32", VR_F32 },   { "bf16", VR_BF16 }, { "q8_0", VR_Q8_0 },
@@ -12,15 +12,19 @@ static const vr_word types[] = {
     { "q5_1", VR_Q5_1 }, { NULL, 0 },
 };
 static const vr_word flashes[] = {
-    { "auto", VR_LLAMA_FLASH_AUTO }, { "on", VR_LLAMA_FLASH_ON }, { "1", VR_LLAMA_FLASH_ON },
-    { "off", VR_LLAMA_FLASH_OFF },   { "0", VR_LLAMA_FLASH_OFF }, { NULL, 0 },
+    { "auto", VR_FLASH_AUTO }, { "on", VR_FLASH_ON }, { "1", VR_FLASH_ON },
+    { "off", VR_FLASH_OFF },   { "0", VR_FLASH_OFF }, { NULL, 0 },
 };
 static const vr_word modes[] = {
-    { "layer", VR_LM_SPLIT_LAYER },   { "row", VR_LM_SPLIT_ROW }, { "none", VR_LM_SPLIT_NONE },
-    { "tensor", VR_LM_SPLIT_TENSOR }, { NULL, 0 },
+    { "layer", VR_LM_SPLIT_LAYER },
+    { "row", VR_LM_SPLIT_ROW },
+    { "none", VR_LM_SPLIT_NONE },
+    { "tensor", VR_LM_SPLIT_TENSOR },
+    { NULL, 0 },
 };
 static const vr_word tools[] = {
-    { "server", VR_LM_SERVER }, { "cli", VR_LM_CLI }, { "bench", VR_LM_BENCH }, { NULL, 0 },
+    { "server", VR_LM_SERVER },         { "cli", VR_LM_CLI }, { "bench", VR_LM_BENCH },
+    { "fit-params", VR_LM_FIT_PARAMS }, { NULL, 0 },
 };
 
 static vram_status set_layers(vram_workload *w, const vram_option *o, vr_str value)
@@ -67,7 +71,8 @@ static bool is_buffer(vr_str name)
     uint64_t n = 0;
     if (vr_str_is(name, "CPU"))
         return true;
-    return vr_str_starts(name, "CUDA") && vr_parse_u64((vr_str){ name.s + 4, name.n - 4 }, &n) && n < VR_MOST_GPUS;
+    return vr_str_starts(name, "CUDA") && vr_parse_u64((vr_str){ name.s + 4, name.n - 4 }, &n) &&
+           n < VR_MOST_GPUS;
 }
 
 static vram_status check_override(vram_workload *w, const vram_option *o, vr_str word)
@@ -91,7 +96,8 @@ static vram_status set_override(vram_workload *w, const vram_option *o, vr_str v
     bool again = w->override_text != NULL;
     while (vr_str_split(&rest, ',', &word))
         VR_TRY(check_override(w, o, word));
-    w->override_text = vr_text(&w->ctx->arena, T(again ? w->override_text : ""), T(again ? "," : ""), S(value));
+    w->override_text =
+        vr_text(&w->ctx->arena, T(again ? w->override_text : ""), T(again ? "," : ""), S(value));
     return w->override_text == NULL ? VRAM_ENOMEM : VRAM_OK;
 }
 
@@ -167,9 +173,10 @@ static const vr_option_row rows[] = {
          VR_SET_KV_UNIFIED, kv_unified),
     FLAG("no_kv_offload", "--no-kv-offload -nkvo", "llama.cpp: the caches stay in host memory.",
          VR_SET_NO_KV_OFFLOAD, no_kv_offload),
-    CHOICE("tool", "--tool", "TOOL", "server|cli|bench", "server",
+    CHOICE("tool", "--tool", "TOOL", "server|cli|bench|fit-params", "server",
            "llama.cpp: the program that runs it: the server computes logits of as many tokens as it has "
-           "sequences, the others of a whole batch.",
+           "sequences, the others of a whole batch; fit-params only measures, which on several cards is a "
+           "little more than a run takes.",
            VR_SET_TOOL, tool),
     COUNT("n_ctx", "--n-ctx", "TOKENS", VR_MOST_TOKENS, "the context of each sequence times the sequences",
           "llama.cpp: tokens of all sequences together, which is what its own -c says.", VR_SET_N_CTX, n_ctx),
@@ -196,7 +203,8 @@ static const vr_option_row rows[] = {
       VR_SET_OVERRIDE,
       set_override,
       show_override },
-    FLAG("cpu_moe", "--cpu-moe -cmoe", "llama.cpp: all experts stay in host memory.", VR_SET_CPU_MOE, cpu_moe),
+    FLAG("cpu_moe", "--cpu-moe -cmoe", "llama.cpp: all experts stay in host memory.", VR_SET_CPU_MOE,
+         cpu_moe),
     COUNT("n_cpu_moe", "--n-cpu-moe -ncmoe", "N", VR_MOST_TOKENS, "0",
           "llama.cpp: the experts of the first N layers stay in host memory.", VR_SET_N_CPU_MOE, n_cpu_moe),
     FLAG("no_op_offload", "--no-op-offload",
@@ -206,12 +214,11 @@ static const vr_option_row rows[] = {
          embedding),
 };
 
-const vr_option_row *const vr_llamacpp_options[] = {
+const vr_option_row *const vr_llamacpp_options[VR_LLAMACPP_N_OPTIONS] = {
     &rows[0],  &rows[1],  &rows[2],  &rows[3],  &rows[4],  &rows[5],  &rows[6],
     &rows[7],  &rows[8],  &rows[9],  &rows[10], &rows[11], &rows[12], &rows[13],
     &rows[14], &rows[15], &rows[16], &rows[17], &rows[18],
 };
-const size_t vr_llamacpp_n_options = sizeof vr_llamacpp_options / sizeof *vr_llamacpp_options;
 
 /* ---- to what llama.cpp is started with ---- */
 
@@ -220,7 +227,8 @@ static void read_shares(vr_lm_params *p, const vram_workload *w)
     vr_str rest = vr_str_of(w->shares_text), word;
     char by = vr_str_find(rest, "/", NULL) ? '/' : ',';
     uint64_t n, scale;
-    for (size_t i = 0; w->shares_text != NULL && i < VR_LM_MOST_DEVICES && vr_str_split(&rest, by, &word); i++) {
+    for (size_t i = 0; w->shares_text != NULL && i < VR_LM_MOST_DEVICES && vr_str_split(&rest, by, &word);
+         i++) {
         if (vr_parse_decimal(word, &n, &scale))
             p->tensor_split[i] = (double)n / (double)scale;
     }
@@ -257,11 +265,17 @@ static vram_status read_overrides(vr_lm_params *p, const vram_workload *w, vr_ar
     return VRAM_OK;
 }
 
+uint64_t vr_llamacpp_tokens(const vram_workload *w)
+{
+    if (w->n_ctx != 0)
+        return w->n_ctx;
+    return w->slots ? w->context : vr_mul_sat(w->context, w->sequences);
+}
+
 static void count_tokens(vr_lm_params *p, const vram_workload *w, const vr_lm_rules *r)
 {
-    bool slots = w->tool == VR_LM_SERVER && w->set_by[VR_SET_SEQUENCES] != VR_BY_USER;
-    p->n_seq_max = slots && r->slots > w->sequences ? r->slots : w->sequences;
-    p->n_ctx = w->n_ctx != 0 ? w->n_ctx : vr_mul_sat(w->context, w->sequences);
+    p->n_seq_max = w->sequences;
+    p->n_ctx = vr_llamacpp_tokens(w);
     p->n_batch = w->batch;
     p->n_ubatch = w->ubatch;
     if (w->tool != VR_LM_SERVER)
@@ -288,9 +302,10 @@ vram_status vr_llamacpp_params(vr_lm_params *out, const vram_workload *w, vr_are
                            .split_mode = w->split_mode,
                            .main_gpu = (uint8_t)w->main_gpu,
                            .n_cpu_moe = w->cpu_moe ? UINT64_MAX : w->n_cpu_moe,
+                           .as_fit = w->tool == VR_LM_FIT_PARAMS,
                            .embeddings = w->embedding };
-    out->flash_attn = w->flash != VR_LLAMA_FLASH_OFF;
-    out->flash_auto = w->flash == VR_LLAMA_FLASH_AUTO && vr_dtype_block((vr_dtype)w->cache_v) == 1;
+    out->flash_attn = w->flash != VR_FLASH_OFF;
+    out->flash_auto = w->flash == VR_FLASH_AUTO && vr_dtype_block((vr_dtype)w->cache_v) == 1;
     count_tokens(out, w, &r);
     read_shares(out, w);
     return read_overrides(out, w, a);

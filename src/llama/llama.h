@@ -71,7 +71,7 @@ typedef enum vr_lm_split {
     VR_LM_SPLIT_NONE,
     VR_LM_SPLIT_TENSOR
 } vr_lm_split;
-typedef enum vr_lm_tool { VR_LM_SERVER, VR_LM_CLI, VR_LM_BENCH } vr_lm_tool;
+typedef enum vr_lm_tool { VR_LM_SERVER, VR_LM_CLI, VR_LM_BENCH, VR_LM_FIT_PARAMS } vr_lm_tool;
 
 /* One of -ot: tensors whose name matches go to a device or the host. */
 typedef struct vr_lm_override {
@@ -132,6 +132,7 @@ typedef struct vr_lm_sizes {
     uint8_t *layer_device;    /* by layer, with the output behind them; or VR_LM_HOST; NULL: not known */
     uint64_t experts_off;     /* layers of a device whose experts stay on the host */
     bool compute_near;        /* the graph is of a later build than was asked for: near, not exact */
+    bool verified;            /* such runs of this architecture were held against llama.cpp's own figures */
     bool compute_known;       /* false: the graph is not known; compute is 0 then */
     const char *why;          /* it is not, or what llama.cpp refuses: a sentence */
     bool refused;             /* it does not start with these settings */

@@ -169,14 +169,25 @@ static void describe(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params *p, c
     out->layer_device = plan->layer_device;
     out->experts_off = experts_off(lm, plan);
     out->output = output_bytes(lm, p, plan);
+    out->verified = vr_lm_held(lm->name) && plan->machine.n_backends <= 2;
     out->context_known = plan->caches_unknown == NULL;
     out->why = plan->caches_unknown;
 }
 
-vram_status vr_lm_measure(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params *p,
+/* Grok's scores pass a tanh that no attention kernel has: llama.cpp turns flash attention off. */
+static vr_lm_params effective(const vr_lm *lm, const vr_lm_params *p)
+{
+    vr_lm_params own = *p;
+    if (vr_str_is(lm->name, "grok"))
+        own.flash_attn = own.flash_auto = false;
+    return own;
+}
+
+vram_status vr_lm_measure(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params *asked,
                           const vr_lm_device *devices, size_t n, vr_arena *a)
 {
     vr_lm_plan plan;
+    const vr_lm_params own = effective(lm, asked), *p = &own;
     *out = (vr_lm_sizes){ .why = NULL };
     VR_TRY(vr_lm_plan_of(&plan, lm, p, devices, n, a));
     out->refused = plan.refused != NULL;
@@ -190,5 +201,9 @@ vram_status vr_lm_measure(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params 
         if (plan.device_buft[i] != VR_GG_NOWHERE)
             out->device[i].pool = vr_lm_pool(lm, &plan, plan.device_buft[i]);
     }
-    return vr_lm_compute(out, lm, p, &plan, a);
+    if (lm->n_embd != 0 && lm->n_vocab != 0)
+        return vr_lm_compute(out, lm, p, &plan, a);
+    if (out->why == NULL)
+        out->why = "neither keys nor tensors of the file say the width and the vocabulary";
+    return VRAM_OK;
 }

@@ -61,15 +61,9 @@ vram_status vr_lm_place_caches(vr_lm_plan *plan, const vr_lm *lm, const vr_lm_pa
 /* Attention layers beside recurrent ones, or both in one layer. */
 bool vr_lm_hybrid_memory(const vr_lm *lm);
 
+/* Whether the architecture's graphs were held against llama.cpp's own figures (held.c). */
+bool vr_lm_held(vr_str arch);
 /* What kernels of the device put aside at most (pool.c). */
 uint64_t vr_lm_pool(const vr_lm *lm, const vr_lm_plan *plan, uint8_t buft);
-
-/* ---- regular expressions of tensor overrides ---- */
-
-struct vr_pattern;
-/* NULL in *out with a sentence in *why: it is none, or has what is not understood here. */
-vram_status vr_lm_pattern(const struct vr_pattern **out, const char **why, const char *text, vr_arena *a);
-/* Whether it is found anywhere in the text. */
-bool vr_lm_pattern_found(const struct vr_pattern *p, vr_str text);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * What a GGUF file takes on some machine, as the library measures it: for scripts that hold it against
- * llama.cpp's own figures. Each line of the input is a file and settings, apart by tabs: "m.gguf	c=4096
- * ngl=99 devices=2". Each line of the output is a JSON object. */
+ * llama.cpp's own figures. Each line of the input is a file and settings, apart by
+ * tabs: its path, c=4096, ngl=99, devices=2. Each line of the output is a JSON object. */
 #include "vram_io.h"
 
 #include "llama/place.h"
@@ -72,9 +72,9 @@ static void set(asked *q, char *word)
         const char *name;
         bool *to;
     } flags[] = {
-        { "fa", &q->p.flash_attn },     { "kvu", &q->p.kv_unified }, { "swa_full", &q->p.swa_full },
-        { "kvo", &q->p.offload_kqv },   { "opo", &q->p.op_offload }, { "embeddings", &q->p.embeddings },
-        { "measured", &q->p.measured },
+        { "fa", &q->p.flash_attn },   { "kvu", &q->p.kv_unified },     { "swa_full", &q->p.swa_full },
+        { "kvo", &q->p.offload_kqv }, { "opo", &q->p.op_offload },     { "embeddings", &q->p.embeddings },
+        { "as_fit", &q->p.as_fit },   { "fa_auto", &q->p.flash_auto },
     };
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
         if (strcmp(counts[i].name, word) == 0)
@@ -103,7 +103,7 @@ static void read_line(asked *q, char *line)
     line[strcspn(line, "\n")] = '\0';
     q->path = strtok(line, "\t");
     q->p = (vr_lm_params){ .build = 10470,
-                           .measured = true,
+                           .as_fit = true,
                            .n_batch = 2048,
                            .n_ubatch = 512,
                            .n_seq_max = 1,
