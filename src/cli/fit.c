@@ -65,6 +65,8 @@ static vram_status ask(cli *c, const char *name, const char *engine, question *q
     q->n_devices = cli_count(c, "gpu");
     if (s == VRAM_OK)
         s = set_workload(c, q->workload);
+    if (s == VRAM_OK && cli_has(c, "solve"))
+        s = vram_workload_solve(q->workload, cli_value(c, "solve"));
     if (s == VRAM_OK)
         s = make_devices(c, q->devices, q->n_devices);
     if (s == VRAM_OK)

@@ -445,6 +445,7 @@ const vr_engine vr_engine_llamacpp = {
     .defaults = defaults,
     .kv_dtypes = 1u << VR_KV_AS_MODEL,
     .kv_words = "llama.cpp keeps keys and values as -ctk and -ctv say",
+    .solvable = &vr_solvable_llamacpp,
     .options = options,
     .n_options = sizeof(options) / sizeof(options[0]),
 };

@@ -2,7 +2,7 @@
  *
  * `vram fit`: the answer for one model, workload and the cards of one run, or for all cards of the table,
  * each alone. */
-#include "ledger/memories.h"
+#include "ledger/solver.h"
 
 static void release(vr_object *self)
 {
@@ -320,6 +320,7 @@ vram_status vram_fit_new(vram_fit **out, const vram_model *m, const vram_workloa
     VR_TRY(make(&f, m));
     VR_TRY(vr_workload_resolve(&resolved, w, m, &f->arena));
     f->workload = resolved;
+    f->asked = w;
     f->foreign = no_engine_for(m) && !resolved->engine_given;
     VR_TRY(warn_fp32(m, resolved));
     gpus = VR_NEW(&f->arena, vr_memories);
@@ -330,7 +331,9 @@ vram_status vram_fit_new(vram_fit **out, const vram_model *m, const vram_workloa
     cap_all(f, gpus);
     VR_TRY(warn_all_on_first(f));
     vr_rooms_open(&rooms, m->ctx);
-    vram_status status = gpus->n != 0 ? fit_on_cards(f, w, gpus, &rooms) : fit_on_any(f, &rooms);
+    vram_status status = w->solve != 0 ? vr_solver_answer(f, &w, gpus, &rooms) : VRAM_OK;
+    if (status == VRAM_OK)
+        status = gpus->n != 0 ? fit_on_cards(f, w, gpus, &rooms) : fit_on_any(f, &rooms);
     bool starved = f->arena.starved || rooms.kept.starved || rooms.trial.starved;
     vr_rooms_close(&rooms);
     if (status == VRAM_OK && starved)

@@ -6,7 +6,7 @@
  * other hardware. */
 #include <string.h>
 
-#include "ledger/memories.h"
+#include "ledger/solver.h"
 
 #define LEAST_CONTEXT 256 /* tokens; below, the change would make the run useless */
 #define LITTLE 16         /* of all that is needed, the part that a cache of another kind has to save */
@@ -546,9 +546,22 @@ static vram_status write_all(search *q)
     return VRAM_OK;
 }
 
+static vram_status find_settings(vram_fit *f, const vram_workload *asked, const vr_memories *gpus)
+{
+    vr_rooms rooms;
+    vr_rooms_open(&rooms, f->ctx);
+    vram_status status = vr_solver_levers(f, asked, gpus, &rooms);
+    vr_rooms_close(&rooms);
+    return status;
+}
+
 vram_status vr_levers(vram_fit *f, const vram_workload *asked, const vr_memories *gpus)
 {
     search q = { .f = f, .asked = asked, .gpus = gpus };
+    if (f->solved)
+        return VRAM_OK;
+    if (!f->foreign && f->workload->engine->solvable != NULL && f->plan.counted[VR_WEIGHTS])
+        return find_settings(f, asked, gpus);
     /* the changes are written for engines whose runs are rehearsed */
     if (f->foreign || f->plan.sums_only || !f->plan.counted[VR_WEIGHTS])
         return VRAM_OK;

@@ -136,42 +136,24 @@ static const struct {
     const char *(*words)(vr_report *r, const vram_workload *w);
     bool only_by_user;
 } shown[] = {
-    { VR_SET_CONTEXT, tokens, false },
-    { VR_SET_SEQUENCES, sequences, false },
-    { VR_SET_PREFILL_BATCH, prefill, false },
-    { VR_SET_DECODE, decode, false },
-    { VR_SET_BEAMS, beams, false },
-    { VR_SET_DRAFTS, drafts, false },
-    { VR_SET_ASSISTANT, assistant, false },
-    { VR_SET_ASSISTANT_TOKENS, assistant_tokens, false },
-    { VR_SET_CACHE, cache, false },
-    { VR_SET_IMAGES, images, false },
-    { VR_SET_IMAGE_SIZE, image_size, false },
-    { VR_SET_DTYPE, NULL, false },
-    { VR_SET_KV_DTYPE, NULL, true },
-    { VR_SET_WEIGHT_QUANT, quantization, false },
-    { VR_SET_ATTENTION, NULL, false },
-    { VR_SET_LOGITS, logits, false },
-    { VR_SET_DEVICE_MAP, device_map, false },
-    { VR_SET_ALLOC_CONF, NULL, true },
-    { VR_SET_EXPERTS, NULL, true },
-    { VR_SET_EXPERT_LOAD, NULL, true },
-    { VR_SET_UTILIZATION, NULL, true },
-    { VR_SET_BATCHED_TOKENS, NULL, true },
-    { VR_SET_BLOCK_SIZE, NULL, true },
-    { VR_SET_NO_HYBRID, NULL, true },
-    { VR_SET_MAMBA_MODE, NULL, true },
-    { VR_SET_STATIC_SHARE, NULL, true },
-    { VR_SET_SWA_RATIO, NULL, true },
-    { VR_SET_NO_RADIX, NULL, true },
-    { VR_SET_GPU_LAYERS, NULL, true },
-    { VR_SET_CACHE_TYPE_K, NULL, true },
-    { VR_SET_CACHE_TYPE_V, NULL, true },
-    { VR_SET_UBATCH, NULL, true },
-    { VR_SET_SWA_FULL, NULL, true },
-    { VR_SET_KV_UNIFIED, NULL, true },
-    { VR_SET_NO_KV_OFFLOAD, NULL, true },
-    { VR_SET_ENGINE_VERSION, version, false },
+    { VR_SET_CONTEXT, tokens, false },        { VR_SET_SEQUENCES, sequences, false },
+    { VR_SET_PREFILL_BATCH, prefill, false }, { VR_SET_DECODE, decode, false },
+    { VR_SET_BEAMS, beams, false },           { VR_SET_DRAFTS, drafts, false },
+    { VR_SET_ASSISTANT, assistant, false },   { VR_SET_ASSISTANT_TOKENS, assistant_tokens, false },
+    { VR_SET_CACHE, cache, false },           { VR_SET_IMAGES, images, false },
+    { VR_SET_IMAGE_SIZE, image_size, false }, { VR_SET_DTYPE, NULL, false },
+    { VR_SET_KV_DTYPE, NULL, true },          { VR_SET_WEIGHT_QUANT, quantization, false },
+    { VR_SET_ATTENTION, NULL, false },        { VR_SET_LOGITS, logits, false },
+    { VR_SET_DEVICE_MAP, device_map, false }, { VR_SET_ALLOC_CONF, NULL, true },
+    { VR_SET_EXPERTS, NULL, true },           { VR_SET_EXPERT_LOAD, NULL, true },
+    { VR_SET_UTILIZATION, NULL, true },       { VR_SET_BATCHED_TOKENS, NULL, true },
+    { VR_SET_BLOCK_SIZE, NULL, true },        { VR_SET_NO_HYBRID, NULL, true },
+    { VR_SET_MAMBA_MODE, NULL, true },        { VR_SET_STATIC_SHARE, NULL, true },
+    { VR_SET_SWA_RATIO, NULL, true },         { VR_SET_NO_RADIX, NULL, true },
+    { VR_SET_GPU_LAYERS, NULL, true },        { VR_SET_CACHE_TYPE_K, NULL, true },
+    { VR_SET_CACHE_TYPE_V, NULL, true },      { VR_SET_UBATCH, NULL, true },
+    { VR_SET_SWA_FULL, NULL, true },          { VR_SET_KV_UNIFIED, NULL, true },
+    { VR_SET_NO_KV_OFFLOAD, NULL, true },     { VR_SET_ENGINE_VERSION, version, false },
 };
 
 bool vr_fit_setting_known(const vram_fit *f, vr_setting s)
@@ -195,13 +177,20 @@ static const char *words_of(vr_report *r, const vram_fit *f, size_t i)
                                               : vr_workload_value(w, shown[i].setting, &r->arena);
 }
 
-static const char *list_of(vr_report *r, const vram_fit *f, vr_set_by by)
+/* What was sought stands as if the user had typed it. */
+static bool is_sought(const vram_fit *f, vr_setting s)
+{
+    return f->solved && f->workload->set_by[s] == VR_BY_USER && f->asked->set_by[s] != VR_BY_USER;
+}
+
+static const char *list_of(vr_report *r, const vram_fit *f, vr_set_by by, bool sought)
 {
     const char *list = "";
 
     for (size_t i = 0; i < sizeof shown / sizeof *shown; i++) {
         const char *words = words_of(r, f, i), *option;
-        if (words == NULL || f->workload->set_by[shown[i].setting] != by)
+        if (words == NULL || f->workload->set_by[shown[i].setting] != by ||
+            is_sought(f, shown[i].setting) != sought)
             continue;
         option = by != VR_BY_USER ? option_of(r, f->workload, shown[i].setting) : NULL;
         list = vr_say(r, T(list), T(*list != '\0' ? ", " : ""), T(words), T(option != NULL ? " (" : ""),
@@ -215,16 +204,18 @@ void vr_fit_settings(vr_report *r, const vram_fit *f)
     static const struct {
         vr_set_by by;
         const char *head;
+        bool sought;
     } groups[] = {
-        { VR_BY_DEFAULT, "" },
-        { VR_BY_MODEL, "by the model: " },
-        { VR_BY_USER, "set by you: " },
+        { VR_BY_DEFAULT, "", false },
+        { VR_BY_MODEL, "by the model: ", false },
+        { VR_BY_USER, "set by you: ", false },
+        { VR_BY_USER, "solved: ", true },
     };
     const char *text =
         f->model->checkpoint->pipeline != NULL ? "all parts on the card at once, as they are stored" : "";
 
     for (size_t i = 0; i < sizeof groups / sizeof *groups; i++) {
-        const char *list = list_of(r, f, groups[i].by);
+        const char *list = list_of(r, f, groups[i].by, groups[i].sought);
         if (*list != '\0')
             text = vr_say(r, T(text), T(*text != '\0' ? vr_dot(r) : ""), T(groups[i].head), T(list));
     }
