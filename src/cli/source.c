@@ -26,7 +26,7 @@ static vram_io_options options_of(cli *c)
                               .allow_http = cli_has(c, "allow_http") };
 }
 
-vram_status cli_open_checkpoint(cli *c, const char *name, vram_checkpoint **out)
+vram_status cli_open_nth(cli *c, const char *name, size_t nth, vram_checkpoint **out)
 {
     struct stat st;
     const char *example = "example:";
@@ -36,7 +36,13 @@ vram_status cli_open_checkpoint(cli *c, const char *name, vram_checkpoint **out)
         return cli_example_open(out, c->ctx, name + strlen(example), &c->keep);
     options.revision = cli_value(c, "revision");
     options.file = cli_value(c, "file");
+    options.by_size = nth;
     return open_as(c, name, &options, out);
+}
+
+vram_status cli_open_checkpoint(cli *c, const char *name, vram_checkpoint **out)
+{
+    return cli_open_nth(c, name, 0, out);
 }
 
 vram_status cli_open_other(cli *c, const char *name, vram_checkpoint **out)

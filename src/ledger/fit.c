@@ -347,3 +347,30 @@ vram_verdict vram_fit_verdict(const vram_fit *f)
 {
     return f->verdict;
 }
+
+int64_t vram_fit_headroom(const vram_fit *f)
+{
+    return f->headroom;
+}
+
+bool vram_fit_may(const vram_fit *f)
+{
+    return f->verdict == VRAM_FITS || (f->verdict == VRAM_UNKNOWN && f->device != NULL && f->headroom >= 0);
+}
+
+vram_status vram_fit_quants(vram_fit *f, const vram_quant *list, size_t n, size_t chosen)
+{
+    vram_quant *copy = VR_ARRAY(&f->arena, vram_quant, n);
+    if (copy == NULL)
+        return VRAM_ENOMEM;
+    for (size_t i = 0; i < n; i++) {
+        copy[i] = list[i];
+        copy[i].name = vr_arena_copy(&f->arena, vr_str_of(list[i].name));
+        if (copy[i].name == NULL)
+            return VRAM_ENOMEM;
+    }
+    f->quants = copy;
+    f->n_quants = n;
+    f->quant = chosen;
+    return VRAM_OK;
+}

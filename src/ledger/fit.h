@@ -72,10 +72,12 @@ struct vram_fit {
     vr_solution *solutions;
     size_t n_solutions;
     bool solved;
+    const vram_quant *quants;   /* files that it was chosen from, smallest first */
+    size_t n_quants, quant;     /* quant: it is this one of them */
     const vram_workload *asked; /* as the user gave it, without what was sought */
-    const char *ranked_by;   /* by what the levers are ranked, a sentence */
-    uint64_t smallest_count; /* 0: not known */
-    const char *count_note;  /* "real sharding is never perfect ...", or why smallest_count is not known */
+    const char *ranked_by;      /* by what the levers are ranked, a sentence */
+    uint64_t smallest_count;    /* 0: not known */
+    const char *count_note;     /* "real sharding is never perfect ...", or why smallest_count is not known */
     /* Of several GPUs. The figures above are those of the one that is worst off; each has its own in `ranks`,
      * as a fit without levers, verdict_reason and all. NULL: only one takes part. */
     struct vram_fit *ranks;

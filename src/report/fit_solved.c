@@ -53,8 +53,83 @@ static void put_room(vr_report *r, const vram_fit *f, const vr_solution *x)
                        T(x->option), T(")")));
 }
 
+/* ---- quantisations ---- */
+
+static size_t name_width(const vram_fit *f)
+{
+    size_t width = 0;
+
+    for (size_t i = 0; i < f->n_quants; i++) {
+        size_t n = vr_utf8_width(vr_str_of(f->quants[i].name));
+        width = f->quants[i].fit != NULL && n > width ? n : width;
+    }
+    return width;
+}
+
+static const char *judged_words(vr_report *r, const vram_fit *q)
+{
+    const char *gib = vr_gib_signed(r, q->headroom);
+
+    return vr_say(r, T("needs "), T(vr_gib(r, q->ledger.required)), T(" GiB, "), T(gib),
+                  T(q->headroom < 0 ? " short" : " left"), T(q->verdict == VRAM_TIGHT ? ", tight" : ""));
+}
+
+/* Those that were judged, largest first. */
+static void put_quants(vr_report *r, const vram_fit *f)
+{
+    size_t width = name_width(f);
+    const char *head = vram_fit_may(f) ? "largest" : "smallest";
+
+    for (size_t i = f->n_quants; i-- > 0;) {
+        const vram_quant *q = &f->quants[i];
+        if (q->fit == NULL)
+            continue;
+        vr_inked(r, VR_INK_BOLD, i == f->quant ? head : "");
+        vr_put_repeat(&r->buf, " ", i == f->quant ? VR_FIT_INDENT - vr_str_of(head).n : VR_FIT_INDENT);
+        vr_left(r, q->name, width);
+        vr_right(r, vr_decimal(r, q->bytes), 12);
+        vr_put(&r->buf, T("  "));
+        vr_put_clean(r, vr_str_of(judged_words(r, q->fit)));
+        vr_put(&r->buf, T("\n"));
+    }
+}
+
+static void put_quant_command(vr_report *r, const vram_fit *f)
+{
+    const vr_solvable *of = f->workload->engine->solvable;
+    const char *command = of != NULL ? of->command(f->model, f->workload, &r->arena) : NULL;
+
+    if (command != NULL && vram_fit_may(f))
+        vr_fit_command(r, command);
+}
+
+static void put_quant_json(vr_json_out *o, const vram_fit *f)
+{
+    vr_json_key(o, "quants");
+    vr_json_open(o, '[');
+    for (size_t i = 0; i < f->n_quants; i++) {
+        const vram_fit *q = f->quants[i].fit;
+        vr_json_open(o, '{');
+        vr_json_kv_text(o, "name", f->quants[i].name);
+        vr_json_kv_u64(o, "file_bytes", f->quants[i].bytes);
+        vr_json_kv_text(o, "verdict", q != NULL ? vr_verdict_json(q->verdict) : NULL);
+        vr_json_kv_if(o, "required_bytes", q != NULL, q != NULL ? q->ledger.required : 0);
+        if (q != NULL)
+            vr_json_kv_i64(o, "headroom_bytes", q->headroom);
+        else
+            vr_json_kv_null(o, "headroom_bytes");
+        vr_json_kv_bool(o, "chosen", i == f->quant);
+        vr_json_close(o, '}');
+    }
+    vr_json_close(o, ']');
+}
+
 void vr_fit_solved(vr_report *r, const vram_fit *f)
 {
+    if (f->n_quants != 0) {
+        put_quants(r, f);
+        put_quant_command(r, f);
+    }
     if (f->n_solutions == 0 || (!f->solved && f->verdict != VRAM_FITS))
         return;
     if (f->solved)
@@ -101,19 +176,28 @@ static void put_solution(vr_json_out *o, const vr_solution *x)
     vr_json_close(o, '}');
 }
 
+static const char *sought(const vram_fit *f)
+{
+    if (f->n_quants != 0)
+        return "quant";
+    return f->solved ? vr_goal_word(f->solutions[0].goal) : NULL;
+}
+
 void vr_fit_solver_json(vr_json_out *o, const vram_fit *f)
 {
-    if (f->n_solutions == 0) {
+    if (f->n_solutions == 0 && f->n_quants == 0) {
         vr_json_kv_null(o, "solver");
         return;
     }
     vr_json_key(o, "solver");
     vr_json_open(o, '{');
-    vr_json_kv_text(o, "sought", f->solved ? vr_goal_word(f->solutions[0].goal) : NULL);
+    vr_json_kv_text(o, "sought", sought(f));
     vr_json_key(o, "answers");
     vr_json_open(o, '[');
     for (size_t i = 0; i < f->n_solutions; i++)
         put_solution(o, &f->solutions[i]);
     vr_json_close(o, ']');
+    if (f->n_quants != 0)
+        put_quant_json(o, f);
     vr_json_close(o, '}');
 }
