@@ -86,7 +86,19 @@ typedef enum vr_expert_load { VR_LOAD_EVEN, VR_LOAD_SAME } vr_expert_load;
     X(UBATCH, "ubatch_size")                                                                                 \
     X(SWA_FULL, "swa_full")                                                                                  \
     X(KV_UNIFIED, "kv_unified")                                                                              \
-    X(NO_KV_OFFLOAD, "no_kv_offload")
+    X(NO_KV_OFFLOAD, "no_kv_offload")                                                                        \
+    X(TOOL, "tool")                                                                                          \
+    X(N_CTX, "n_ctx")                                                                                        \
+    X(BATCH, "batch_size")                                                                                   \
+    X(FLASH, "flash_attn")                                                                                   \
+    X(SPLIT_MODE, "split_mode")                                                                              \
+    X(TENSOR_SPLIT, "tensor_split")                                                                          \
+    X(MAIN_GPU, "main_gpu")                                                                                  \
+    X(OVERRIDE, "override_tensor")                                                                           \
+    X(CPU_MOE, "cpu_moe")                                                                                    \
+    X(N_CPU_MOE, "n_cpu_moe")                                                                                \
+    X(NO_OP_OFFLOAD, "no_op_offload")                                                                        \
+    X(EMBEDDING, "embedding")
 
 typedef enum vr_setting {
 #define X(id, key) VR_SET_##id,
@@ -145,11 +157,15 @@ struct vram_workload {
     uint8_t cache_k, cache_v; /* vr_dtype */
     uint64_t ubatch;
     bool swa_full, kv_unified, no_kv_offload;
+    uint8_t tool, flash, split_mode; /* vr_lm_tool, vr_llama_flash, vr_lm_split */
+    uint64_t n_ctx, batch, main_gpu, n_cpu_moe; /* n_ctx 0: context x sequences */
+    bool cpu_moe, no_op_offload, embedding;
+    const char *shares_text, *override_text; /* as given, or NULL */
     uint8_t solve; /* a vr_goal that is sought instead of given, plus 1; 0: none */
     uint8_t set_by[VR_SETTING_COUNT];
     /* The engine's own, made by resolve and shared by all copies: a fit plans a model thirty times. NULL: the
      * plan makes it for itself. */
-    const struct vr_prepared *prepared;
+    const void *prepared;
 };
 
 /* A copy of a workload with everything the user left open filled from the model and the engine's defaults of
@@ -174,6 +190,15 @@ const char *vr_workload_typed_beside(const vram_workload *w, const vram_workload
 
 /* Where the pieces of a model lie in a run with several memories: made once for a run, since what is planned
  * for each memory must agree. */
+/* What an engine takes of host memory beside the cards. */
+typedef struct vr_host_share {
+    bool told; /* false: nothing is said of it */
+    bool kv_counted, activations_counted;
+    uint64_t weights, kv, activations;
+    uint64_t pinned; /* of all of it what cannot be paged out */
+    const char *words; /* for what, in words */
+} vr_host_share;
+
 typedef struct vr_placement {
     size_t n_gpus;
     bool spread;            /* over more than one memory: what is computed moves between them */
@@ -181,6 +206,8 @@ typedef struct vr_placement {
     const uint16_t *layers; /* by layer */
     uint16_t embedding, rotary, norm, head;
     uint64_t host_bytes, disk_bytes; /* weights that stay there */
+    vr_host_share host;
+    const void *run;                 /* the engine's own, of all memories; or NULL */
     uint64_t layers_off;             /* layers whose weights stay there and come to the first GPU each time */
     const char *refused;             /* the engine stops before it loads anything, with this error; or NULL */
     const char
@@ -214,6 +241,7 @@ typedef struct vr_plan {
     const char *stops;                      /* the engine's error before it loads anything; or NULL */
     const char *notice;                     /* what people should know of this load; or NULL */
     bool verified;                          /* this tape has been held against a real engine */
+    bool outside_only;                      /* no allocator: what is taken is the driver's figure */
     /* Of weights that are not counted what is there in any case: 0 when nothing is known. */
     uint64_t weights_at_least;
     uint64_t weight_bytes; /* sum of parameters that are loaded, in the load dtype */
@@ -311,6 +339,9 @@ typedef struct vr_engine {
      * card. */
     uint32_t (*share)(const vram_workload *w, uint64_t usable);
     bool plans_by_size;                         /* another card's plan is another plan */
+    bool always_spreads;                        /* `place` says where things go without any device map */
+    /* The engine's error when the driver has no room for the item, of so many bytes; NULL: CUDA's own. */
+    const char *(*no_room)(vr_item item, uint64_t bytes, size_t rank, vr_arena *a);
     unsigned kv_dtypes;                         /* bits of vr_kv_dtype */
     const char *kv_words;                       /* "must be one of ...", for the others */
     const vr_solvable *solvable;                /* NULL: nothing of it can be sought */

@@ -1,23 +1,16 @@
 /* SPDX-License-Identifier: MIT
- * Engine llama.cpp on one CUDA card: what of a GGUF file lies on the card, and its caches. Of another
- * checkpoint the file that llama.cpp's converter would write of it, in 16 bits.
+ * Engine llama.cpp on NVIDIA cards: what of a GGUF file lies where, the caches, and the compute buffers that
+ * its graph needs, by rehearsing what llama.cpp itself reckons before it starts (src/llama/).
  *
- * Source: llama.cpp b10470 of 2026-08-17. src/llama-model.cpp (load_tensors: which layer lies where),
- * ggml/src/ggml-cuda/ggml-cuda.cu (get_alloc_size: rows of quantised types are filled up to 512 elements,
- * alignment 128), src/llama-kv-cache.cpp, llama-kv-cache-iswa.cpp, llama-memory-recurrent.cpp,
- * llama-hparams.cpp, llama-context.cpp (cells); convert_hf_to_gguf.py (one-dimensional tensors stay in 32
- * bits). */
-#include "engine/kv_rules.h"
+ * Source: llama.cpp b10470 of 2026-08-17, and its history for older builds: src/, common/, tools/server. */
+#include "engine/llamacpp.h"
 #include "engine/options.h"
 
-#define REST "its compute buffer, CUDA's context and the pool of its kernels are not worked out here yet"
-#define ALIGNMENT 128
-#define ROW_PADDING 512
-#define CELLS 256 /* n_ctx and the cells of sliding layers are filled up to that since b6975 */
-#define OLDEST 6975
-#define BATCH 2048 /* -b */
-#define UBATCH 512 /* -ub */
-#define ALL_LAYERS UINT64_MAX
+#define KERNELS (64 * VR_MIB) /* what a process takes more once it has run: modules, cuBLAS, CUDA graphs */
+#define UNCERTAIN 600         /* of that and the pool, in thousandths */
+#define MOST_BYTES (UINT64_C(1) << 58)
+
+/* ---- versions ---- */
 
 static vram_status version(vram_workload *w, vr_str text)
 {
@@ -25,9 +18,9 @@ static vram_status version(vram_workload *w, vr_str text)
     if (!vr_version_numbers(text, "b", &build, &minor) || minor != 0)
         return vr_fail(w->ctx, VRAM_ESETTING, T("--engine-version '"), S(text),
                        T("': must be a build of llama.cpp, such as b10470"));
-    if (build < OLDEST)
-        return vr_fail(w->ctx, VRAM_ESETTING, T("llama.cpp "), S(text),
-                       T(" is not known; the oldest known is b"), U(OLDEST));
+    if (build < VR_LM_OLDEST || build > VR_LM_NEWEST)
+        return vr_fail(w->ctx, VRAM_ESETTING, T("llama.cpp "), S(text), T(" is not known; builds b"),
+                       U(VR_LM_OLDEST), T(" to b"), U(VR_LM_NEWEST), T(" are"));
     w->version_major = build;
     w->version_minor = 0;
     w->torch_given = false;
@@ -39,413 +32,405 @@ static const char *version_text(const vram_workload *w, vr_arena *a)
     return vr_text(a, T("b"), U(w->version_major));
 }
 
-/* ---- settings ---- */
+/* ---- what the user left open ---- */
 
-static const vr_word types[] = {
-    { "f16", VR_F16 },   { "f32", VR_F32 },   { "bf16", VR_BF16 }, { "q8_0", VR_Q8_0 },
-    { "q4_0", VR_Q4_0 }, { "q4_1", VR_Q4_1 }, { "q5_0", VR_Q5_0 }, { "iq4_nl", VR_IQ4_NL },
-    { "q5_1", VR_Q5_1 }, { NULL, 0 },
-};
-
-static vram_status set_layers(vram_workload *w, const vram_option *o, vr_str value)
+static vram_status lacks(const vram_workload *w, vr_setting s)
 {
-    if (vr_str_is(value, "all") || vr_str_is(value, "-1")) {
-        w->gpu_layers = ALL_LAYERS;
-        return VRAM_OK;
+    vr_str rest = vr_str_of(vr_setting_option(w->engine, s)->flags), name;
+    (void)vr_str_split(&rest, ' ', &name);
+    return vr_fail(w->ctx, VRAM_ESETTING, T("llama.cpp b"), U(w->version_major), T(" has no "), S(name),
+                   T(" yet"));
+}
+
+/* What a build did not have cannot be asked of it. */
+static vram_status check_build(const vram_workload *w, const vr_lm_rules *r)
+{
+    const struct {
+        vr_setting setting;
+        uint32_t has;
+    } rows[] = {
+        { VR_SET_UBATCH, r->ubatch },       { VR_SET_FLASH, r->flash },
+        { VR_SET_SWA_FULL, r->swa_full },   { VR_SET_KV_UNIFIED, r->kv_unified },
+        { VR_SET_OVERRIDE, r->overrides },  { VR_SET_CPU_MOE, r->cpu_moe },
+        { VR_SET_N_CPU_MOE, r->n_cpu_moe }, { VR_SET_NO_OP_OFFLOAD, r->op_offload },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (rows[i].has == 0 && w->set_by[rows[i].setting] == VR_BY_USER)
+            return lacks(w, rows[i].setting);
     }
-    return vr_option_count(w, o, value, &w->gpu_layers);
-}
-
-static const char *show_layers(const vram_workload *w, vr_arena *a)
-{
-    return w->gpu_layers == ALL_LAYERS ? "all" : vr_text(a, U(w->gpu_layers));
-}
-
-VR_OPTION_WORDS(k, types, cache_k)
-
-VR_OPTION_WORDS(v, types, cache_v)
-
-VR_OPTION_COUNT(ubatch, ubatch)
-
-VR_OPTION_FLAG(swa_full, swa_full)
-VR_OPTION_FLAG(kv_unified, kv_unified)
-VR_OPTION_FLAG(no_kv_offload, no_kv_offload)
-
-#define TYPES "f16|f32|bf16|q8_0|q4_0|q4_1|iq4_nl|q5_0|q5_1"
-
-static const vr_option_row own[] = {
-    { { "n_gpu_layers", "--n-gpu-layers --gpu-layers -ngl", VRAM_OPT_STRING, "N", NULL, "all",
-        "llama.cpp: layers that lie on the card, from the last on; all or a number.", "fit", 0,
-        VR_MOST_TOKENS },
-      VR_SET_GPU_LAYERS,
-      set_layers,
-      show_layers },
-    { { "cache_type_k", "--cache-type-k -ctk", VRAM_OPT_CHOICE, "TYPE", TYPES, "f16",
-        "llama.cpp: what keys are kept as.", "fit", 0, 0 },
-      VR_SET_CACHE_TYPE_K,
-      set_k,
-      show_k },
-    { { "cache_type_v", "--cache-type-v -ctv", VRAM_OPT_CHOICE, "TYPE", TYPES, "f16",
-        "llama.cpp: what values are kept as.", "fit", 0, 0 },
-      VR_SET_CACHE_TYPE_V,
-      set_v,
-      show_v },
-    { { "ubatch_size", "--ubatch-size -ub", VRAM_OPT_COUNT, "TOKENS", NULL, "512",
-        "llama.cpp: tokens computed at once, for which sliding layers have room beside their window.", "fit",
-        1, VR_MOST_TOKENS },
-      VR_SET_UBATCH,
-      set_ubatch,
-      show_ubatch },
-    { { "swa_full", "--swa-full", VRAM_OPT_FLAG, NULL, NULL, NULL,
-        "llama.cpp: sliding layers keep every token.", "fit", 0, 0 },
-      VR_SET_SWA_FULL,
-      set_swa_full,
-      show_swa_full },
-    { { "kv_unified", "--kv-unified -kvu", VRAM_OPT_FLAG, NULL, NULL, NULL,
-        "llama.cpp: one cache for all sequences.", "fit", 0, 0 },
-      VR_SET_KV_UNIFIED,
-      set_kv_unified,
-      show_kv_unified },
-    { { "no_kv_offload", "--no-kv-offload -nkvo", VRAM_OPT_FLAG, NULL, NULL, NULL,
-        "llama.cpp: the caches stay in host memory.", "fit", 0, 0 },
-      VR_SET_NO_KV_OFFLOAD,
-      set_no_kv_offload,
-      show_no_kv_offload },
-};
-
-static const vr_option_row *const options[] = {
-    &own[0], &own[1], &own[2], &own[3], &own[4], &own[5], &own[6],
-};
-
-static vram_status defaults(vram_workload *w, const vram_model *m)
-{
-    (void)m;
-    if (w->set_by[VR_SET_GPU_LAYERS] != VR_BY_USER)
-        w->gpu_layers = ALL_LAYERS;
-    if (w->set_by[VR_SET_CACHE_TYPE_K] != VR_BY_USER)
-        w->cache_k = VR_F16;
-    if (w->set_by[VR_SET_CACHE_TYPE_V] != VR_BY_USER)
-        w->cache_v = VR_F16;
-    if (w->set_by[VR_SET_UBATCH] != VR_BY_USER)
-        w->ubatch = UBATCH;
     return VRAM_OK;
 }
 
-/* ---- what lies on the card ---- */
-
-typedef struct placing {
-    const vram_model *m;
-    const vram_workload *w;
-    uint64_t layers; /* repeating ones; the output is one more */
-    uint64_t first;  /* layer on the card */
-} placing;
-
-static placing place(const vram_model *m, const vram_workload *w)
+static bool open_setting(const vram_workload *w, vr_setting s)
 {
-    placing p = { .m = m, .w = w, .layers = m->n_layers + m->n_predict_layers };
-    p.first = vr_sub_floor(p.layers + 1, w->gpu_layers);
-    return p;
+    return w->set_by[s] != VR_BY_USER;
 }
 
-/* src/llama-arch.cpp, LLM_TENSOR_LAYER_INPUT: looked up in host memory. */
-static bool of_input(vr_str name)
+static vram_status defaults(vram_workload *w, const vram_model *m)
 {
-    static const char *const names[] = { "token_embd.", "token_embd_norm.", "token_types.", "position_embd.",
-                                         "per_layer_token_embd." };
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        if (vr_str_starts(name, names[i]))
-            return true;
+    vr_lm_rules r;
+    (void)m;
+    vr_lm_rules_of(&r, w->version_major);
+    VR_TRY(check_build(w, &r));
+    if (open_setting(w, VR_SET_GPU_LAYERS))
+        w->gpu_layers = r.all_layers != 0 ? VR_ALL_LAYERS : 0;
+    if (open_setting(w, VR_SET_CACHE_TYPE_K))
+        w->cache_k = VR_F16;
+    if (open_setting(w, VR_SET_CACHE_TYPE_V))
+        w->cache_v = VR_F16;
+    if (open_setting(w, VR_SET_BATCH))
+        w->batch = r.default_batch;
+    if (open_setting(w, VR_SET_UBATCH))
+        w->ubatch = r.ubatch != 0 ? 512 : 0;
+    if (open_setting(w, VR_SET_FLASH))
+        w->flash = r.flash_auto != 0 ? VR_LLAMA_FLASH_AUTO : VR_LLAMA_FLASH_OFF;
+    /* llama-server: without -np, slots of one cache */
+    if (open_setting(w, VR_SET_KV_UNIFIED))
+        w->kv_unified = r.slots > 1 && w->tool == VR_LM_SERVER && open_setting(w, VR_SET_SEQUENCES);
+    return VRAM_OK;
+}
+
+/* ---- the model ---- */
+
+static vram_status prepare(vram_workload *w, const vram_model *m, vr_arena *a)
+{
+    const vr_lm *lm;
+    const char *why;
+    VR_TRY(vr_lm_of(&lm, &why, m, a));
+    w->prepared = lm;
+    return VRAM_OK;
+}
+
+vram_status vr_llamacpp_model(const vr_lm **out, const char **why, const vram_model *m,
+                              const vram_workload *w, vr_arena *a)
+{
+    *out = w->prepared;
+    *why = NULL;
+    return *out != NULL && (*out)->model == m ? VRAM_OK : vr_lm_of(out, why, m, a);
+}
+
+/* ---- where things lie ---- */
+
+static vr_lm_device device_of(const vr_device_facts *f)
+{
+    bool known = f->available != 0 && f->available != UINT64_MAX;
+    return (vr_lm_device){ .free_bytes = known ? vr_sub_floor(f->available, f->context) : 0,
+                           .cc = f->cc_major * 10 + f->cc_minor };
+}
+
+/* Of unlike cards some may be of unknown size: then all count alike. */
+static void devices_of(vr_lm_device *out, const vr_device_facts *gpus, size_t n)
+{
+    bool known = true;
+    for (size_t i = 0; i < n; i++) {
+        out[i] = device_of(&gpus[i]);
+        known = known && out[i].free_bytes != 0;
     }
-    return false;
+    for (size_t i = 0; i < n && !known; i++)
+        out[i].free_bytes = 0;
 }
 
-static bool on_card(const placing *p, vr_str name)
+static const char *host_words(const vr_lm_sizes *s, vr_arena *a)
 {
-    vr_str digits, rest = name;
-    uint64_t layer = p->layers;
-    if (vr_str_starts(name, "rope_")) /* a copy for each device that has a layer */
-        return p->first < p->layers;
-    if (vr_str_starts(name, "blk.")) {
-        rest = (vr_str){ name.s + 4, name.n - 4 };
-        if (!vr_str_split(&rest, '.', &digits) || !vr_parse_u64(digits, &layer))
-            layer = p->layers;
-    }
-    if (vr_str_is(name, "token_embd.weight") && p->m->tied) /* the head's copy */
-        return p->first <= p->layers;
-    return !of_input(name) && layer >= p->first;
+    uint64_t weights = vr_add_sat(s->pinned.model, s->host.model);
+    uint64_t kept = vr_add_sat(s->pinned.context, s->host.context);
+    uint64_t compute = vr_add_sat(s->pinned.compute, s->host.compute);
+    const char *text = vr_text(a, T("weights "), BYTES(weights));
+    if (text != NULL && kept != 0)
+        text = vr_text(a, T(text), T(", caches "), BYTES(kept));
+    if (text != NULL && s->compute_known)
+        text = vr_text(a, T(text), T(", inputs and results "), BYTES(vr_add_sat(compute, s->output)));
+    return text;
 }
 
-/* Rows of blocks are filled up to ROW_PADDING elements, once at a tensor's end. */
-static uint64_t row_bytes(vr_dtype t, uint64_t n)
+static vram_status tell_host(vr_host_share *out, const vr_lm_sizes *s, vr_arena *a)
 {
-    return vr_mul_sat(vr_cdiv(n, vr_dtype_block(t)), vr_dtype_block_bytes(t));
-}
-
-static uint64_t row_filling(vr_dtype t, uint64_t row)
-{
-    bool fills = vr_dtype_block(t) > 1 && row % ROW_PADDING != 0;
-    return fills ? row_bytes(t, ROW_PADDING - row % ROW_PADDING) : 0;
-}
-
-static uint64_t tensor_bytes(const vr_tensor *t)
-{
-    uint64_t bytes = vr_add_sat(t->end - t->begin, row_filling((vr_dtype)t->dtype, t->dims[0]));
-    return vr_round_up(bytes, ALIGNMENT);
-}
-
-static vram_status gguf_weights(vr_sum *out, uint64_t *elements, const placing *p, vr_arena *a)
-{
-    const vram_checkpoint *ck = p->m->checkpoint;
-    uint64_t n = 0, host = 0;
-    *out = (vr_sum){ .counted = true, .basis = VR_BASIS_EXACT };
-    *elements = 0;
-    for (size_t i = 0; i < ck->n_tensors; i++) {
-        const vr_tensor *t = &ck->tensors[i];
-        bool card = on_card(p, t->name);
-        if (!card || of_input(t->name))
-            host = vr_add_sat(host, t->end - t->begin);
-        if (!card)
-            continue;
-        out->bytes = vr_add_sat(out->bytes, tensor_bytes(t));
-        *elements = vr_add_sat(*elements, p->m->packing.parameters[i]);
-        n++;
-    }
-    out->words = vr_text(a, GROUPED(n), T(" of "), GROUPED(ck->n_tensors),
-                         T(ck->n_tensors == 1 ? " tensor" : " tensors"), T(" on the card"));
-    if (out->words != NULL && host != 0)
-        out->words = vr_text(a, T(out->words), T("; "), BYTES(host), T(" in host memory"));
+    *out = (vr_host_share){ .told = true,
+                            .kv_counted = s->context_known,
+                            .activations_counted = s->compute_known,
+                            .weights = vr_add_sat(s->pinned.model, s->host.model),
+                            .kv = vr_add_sat(s->pinned.context, s->host.context),
+                            .words = host_words(s, a) };
+    uint64_t compute = vr_add_sat(s->pinned.compute, s->host.compute);
+    out->activations = s->compute_known ? vr_add_sat(compute, s->output) : 0;
+    out->pinned = vr_add_sat(s->pinned.model, vr_add_sat(s->pinned.context, s->pinned.compute));
+    if (s->compute_known)
+        out->pinned = vr_add_sat(out->pinned, s->output);
     return out->words == NULL ? VRAM_ENOMEM : VRAM_OK;
 }
 
-/* Whatever the class calls it. */
-static bool is_embedding(const vram_model *m, vr_str name)
+static vram_status place_layers(vr_placement *out, const vr_lm *lm, const vr_lm_sizes *s, vr_arena *a)
 {
-    static const char end[] = ".weight";
-    size_t n = m->embedding.n, rest = sizeof end - 1;
-    if (!vr_str_ends(name, end) || n == 0 || name.n < n + rest)
-        return false;
-    return memcmp(name.s + name.n - rest - n, m->embedding.s, n) == 0;
+    uint16_t *layers = VR_ARRAY(a, uint16_t, lm->n_layer);
+    if (layers == NULL)
+        return VRAM_ENOMEM;
+    for (uint32_t i = 0; i < lm->n_layer; i++) {
+        layers[i] = s->layer_device[i] == VR_LM_HOST ? VR_ON_HOST : s->layer_device[i];
+        out->layers_off += layers[i] == VR_ON_HOST;
+    }
+    uint8_t last = s->layer_device[lm->n_layer_all];
+    out->layers = layers;
+    out->embedding = VR_ON_HOST;
+    out->rotary = out->norm = out->head = last == VR_LM_HOST ? VR_ON_HOST : last;
+    return VRAM_OK;
 }
 
-/* Of a model that is no GGUF file yet: matrices in 16 bits, the others in 32; what sees or hears is a file of
- * its own. */
-static vram_status converted_weights(vr_sum *out, uint64_t *elements, const vram_model *m, vr_arena *a)
+vram_status vr_llamacpp_place_with(vr_placement *out, const vr_lm *lm, const vr_lm_params *p,
+                                   const vr_device_facts *gpus, size_t n, vr_arena *a)
 {
-    *out = (vr_sum){ .words =
-                         "the model has to be converted to a GGUF file first, and how large that would be is "
-                         "not known" };
-    *elements = 0;
-    if (m->family == NULL || m->declared == NULL || m->source_positions != 0)
+    vr_lm_device devices[VR_LM_MOST_DEVICES];
+    vr_lm_sizes *s = VR_NEW(a, vr_lm_sizes);
+    *out = (vr_placement){ .n_gpus = n, .run = s };
+    if (s == NULL)
+        return VRAM_ENOMEM;
+    n = n < VR_LM_MOST_DEVICES ? n : VR_LM_MOST_DEVICES;
+    devices_of(devices, gpus, n);
+    VR_TRY(vr_lm_measure(s, lm, p, devices, n, a));
+    if (s->refused)
+        out->refused = s->why;
+    if (s->refused || s->unknown) {
+        out->unknown = s->why;
         return VRAM_OK;
-    out->counted = true;
-    out->basis = VR_BASIS_ASSUMED;
-    for (size_t i = 0; i < m->n_declared; i++) {
-        const vr_declared *d = &m->declared[i];
-        bool parameter = d->kind <= VR_PARAM_CONV, language = d->part <= VR_PART_ENCODER;
-        bool embedding = is_embedding(m, d->name) || vr_str_is(d->name, "shared.weight");
-        bool side = vr_str_ends(d->name, "embed_tokens_per_layer.weight"); /* read in host memory */
-        if (!parameter || !language || (embedding && !m->tied) || side)
-            continue;
-        bool matrix = d->n_dims >= 2 && d->kind != VR_PARAM_CONV;
-        out->bytes = vr_add_sat(out->bytes, vr_round_up(vr_mul_sat(d->elements, matrix ? 2 : 4), ALIGNMENT));
-        *elements = vr_add_sat(*elements, d->elements);
     }
-    out->words = vr_text(a, GROUPED(*elements),
-                         T(" parameters on the card as a GGUF file in 16 bits, vectors in "
-                           "32; a quantised one takes less"));
-    return out->words == NULL ? VRAM_ENOMEM : VRAM_OK;
+    out->spread = n > 1;
+    VR_TRY(place_layers(out, lm, s, a));
+    return tell_host(&out->host, s, a);
 }
 
-/* ---- the caches ---- */
-
-typedef struct cells {
-    uint64_t streams, full, sliding;
-} cells;
-
-/* src/llama-context.cpp: -c is that of all sequences together, which share it unless the cache is one. */
-static cells cells_of(const vram_workload *w, uint64_t window)
+static vram_status place(vr_placement *out, const vram_model *m, const vram_workload *w,
+                         const vr_device_facts *gpus, size_t n, vr_arena *a)
 {
-    uint64_t all = vr_mul_sat(w->context, w->sequences), batch = w->context < BATCH ? w->context : BATCH;
-    uint64_t context = vr_round_up(all, CELLS), ubatch = w->ubatch < batch ? w->ubatch : batch;
-    cells c = { .streams = w->kv_unified ? 1 : w->sequences };
-    c.full = w->kv_unified ? context : vr_round_up(context / w->sequences, CELLS);
-    uint64_t most = vr_add_sat(vr_mul_sat(window, w->kv_unified ? w->sequences : 1), ubatch);
-    c.sliding = w->swa_full || window == 0 ? c.full : vr_round_up(most < c.full ? most : c.full, CELLS);
-    return c;
-}
-
-static uint64_t cache_bytes(vr_dtype t, uint64_t width, uint64_t rows)
-{
-    uint64_t bytes = vr_add_sat(vr_mul_sat(row_bytes(t, width), rows), row_filling(t, width));
-    return width == 0 ? 0 : vr_round_up(bytes, ALIGNMENT);
-}
-
-/* Architectures whose windows llama.cpp keeps to (src/llama-model.cpp); of others every layer is full. A GGUF
- * file's layers were read so already. */
-static bool slides(const vram_model *m)
-{
-    static const char *const names[] = {
-        "gemma2",      "gemma3",       "gemma3_text", "gemma3n", "gemma3n_text", "gemma4",
-        "gemma4_text", "gpt_oss",      "cohere2",     "llama4",  "llama4_text",  "exaone4",
-        "olmo3",       "smallthinker", "exaone_moe",  "afmoe",
-    };
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        if (m->model_type != NULL && vr_str_is(vr_str_of(m->model_type), names[i]))
-            return true;
+    const vr_lm *lm;
+    vr_lm_params p;
+    const char *why;
+    VR_TRY(vr_llamacpp_model(&lm, &why, m, w, a));
+    if (lm == NULL) {
+        *out = (vr_placement){ .n_gpus = n,
+                               .unknown = m->gguf ? why : "of a model that has yet to be converted" };
+        return VRAM_OK;
     }
-    return m->gguf;
+    VR_TRY(vr_llamacpp_params(&p, w, a));
+    return vr_llamacpp_place_with(out, lm, &p, gpus, n, a);
 }
 
-/* Always 32 bits; of a convolution all inputs but the current one. */
-static uint64_t state_bytes(const vram_model *m, const vr_layer *l)
-{
-    uint64_t conv = vr_mul_sat(l->conv_channels, vr_sub_floor(l->conv_taps, 1));
-    return m->gguf ? l->state_bytes : vr_mul_sat(vr_add_sat(conv, vr_layer_state_elements(l)), 4);
-}
-
-typedef struct caches {
-    uint64_t full, sliding, state; /* bytes on the card */
-    uint64_t n_full, n_sliding, n_recurrent, host_layers;
-    cells cells;
-} caches;
-
-static void add_layer(caches *c, const placing *p, uint64_t i)
-{
-    const vr_layer *l = &p->m->layers[i];
-    const vram_workload *w = p->w;
-    vr_kept k = vr_layer_kept(l);
-    bool windowed = l->window != 0 && slides(p->m);
-    cells n = cells_of(w, windowed ? l->window : 0);
-    uint64_t rows = vr_mul_sat(n.streams, windowed ? n.sliding : n.full);
-    uint64_t kv = vr_add_sat(cache_bytes((vr_dtype)w->cache_k, k.keys, rows),
-                             cache_bytes((vr_dtype)w->cache_v, k.values, rows));
-    uint64_t state = vr_mul_sat(state_bytes(p->m, l), w->sequences);
-    if (i < p->first || w->no_kv_offload) {
-        c->host_layers += kv != 0 || state != 0;
-        return;
-    }
-    uint64_t *to = windowed ? &c->sliding : &c->full;
-    *to = vr_add_sat(*to, kv);
-    *(windowed ? &c->n_sliding : &c->n_full) += kv != 0;
-    c->state = vr_add_sat(c->state, state);
-    c->n_recurrent += state != 0;
-    if (windowed)
-        c->cells.sliding = n.sliding;
-    c->cells.full = n.full;
-    c->cells.streams = n.streams;
-}
+/* ---- in words ---- */
 
 static bool joined(vr_arena *a, const char **list, const char *more)
 {
     if (more != NULL && *list != NULL)
         *list = vr_text(a, T(*list), T(**list != '\0' ? "; " : ""), T(more));
-    return more != NULL && *list != NULL;
+    else
+        *list = NULL;
+    return *list != NULL;
 }
 
-static const char *of_layers(vr_arena *a, uint64_t layers, uint64_t n, uint64_t streams, const char *what,
-                             uint64_t bytes)
+static const char *of_layers(vr_arena *a, const vr_lm_kept_sum *k, uint64_t cells, uint64_t streams,
+                             const char *what)
 {
     const char *times = streams > 1 ? vr_text(a, U(streams), T(" x ")) : "";
     if (times == NULL)
         return NULL;
-    return vr_text(a, GROUPED(layers), T(layers == 1 ? " layer of " : " layers of "), T(times), GROUPED(n),
-                   T(" cells"), T(what), T(": "), BYTES(bytes));
+    return vr_text(a, GROUPED(k->layers), T(k->layers == 1 ? " layer of " : " layers of "), T(times),
+                   GROUPED(cells), T(" cells"), T(what), T(": "), BYTES(k->bytes));
 }
 
-static const char *words_of(const caches *c, const vram_workload *w, vr_arena *a)
+static const char *kept_words(const vr_lm_memory *d, const vr_lm_sizes *s, vr_arena *a)
 {
     const char *list = "";
-    if (c->n_full != 0)
-        (void)joined(a, &list, of_layers(a, c->n_full, c->cells.full, c->cells.streams, "", c->full));
-    if (c->n_sliding != 0)
+    uint64_t off = s->pinned.full.layers + s->pinned.sliding.layers + s->pinned.states.layers +
+                   s->host.full.layers + s->host.sliding.layers + s->host.states.layers;
+    if (d->full.layers != 0)
+        (void)joined(a, &list, of_layers(a, &d->full, s->cells, s->n_stream, ""));
+    if (d->sliding.layers != 0)
         (void)joined(a, &list,
-                     of_layers(a, c->n_sliding, c->cells.sliding, c->cells.streams,
-                               " for the window and a batch", c->sliding));
-    if (c->n_recurrent != 0)
+                     of_layers(a, &d->sliding, s->swa_cells, s->n_stream, " for the window and a batch"));
+    if (d->states.layers != 0)
         (void)joined(a, &list,
-                     vr_text(a, GROUPED(w->sequences), T(w->sequences == 1 ? " state: " : " states: "),
-                             BYTES(c->state)));
-    if (c->host_layers != 0)
+                     vr_text(a, GROUPED(s->n_seq_max), T(s->n_seq_max == 1 ? " state: " : " states: "),
+                             BYTES(d->states.bytes)));
+    if (off != 0)
         (void)joined(a, &list,
-                     vr_text(a, T("those of "), GROUPED(c->host_layers),
-                             T(c->host_layers == 1 ? " layer" : " layers"), T(" in host memory")));
-    return list != NULL && *list == '\0' ? "no layer keeps anything" : list;
+                     vr_text(a, T("those of "), GROUPED(off), T(off == 1 ? " layer" : " layers"),
+                             T(" in host memory")));
+    return list != NULL && *list == '\0' ? "no layer keeps anything there" : list;
 }
 
-/* Rows of quantised types are whole blocks (src/llama-context.cpp refuses others); what it keeps of an index
- * is not worked out. */
-static const char *why_not(const placing *p)
+static const char *weight_words(const vr_lm_memory *d, const vr_lm_sizes *s, size_t all, vr_arena *a)
 {
-    for (uint64_t i = 0; i < p->m->n_layers; i++) {
-        vr_kept k = vr_layer_kept(&p->m->layers[i]);
-        if (p->m->layers[i].weights_from != 0)
-            return "what llama.cpp keeps of blocks that layers share is not known";
-        if (k.index != 0)
-            return "what llama.cpp keeps for an index that chooses tokens is not worked out";
-        if (k.keys % vr_dtype_block((vr_dtype)p->w->cache_k) != 0 ||
-            k.values % vr_dtype_block((vr_dtype)p->w->cache_v) != 0)
-            return "its keys or values are no whole blocks of the type of the cache";
+    uint64_t host = vr_add_sat(s->pinned.model, s->host.model);
+    const char *text = vr_text(a, GROUPED(d->tensors), T(" of "), GROUPED(all),
+                               T(all == 1 ? " tensor" : " tensors"), T(" on the card"));
+    return text == NULL || host == 0 ? text : vr_text(a, T(text), T("; "), BYTES(host), T(" in host memory"));
+}
+
+static const char *compute_words(const vr_lm_sizes *s, vr_arena *a)
+{
+    return vr_text(a, T("ggml's buffer for "), GROUPED(s->n_tokens), T(" tokens at once: a graph of "),
+                   GROUPED(s->n_nodes), T(" nodes in "), GROUPED(s->n_splits),
+                   T(s->n_splits == 1 ? " part" : " parts"),
+                   T(s->pipelined ? ", inputs in four copies" : ""));
+}
+
+/* ---- the plan ---- */
+
+static void take(vr_plan *out, vr_category c, vr_item item, const vr_sum *s)
+{
+    out->counted[c] = s->counted;
+    out->basis[c] = s->counted ? s->basis : VR_BASIS_NOT_COUNTED;
+    out->formula[c] = s->counted ? s->words : NULL;
+    out->why_not[c] = s->counted ? NULL : s->words;
+    if (s->counted && s->bytes != 0)
+        vr_tape_outside(&out->tape, item, s->bytes);
+}
+
+static void none_of(vr_plan *out)
+{
+    for (int c = VR_GRADIENTS; c <= VR_OPTIMIZER; c++) {
+        out->counted[c] = true;
+        out->basis[c] = VR_BASIS_EXACT;
+        out->formula[c] = "none in inference";
     }
-    return NULL;
 }
 
-static vram_status caches_of(vr_sum *kv, const placing *p, vr_arena *a)
+/* Nothing can be said of where things go. */
+static vram_status plan_of_nothing(vr_plan *out, const char *why, vr_arena *a)
 {
-    const char *why = vr_why_no_layers(p->m);
-    caches c = { .full = 0 };
-    if (why == NULL)
-        why = why_not(p);
-    *kv = (vr_sum){ .words = why };
-    if (why != NULL || vr_keeps_nothing(kv, p->m))
+    vr_tape_init(&out->tape, a);
+    vr_tape_outside(&out->tape, VR_ITEM_CONTEXT, 0);
+    vr_tape_mark(&out->tape, VR_AT_CONTEXT);
+    none_of(out);
+    for (int c = 0; c < VR_CATEGORY_COUNT; c++) {
+        if (c == VR_GRADIENTS || c == VR_OPTIMIZER)
+            continue;
+        out->basis[c] = VR_BASIS_NOT_COUNTED;
+        out->why_not[c] = why;
+    }
+    out->as_stored = out->sums_only = true;
+    return out->tape.status;
+}
+
+static vram_status sums_of(vr_sum sums[3], const vr_lm *lm, const vr_lm_sizes *s, const vr_lm_memory *d,
+                           vr_arena *a)
+{
+    size_t all = lm->model->checkpoint->n_tensors;
+    sums[0] = (vr_sum){ true, VR_BASIS_EXACT, d->model, weight_words(d, s, all, a) };
+    sums[1] = (vr_sum){ s->context_known, VR_BASIS_EXACT, d->context,
+                        s->context_known ? kept_words(d, s, a) : s->why };
+    sums[2] = (vr_sum){ s->compute_known && !s->compute_near, VR_BASIS_SIMULATED, d->compute,
+                        s->compute_near    ? "of this build the graph has other nodes than the one known here"
+                        : s->compute_known ? compute_words(s, a)
+                                           : s->why };
+    for (size_t i = 0; i < 3; i++) {
+        if (sums[i].words == NULL)
+            return VRAM_ENOMEM;
+    }
+    return VRAM_OK;
+}
+
+static vram_status write_tape(vr_plan *out, const vr_sum sums[3], const vr_lm_memory *d, vr_arena *a)
+{
+    vr_tape_init(&out->tape, a);
+    vr_tape_outside(&out->tape, VR_ITEM_CONTEXT, 0);
+    vr_tape_mark(&out->tape, VR_AT_CONTEXT);
+    none_of(out);
+    take(out, VR_WEIGHTS, VR_ITEM_PARAMETERS, &sums[0]);
+    vr_tape_mark(&out->tape, VR_AT_LOADED);
+    take(out, VR_KV_CACHE, VR_ITEM_KV, &sums[1]);
+    take(out, VR_ACTIVATIONS, VR_ITEM_COMPUTE, &sums[2]);
+    out->counted[VR_OVERHEAD] = true;
+    out->basis[VR_OVERHEAD] = VR_BASIS_FORMULA;
+    vr_tape_about(&out->tape, VR_ITEM_POOL, vr_add_sat(KERNELS, d->pool));
+    vr_tape_mark(&out->tape, VR_AT_PREFILL);
+    return out->tape.status;
+}
+
+static vram_status plan_of_sizes(vr_plan *out, const vr_lm *lm, const vr_lm_sizes *s, size_t rank,
+                                 vr_arena *a)
+{
+    const vr_lm_memory *d = &s->device[rank];
+    vr_sum sums[3];
+    if (d->model > MOST_BYTES || d->context > MOST_BYTES || d->compute > MOST_BYTES || d->pool > MOST_BYTES)
+        return vr_fail(
+            lm->model->ctx, VRAM_ELIMIT,
+            T("weights, caches or compute buffer would be over the limit of 256 PiB with this context "
+              "and these sequences"));
+    VR_TRY(sums_of(sums, lm, s, d, a));
+    VR_TRY(write_tape(out, sums, d, a));
+    out->outside_only = true;
+    out->verified = s->compute_known && !s->compute_near && s->verified;
+    out->uncertain_permille = UNCERTAIN;
+    out->weight_bytes = d->model;
+    out->n_parameters = d->elements;
+    out->as_stored = true;
+    out->kv_token = d->token;
+    out->kv_full = d->context;
+    return VRAM_OK;
+}
+
+vram_status vr_llamacpp_plan_with(vr_plan *out, const vr_lm *lm, const vr_lm_params *p,
+                                  const vr_device_facts *device, vr_arena *a)
+{
+    const vr_lm_sizes *s = device->placement != NULL ? device->placement->run : NULL;
+    vr_lm_sizes own;
+    size_t rank = s != NULL ? device->rank : 0;
+    *out = (vr_plan){ 0 };
+    if (s == NULL) {
+        vr_lm_device one;
+        devices_of(&one, device, 1);
+        VR_TRY(vr_lm_measure(&own, lm, p, &one, 1, a));
+        s = &own;
+    }
+    if (s->refused || s->unknown) {
+        VR_TRY(plan_of_nothing(out, s->why, a));
+        out->stops = s->refused ? s->why : NULL;
         return VRAM_OK;
-    for (uint64_t i = 0; i < p->m->n_layers; i++)
-        add_layer(&c, p, i);
-    *kv = (vr_sum){ true, vr_basis_of(p->m), vr_add_sat(vr_add_sat(c.full, c.sliding), c.state), NULL };
-    kv->words = words_of(&c, p->w, a);
-    return kv->words == NULL ? VRAM_ENOMEM : VRAM_OK;
-}
-
-static uint64_t token_bytes(const placing *p)
-{
-    uint64_t sum = 0;
-    for (uint64_t i = p->first; i < p->m->n_layers && !p->w->no_kv_offload; i++) {
-        vr_kept k = vr_layer_kept(&p->m->layers[i]);
-        sum = vr_add_sat(sum, row_bytes((vr_dtype)p->w->cache_k, k.keys));
-        sum = vr_add_sat(sum, row_bytes((vr_dtype)p->w->cache_v, k.values));
     }
-    return sum;
+    return plan_of_sizes(out, lm, s, rank, a);
 }
 
 static vram_status plan(vr_plan *out, const vram_model *m, const vram_workload *w,
                         const vr_device_facts *device, vr_arena *a)
 {
-    placing p = place(m, w);
-    vr_sum weights, kv;
-    (void)device;
+    const vr_lm *lm;
+    const char *why;
+    vr_lm_params p;
+    if (!m->gguf)
+        return vr_llamacpp_converted(out, m, w, a);
     *out = (vr_plan){ 0 };
-    VR_TRY(m->gguf ? gguf_weights(&weights, &out->n_parameters, &p, a)
-                   : converted_weights(&weights, &out->n_parameters, m, a));
-    VR_TRY(caches_of(&kv, &p, a));
-    VR_TRY(vr_plan_of_sums(out, m, &weights, &kv, REST, a));
-    out->refused = m->foreign                             ? m->not_understood
-                   : m->source_positions != 0 && !m->gguf ? "Whisper is run by whisper.cpp, a program apart"
-                                                          : NULL;
-    out->as_stored = true;
-    out->kv_token = kv.counted ? token_bytes(&p) : 0;
-    return VRAM_OK;
+    VR_TRY(vr_llamacpp_model(&lm, &why, m, w, a));
+    if (lm == NULL) {
+        VR_TRY(plan_of_nothing(out, why, a));
+        out->refused = m->foreign ? why : NULL;
+        return VRAM_OK;
+    }
+    VR_TRY(vr_llamacpp_params(&p, w, a));
+    return vr_llamacpp_plan_with(out, lm, &p, device, a);
+}
+
+/* ggml-cuda.cu, ggml_backend_cuda_buffer_type_alloc_buffer */
+const char *vr_llamacpp_no_room(vr_item item, uint64_t bytes, size_t rank, vr_arena *a)
+{
+    if (item == VR_ITEM_CONTEXT || item == VR_ITEM_POOL)
+        return "CUDA error: out of memory";
+    return vr_text(a, T("allocating "), FIXED(bytes, VR_MIB, 2), T(" MiB on device "), U(rank),
+                   T(": cudaMalloc failed: out of memory"));
 }
 
 const vr_engine vr_engine_llamacpp = {
     .name = "llama.cpp",
-    .summary = "llama.cpp on one NVIDIA GPU: weights and caches",
+    .summary = "llama.cpp on NVIDIA GPUs: weights, caches and compute buffers",
     .default_version = "b10470",
     .version = version,
     .version_text = version_text,
     .plan = plan,
     .defaults = defaults,
+    .prepare = prepare,
+    .place = place,
+    .always_spreads = true,
+    .no_room = vr_llamacpp_no_room,
     .kv_dtypes = 1u << VR_KV_AS_MODEL,
     .kv_words = "llama.cpp keeps keys and values as -ctk and -ctv say",
     .solvable = &vr_solvable_llamacpp,
-    .options = options,
-    .n_options = sizeof(options) / sizeof(options[0]),
+    .options = vr_llamacpp_options,
+    .n_options = VR_LLAMACPP_N_OPTIONS,
 };

@@ -12,7 +12,8 @@
 
 #define VR_GG_DIMS 4
 #define VR_GG_MAX_SRC 10
-#define VR_GG_MAX_BACKENDS 66 /* GPUs and the CPU */
+#define VR_GG_MAX_BACKENDS 66         /* GPUs and the CPU */
+#define VR_GG_MOST_TENSORS (1u << 20) /* of a graph: more is no model but a hostile file */
 
 /* id, may take the memory of an operand (ggml_op_can_inplace), makes no node of its own (a view) */
 #define VR_GG_OPS(X)                                                                                         \
@@ -103,12 +104,14 @@ typedef struct vr_gg_tensor {
     uint8_t type;   /* vr_dtype */
     uint8_t flags;  /* vr_gg_flag */
     uint8_t buft;   /* allocated before the graph: there; VR_GG_NOWHERE: the graph's own */
-    uint8_t detail; /* what decides whether a back end can run it: kind of UNARY or GLU, mode of ROPE */
+    uint8_t detail; /* what decides whether a back end can run it: kind of UNARY or GLU, axis of CONCAT; 1:
+                       ALiBi slopes of FLASH_ATTN_EXT, more than one state kept of SSM_SCAN */
     bool weight;    /* its buffer is one of weights */
     int8_t backend; /* given by the graph's maker; -1: to be found */
 } vr_gg_tensor;
 
-/* The tensors of one graph. Failures are sticky: after one, calls return a tensor that may be used further. */
+/* The tensors of one graph. Failures are sticky: after one, calls return a tensor that may be used further.
+ */
 typedef struct vr_gg {
     vr_arena *arena;
     vr_gg_tensor **tensors; /* in the order they were made */
@@ -117,6 +120,10 @@ typedef struct vr_gg {
     size_t n_nodes, n_leafs, nodes_room, leafs_room;
     uint8_t *seen; /* by id */
     size_t seen_room;
+    struct vr_gg_step *steps; /* of the walk over a graph */
+    size_t steps_room;
+    size_t n_made;      /* tensors there is memory for: a graph after a reset uses them again */
+    vr_gg_tensor spare; /* what a call that failed returns */
     bool failed;        /* out of memory */
     const char *broken; /* first rule of ggml that a call broke ("mul_mat: rows differ"), or NULL: the shapes
                            of the file contradict each other */
@@ -137,8 +144,8 @@ vr_gg_tensor *vr_gg_input(vr_gg *g, const char *name, vr_dtype t, uint64_t ne0, 
                           uint64_t ne3);
 void vr_gg_set_output(vr_gg_tensor *t);
 /* A tensor that lies in buffer type `buft` already. */
-vr_gg_tensor *vr_gg_placed(vr_gg *g, const char *name, vr_dtype t, const uint64_t ne[VR_GG_DIMS], uint8_t buft,
-                           bool weight);
+vr_gg_tensor *vr_gg_placed(vr_gg *g, const char *name, vr_dtype t, const uint64_t ne[VR_GG_DIMS],
+                           uint8_t buft, bool weight);
 
 uint64_t vr_gg_row_size(vr_dtype t, uint64_t ne0); /* bytes; UINT64_MAX when it does not fit */
 uint64_t vr_gg_nbytes(const vr_gg_tensor *t);
@@ -169,7 +176,8 @@ vr_gg_tensor *vr_gg_transpose(vr_gg *g, vr_gg_tensor *a);
 vr_gg_tensor *vr_gg_cont(vr_gg *g, vr_gg_tensor *a);
 vr_gg_tensor *vr_gg_cont_2d(vr_gg *g, vr_gg_tensor *a, uint64_t ne0, uint64_t ne1);
 vr_gg_tensor *vr_gg_cont_3d(vr_gg *g, vr_gg_tensor *a, uint64_t ne0, uint64_t ne1, uint64_t ne2);
-vr_gg_tensor *vr_gg_cont_4d(vr_gg *g, vr_gg_tensor *a, uint64_t ne0, uint64_t ne1, uint64_t ne2, uint64_t ne3);
+vr_gg_tensor *vr_gg_cont_4d(vr_gg *g, vr_gg_tensor *a, uint64_t ne0, uint64_t ne1, uint64_t ne2,
+                            uint64_t ne3);
 vr_gg_tensor *vr_gg_cpy(vr_gg *g, vr_gg_tensor *a, vr_gg_tensor *b); /* into b: a view of it */
 vr_gg_tensor *vr_gg_cast(vr_gg *g, vr_gg_tensor *a, vr_dtype t);
 vr_gg_tensor *vr_gg_dup(vr_gg *g, vr_gg_tensor *a);
@@ -223,10 +231,15 @@ vr_gg_tensor *vr_gg_fill_inplace(vr_gg *g, vr_gg_tensor *a);
 vr_gg_tensor *vr_gg_solve_tri(vr_gg *g, vr_gg_tensor *a, vr_gg_tensor *b);
 vr_gg_tensor *vr_gg_flash_attn_ext(vr_gg *g, vr_gg_tensor *q, vr_gg_tensor *k, vr_gg_tensor *v,
                                    vr_gg_tensor *mask);
+void vr_gg_flash_attn_ext_set_bias(vr_gg_tensor *a); /* there are ALiBi slopes */
 void vr_gg_flash_attn_ext_add_sinks(vr_gg_tensor *a, vr_gg_tensor *sinks);
 vr_gg_tensor *vr_gg_ssm_conv(vr_gg *g, vr_gg_tensor *sx, vr_gg_tensor *c);
 vr_gg_tensor *vr_gg_ssm_scan(vr_gg *g, vr_gg_tensor *s, vr_gg_tensor *x, vr_gg_tensor *dt, vr_gg_tensor *a,
                              vr_gg_tensor *b, vr_gg_tensor *c, vr_gg_tensor *ids);
+/* `kept` states of each sequence come back, the last first; vr_gg_ssm_scan: 1. */
+vr_gg_tensor *vr_gg_ssm_scan_kept(vr_gg *g, vr_gg_tensor *s, vr_gg_tensor *x, vr_gg_tensor *dt,
+                                  vr_gg_tensor *a, vr_gg_tensor *b, vr_gg_tensor *c, vr_gg_tensor *ids,
+                                  uint64_t kept);
 vr_gg_tensor *vr_gg_rwkv_wkv6(vr_gg *g, vr_gg_tensor *k, vr_gg_tensor *v, vr_gg_tensor *r, vr_gg_tensor *tf,
                               vr_gg_tensor *td, vr_gg_tensor *state);
 vr_gg_tensor *vr_gg_rwkv_wkv7(vr_gg *g, vr_gg_tensor *r, vr_gg_tensor *w, vr_gg_tensor *k, vr_gg_tensor *v,
@@ -235,9 +248,14 @@ vr_gg_tensor *vr_gg_gated_linear_attn(vr_gg *g, vr_gg_tensor *k, vr_gg_tensor *v
                                       vr_gg_tensor *gate, vr_gg_tensor *state);
 vr_gg_tensor *vr_gg_gated_delta_net(vr_gg *g, vr_gg_tensor *q, vr_gg_tensor *k, vr_gg_tensor *v,
                                     vr_gg_tensor *gate, vr_gg_tensor *beta, vr_gg_tensor *state);
-vr_gg_tensor *vr_gg_im2col(vr_gg *g, vr_gg_tensor *kernel, vr_gg_tensor *a, uint64_t stride0, uint64_t stride1,
-                           uint64_t pad0, uint64_t pad1, uint64_t dilate0, uint64_t dilate1, bool two_d,
-                           vr_dtype t);
+vr_gg_tensor *vr_gg_gated_delta_net_kept(vr_gg *g, vr_gg_tensor *q, vr_gg_tensor *k, vr_gg_tensor *v,
+                                         vr_gg_tensor *gate, vr_gg_tensor *beta, vr_gg_tensor *state,
+                                         uint64_t kept);
+vr_gg_tensor *vr_gg_lightning_indexer(vr_gg *g, vr_gg_tensor *q, vr_gg_tensor *k, vr_gg_tensor *weights,
+                                      vr_gg_tensor *mask);
+vr_gg_tensor *vr_gg_im2col(vr_gg *g, vr_gg_tensor *kernel, vr_gg_tensor *a, uint64_t stride0,
+                           uint64_t stride1, uint64_t pad0, uint64_t pad1, uint64_t dilate0, uint64_t dilate1,
+                           bool two_d, vr_dtype t);
 
 typedef enum vr_gg_unary {
     VR_GG_SILU,
@@ -269,12 +287,13 @@ typedef struct vr_gg_buft {
     uint64_t alignment, max_size; /* bytes; max_size UINT64_MAX: no limit */
     uint64_t row_padding; /* elements to which quantised rows are filled up, once a tensor; 0: they are not */
     bool host;
+    bool repacked; /* the CPU's own layout of weights (CPU_REPACK): only the CPU reads it */
 } vr_gg_buft;
 
 struct vr_gg_machine;
 typedef struct vr_gg_backend {
     const char *name;
-    uint8_t buft;                                                   /* where it puts what it computes */
+    uint8_t buft; /* where it puts what it computes */
     bool (*reads)(const struct vr_gg_machine *m, uint8_t backend, uint8_t buft); /* ..._supports_buft */
     bool (*runs)(const struct vr_gg_machine *m, uint8_t backend, const vr_gg_tensor *node); /* supports_op */
     /* Worth fetching weights from the host for; NULL: never. */
@@ -288,16 +307,17 @@ typedef struct vr_gg_machine {
     vr_gg_buft bufts[2 * VR_GG_MAX_BACKENDS];
     size_t n_bufts;
     bool op_offload;
-    unsigned copies;  /* GGML_SCHED_MAX_COPIES with pipeline parallelism, 1 without */
+    bool measured;   /* as llama-fit-params: the scheduler forgets vr_gg_tensor.backend before it measures */
+    unsigned copies; /* GGML_SCHED_MAX_COPIES with pipeline parallelism, 1 without */
     unsigned fa_types_differ; /* 1: attention kernels for keys and values of different types are built in */
-    unsigned cc;      /* compute capability of the NVIDIA cards x 10: 89 */
+    unsigned cc;              /* compute capability of the NVIDIA cards x 10: 89 */
 } vr_gg_machine;
 
 /* One of several ready-made kinds of back ends. */
-void vr_gg_add_cuda(vr_gg_machine *m, const char *name, uint8_t *buft);  /* *buft: its own buffer type */
+void vr_gg_add_cuda(vr_gg_machine *m, const char *name, uint8_t *buft);   /* *buft: its own buffer type */
 void vr_gg_add_cpu(vr_gg_machine *m, uint8_t *pinned, uint8_t *pageable); /* last; pinned: CUDA_Host */
 
-/* Bytes that the allocator of `buft` takes for t. */
+/* Bytes of a tensor that is placed in such a buffer, before it is rounded up to the alignment. */
 uint64_t vr_gg_alloc_size(const vr_gg_buft *b, const vr_gg_tensor *t);
 
 typedef struct vr_gg_reserved {
@@ -305,8 +325,10 @@ typedef struct vr_gg_reserved {
     size_t n_nodes, n_splits;
 } vr_gg_reserved;
 
-/* ggml_backend_sched_reserve_size: splits the graph in `g` over the machine and plays ggml's graph allocator
- * on it. Scratch memory comes from `a`. VRAM_ENOMEM, or VRAM_EUNSUPPORTED with the rule that is broken. */
+/* ggml_backend_sched_reserve: splits the graph in `g` over the machine and plays ggml's graph allocator
+ * on it. The graph is as before afterwards, but each node
+ * says the back end that runs it. Scratch memory comes from `a`. VRAM_ENOMEM, or VRAM_EUNSUPPORTED
+ * with the rule that is broken. */
 vram_status vr_gg_reserve(vr_gg_reserved *out, vr_gg *g, const vr_gg_machine *m, vr_arena *a);
 
 #endif

@@ -53,7 +53,7 @@ static bool spreads(const vram_fit *f)
 /* One card alone is not enough, and how the model is split over several or over card and CPU is not known. */
 static vram_status not_spread(vram_fit *f)
 {
-    bool unknown = f->placement != NULL && f->placement->unknown != NULL;
+    bool unknown = f->placement != NULL && f->placement->unknown != NULL && f->stops == NULL;
     bool several = f->n_gpus > 1 && !spreads(f);
     if ((!several && !unknown) || f->verdict != VRAM_DOES_NOT_FIT)
         return VRAM_OK;
@@ -71,7 +71,9 @@ static vram_status not_spread(vram_fit *f)
 static vram_status warn_not_spread(const vram_fit *f)
 {
     const char *why = f->placement != NULL ? f->placement->unknown : NULL;
-    if (f->n_gpus == 1 && why != NULL)
+    if (why != NULL && f->workload->engine->always_spreads && f->model->gguf)
+        return VRAM_OK; /* the ledger says so */
+    if (f->n_gpus == 1 && why != NULL && !f->workload->engine->always_spreads)
         return vr_warn(f->ctx, NULL, T("where the device map puts the pieces is not computed here ("), T(why),
                        T("), the answer is for the whole model on the card"));
     if (f->n_gpus < 2 || (spreads(f) && why == NULL))
@@ -161,9 +163,12 @@ static void stop(vram_fit *f)
     for (size_t i = 0; i < f->n_ranks; i++)
         f->ranks[i].stops = f->stops;
     f->verdict = VRAM_DOES_NOT_FIT;
-    f->verdict_reason = f->stops == f->plan.stops
-                            ? "transformers refuses these weights on this card"
-                            : "the loader puts a part on the CPU or the disk, which bitsandbytes refuses";
+    if (f->workload->engine->always_spreads)
+        f->verdict_reason = "it does not start with these settings";
+    else
+        f->verdict_reason = f->stops == f->plan.stops
+                                ? "transformers refuses these weights on this card"
+                                : "the loader puts a part on the CPU or the disk, which bitsandbytes refuses";
 }
 
 /* It lives, but not on the cards alone. */
@@ -258,7 +263,7 @@ static vram_status fit_on_any(vram_fit *f, vr_rooms *rooms)
 {
     vr_deck deck;
     size_t first_fit;
-    if (vr_spreads(f->workload))
+    if (vr_spreads(f->workload) && !f->workload->engine->always_spreads)
         VR_TRY(vr_warn(
             f->ctx, NULL,
             T("a device map fills a single card to nine tenths: on the smallest of the cards that fit "

@@ -31,6 +31,8 @@ vram_status vr_memories_of(vr_memories *out, const vram_device *const *cards, si
 
 bool vr_spreads(const vram_workload *w)
 {
+    if (w->engine->place != NULL && w->engine->always_spreads)
+        return true;
     return w->engine->place != NULL && w->device_map != VR_MAP_NONE && w->device_map != VR_MAP_CUDA;
 }
 

@@ -51,7 +51,13 @@ static vram_status tell_outside(vram_fit *f)
 {
     vr_tape *tape = &f->plan.tape;
     vr_item item = (vr_item)tape->events[f->run.failure.event].item;
+    const vr_engine *e = f->workload->engine;
     f->run.failure.label = vr_tape_label(tape, vr_str_of(vr_item_screen(item)));
+    if (e->no_room != NULL) {
+        f->message = e->no_room(item, f->run.failure.tried, f->device->facts.rank, &f->arena);
+        f->message_version = e->name;
+        return f->message == NULL ? VRAM_ENOMEM : tape->status;
+    }
     if (item == VR_ITEM_CONTEXT) {
         f->message = "CUDA error: out of memory";
         f->message_version = "PyTorch 2, its first line; from 2.8 on the class can be torch.AcceleratorError";
@@ -93,7 +99,7 @@ vram_status vr_fit_failure(vram_fit *f)
 static uint64_t on_every_card(const vr_ledger *l)
 {
     return l->item[VR_ITEM_CONTEXT].bytes + l->item[VR_ITEM_KERNELS].bytes +
-           l->item[VR_ITEM_WORKSPACES].bytes;
+           l->item[VR_ITEM_WORKSPACES].bytes + l->item[VR_ITEM_POOL].bytes;
 }
 
 void vr_fit_count(vram_fit *f)

@@ -46,7 +46,7 @@ typedef struct vr_lm {
     uint32_t n_swa; /* 0: no layer slides */
     uint32_t n_lora_q, n_lora_kv, n_head_k_mla, n_head_v_mla;
     uint32_t ssm_conv, ssm_inner, ssm_state, ssm_rank, ssm_groups;
-    bool causal, tied; /* tied: there is no output.weight */
+    bool causal, tied;           /* tied: there is no output.weight */
     const vr_lm_layer *layers;   /* n_layer_all */
     const vr_lm_weight *outside; /* those of no layer */
     size_t n_outside;
@@ -65,7 +65,12 @@ const vr_lm_weight *vr_lm_find_outside(const vr_lm *lm, const char *name);      
 
 /* ---- what one types ---- */
 
-typedef enum vr_lm_split { VR_LM_SPLIT_LAYER, VR_LM_SPLIT_ROW, VR_LM_SPLIT_NONE, VR_LM_SPLIT_TENSOR } vr_lm_split;
+typedef enum vr_lm_split {
+    VR_LM_SPLIT_LAYER,
+    VR_LM_SPLIT_ROW,
+    VR_LM_SPLIT_NONE,
+    VR_LM_SPLIT_TENSOR
+} vr_lm_split;
 typedef enum vr_lm_tool { VR_LM_SERVER, VR_LM_CLI, VR_LM_BENCH } vr_lm_tool;
 
 /* One of -ot: tensors whose name matches go to a device or the host. */
@@ -81,6 +86,7 @@ typedef struct vr_lm_params {
     uint64_t n_batch, n_ubatch, n_seq_max;
     uint8_t type_k, type_v; /* vr_dtype */
     bool flash_attn, kv_unified, swa_full, offload_kqv, op_offload;
+    bool flash_auto; /* flash_attn is tried, and left where it would not run on the layers' own devices */
     uint64_t n_outputs_max; /* rows of logits at once; 0: n_batch */
     uint64_t n_gpu_layers;  /* UINT64_MAX: all */
     uint8_t split_mode;     /* vr_lm_split */
@@ -88,35 +94,56 @@ typedef struct vr_lm_params {
     double tensor_split[VR_LM_MOST_DEVICES]; /* all 0: by the devices' free bytes */
     const vr_lm_override *overrides;
     size_t n_overrides;
+    uint64_t n_cpu_moe; /* layers whose experts stay on the host; UINT64_MAX: of all (--cpu-moe) */
+    /* Compute buffers as llama-fit-params prints them: that run forgets what was pinned to a device, which a
+     * real one does not, and sizes the prompt's graph only. */
+    bool as_fit;
     bool embeddings; /* an embedding is returned, no logits */
 } vr_lm_params;
 
 typedef struct vr_lm_device {
-    uint64_t free;   /* bytes, for the shares of a split */
-    unsigned cc;     /* compute capability x 10; 0: unknown, 89 is taken */
+    uint64_t free_bytes; /* bytes, for the shares of a split */
+    unsigned cc;         /* compute capability x 10; 0: unknown, 89 is taken */
 } vr_lm_device;
 
 /* ---- what it takes ---- */
 
-/* Bytes in one memory, as llama.cpp's memory breakdown has them. */
+/* Layers whose caches lie in one memory: how many, and bytes of all of them. */
+typedef struct vr_lm_kept_sum {
+    uint64_t layers, bytes;
+} vr_lm_kept_sum;
+
+/* Bytes in one memory, as llama.cpp's memory breakdown has them, and what they consist of. */
 typedef struct vr_lm_memory {
     uint64_t model, context, compute;
+    uint64_t tensors, elements; /* of the weights */
+    vr_lm_kept_sum full, sliding, states;
+    uint64_t token; /* bytes of a cell in all of its layers */
+    uint64_t pool;  /* what kernels put aside at most, about */
 } vr_lm_memory;
 
 typedef struct vr_lm_sizes {
-    vr_lm_memory device[VR_LM_MOST_DEVICES]; /* CUDA0, ... */
-    vr_lm_memory pinned, host;               /* CUDA_Host; CPU */
-    uint64_t output;                         /* of pinned or host memory: logits */
+    vr_lm_memory device[VR_LM_MOST_DEVICES];      /* CUDA0, ... */
+    vr_lm_memory pinned, host;                    /* CUDA_Host; CPU */
+    uint64_t output;                              /* of pinned or host memory: logits */
     uint64_t n_ctx, n_ctx_seq, n_batch, n_ubatch; /* as they end up */
-    bool compute_known;                      /* false: the graph is not known; compute is 0 then */
-    const char *why;                         /* it is not, or what llama.cpp refuses: a sentence */
-    bool refused;                            /* it does not start with these settings */
-    bool pipelined;                          /* copies of inputs for several GPUs at once */
-    size_t n_nodes, n_splits;                /* of the larger graph */
+    uint64_t n_seq_max, n_tokens;                 /* n_tokens: computed at once */
+    uint64_t n_stream, cells, swa_cells;          /* of the caches */
+    uint8_t *layer_device;    /* by layer, with the output behind them; or VR_LM_HOST; NULL: not known */
+    uint64_t experts_off;     /* layers of a device whose experts stay on the host */
+    bool compute_near;        /* the graph is of a later build than was asked for: near, not exact */
+    bool verified;            /* such runs of this architecture were held against llama.cpp's own figures */
+    bool compute_known;       /* false: the graph is not known; compute is 0 then */
+    const char *why;          /* it is not, or what llama.cpp refuses: a sentence */
+    bool refused;             /* it does not start with these settings */
+    bool unknown;             /* where things go is not known: no figure is there */
+    bool context_known;       /* false: what it keeps of tokens is not; context is 0 then */
+    bool pipelined;           /* copies of inputs for several GPUs at once */
+    size_t n_nodes, n_splits; /* of the larger graph */
 } vr_lm_sizes;
 
 /* n devices, 0 or more. Scratch and words live in `a`. */
-vram_status vr_lm_measure(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params *p, const vr_lm_device *devices,
-                          size_t n, vr_arena *a);
+vram_status vr_lm_measure(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params *p,
+                          const vr_lm_device *devices, size_t n, vr_arena *a);
 
 #endif

@@ -3,7 +3,7 @@
 #ifndef VR_LLAMA_PLACE_H
 #define VR_LLAMA_PLACE_H
 
-#include "llama/llama.h"
+#include "llama/builds.h"
 
 /* The cache of a layer (llama_kv_cache) and its state (llama_memory_recurrent). */
 typedef struct vr_lm_cache {
@@ -12,30 +12,66 @@ typedef struct vr_lm_cache {
     uint64_t r_width, s_width; /* 32-bit floats of a sequence */
     uint64_t r_rows;           /* sequences, and their snapshots */
     bool v_transposed;
-    uint8_t device;       /* or VR_LM_HOST */
-    uint32_t reuses;      /* layer whose cache it uses, plus 1; 0: its own */
+    uint8_t device;  /* or VR_LM_HOST */
+    uint32_t reuses; /* layer whose cache it uses, plus 1; 0: its own */
 } vr_lm_cache;
 
 /* A model on a machine with the settings of a run. */
 typedef struct vr_lm_plan {
+    vr_lm_rules rules; /* of the build */
     vr_gg_machine machine;
     size_t n_devices;
-    uint8_t device_buft[VR_LM_MOST_DEVICES]; /* in machine.bufts */
-    uint8_t pinned_buft, host_buft;
+    uint8_t
+        backend_device[VR_GG_MAX_BACKENDS];  /* of each back end of the machine: the device, or VR_LM_HOST */
+    uint8_t device_buft[VR_LM_MOST_DEVICES]; /* in machine.bufts; VR_GG_NOWHERE: the device is left out */
+    uint8_t pinned_buft, host_buft;          /* the same without a device */
     uint8_t *layer_device; /* n_layer_all + 1 entries, the last of the output; device or VR_LM_HOST */
+    /* VR_GG_NOWHERE: llama.cpp does not load it */
     uint8_t **weight_buft; /* by layer, as its weights are ordered */
-    uint8_t *outside_buft; /* as vr_lm.outside */
-    uint8_t head_buft;     /* of the head: its own tensor's or the copy's */
+    uint8_t *outside_buft; /* as vr_lm.outside; rope factors: that of layer 0, and see vr_lm_plain_buft */
+    uint8_t head_buft;     /* of the head: its own tensor's or the copy's; VR_GG_NOWHERE: there is none */
+    bool head_copied;      /* a tied embedding lies in memory twice */
+    bool overridden;       /* there are tensor overrides: no pipelining */
+    bool pipelined;        /* machine.copies is more than 1 */
     vr_lm_cache *caches;   /* n_layer_all */
+    const char *caches_unknown; /* why it is not known what the layers keep; or NULL */
     uint64_t n_ctx, n_ctx_seq, n_batch, n_ubatch, n_seq_max, n_stream, n_outputs_max;
-    uint64_t cells, swa_cells;
-    const char *refused; /* llama.cpp does not start: a sentence; or NULL */
+    uint64_t n_tokens;         /* of the graph that memory is reserved for */
+    uint64_t cells, swa_cells; /* of a stream */
+    const char *refused;       /* llama.cpp does not start: a sentence; or NULL */
+    const char *unknown;       /* why it is not known where things go: a sentence; or NULL */
 } vr_lm_plan;
 
 /* Lives in `a`. */
-vram_status vr_lm_plan_of(vr_lm_plan *out, const vr_lm *lm, const vr_lm_params *p, const vr_lm_device *devices,
-                          size_t n, vr_arena *a);
+vram_status vr_lm_plan_of(vr_lm_plan *out, const vr_lm *lm, const vr_lm_params *p,
+                          const vr_lm_device *devices, size_t n, vr_arena *a);
 /* Adds model and context to the sizes. */
-void vr_lm_add_placed(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_plan *plan);
+void vr_lm_add_placed(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params *p, const vr_lm_plan *plan);
+
+/* Where a small vector of layer il lies that no pattern names: rope factors have a copy there. */
+uint8_t vr_lm_plain_buft(const vr_lm_plan *plan, uint32_t il);
+/* The memory of a buffer type in the sizes. */
+vr_lm_memory *vr_lm_memory_of(vr_lm_sizes *out, const vr_lm_plan *plan, uint8_t buft);
+
+/* ---- parts of the plan, each in a file of its own ---- */
+
+/* layer_device and bufts are there. */
+vram_status vr_lm_place_weights(vr_lm_plan *plan, const vr_lm *lm, const vr_lm_params *p, vr_arena *a);
+vram_status vr_lm_place_caches(vr_lm_plan *plan, const vr_lm *lm, const vr_lm_params *p, vr_arena *a);
+/* Attention layers beside recurrent ones, or both in one layer. */
+bool vr_lm_hybrid_memory(const vr_lm *lm);
+
+/* Whether the architecture's graphs were held against llama.cpp's own figures (held.c). */
+bool vr_lm_held(vr_str arch);
+/* What kernels of the device put aside at most (pool.c). */
+uint64_t vr_lm_pool(const vr_lm *lm, const vr_lm_plan *plan, uint8_t buft);
+
+/* ---- regular expressions of tensor overrides ---- */
+
+struct vr_pattern;
+/* NULL in *out with a sentence in *why: it is none, or has what is not understood here. */
+vram_status vr_lm_pattern(const struct vr_pattern **out, const char **why, const char *text, vr_arena *a);
+/* Whether it is found anywhere in the text. */
+bool vr_lm_pattern_found(const struct vr_pattern *p, vr_str text);
 
 #endif

@@ -134,7 +134,7 @@ static void fail(vr_player *p, const vr_event *e, uint64_t requested, uint64_t t
     vr_rehearsal *r = p->out;
     r->failed = true;
     r->failure.event = p->at - 1;
-    r->failure.outside = e->kind == VR_EV_OUTSIDE;
+    r->failure.outside = e->kind == VR_EV_OUTSIDE || e->kind == VR_EV_ABOUT;
     r->failure.label = e->label;
     r->failure.requested = requested;
     r->failure.tried = tried;
@@ -213,7 +213,9 @@ static uint64_t device_figure(vr_player *p, const vr_event *e)
 
 static void play_outside(vr_player *p, const vr_event *e)
 {
-    uint64_t bytes = e->bytes == 0 ? device_figure(p, e) : e->bytes;
+    uint64_t bytes = e->bytes == 0 && e->kind == VR_EV_OUTSIDE ? device_figure(p, e) : e->bytes;
+    if (e->kind == VR_EV_ABOUT)
+        bytes = vr_mul_div(bytes, p->stage.activation_permille, 1000);
     p->lacking = 0;
     if (!has_room(p, p->stats->reserved, bytes) && !make_room(p)) {
         fail(p, e, bytes, bytes);
@@ -250,6 +252,7 @@ static vram_status play(vr_player *p, const vr_event *e)
     case VR_EV_RELEASE:
         return play_release(p, e);
     case VR_EV_OUTSIDE:
+    case VR_EV_ABOUT:
         play_outside(p, e);
         return VRAM_OK;
     case VR_EV_EMPTY_CACHE:

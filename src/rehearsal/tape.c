@@ -215,13 +215,23 @@ void vr_tape_release(vr_tape *t, uint32_t block)
     e->block = block;
 }
 
-void vr_tape_outside(vr_tape *t, vr_item item, uint64_t bytes)
+static void take_outside(vr_tape *t, vr_event_kind kind, vr_item item, uint64_t bytes)
 {
-    vr_event *e = add_event(t, VR_EV_OUTSIDE);
+    vr_event *e = add_event(t, kind);
     if (e != NULL) {
         e->item = (uint8_t)item;
         e->bytes = bytes;
     }
+}
+
+void vr_tape_outside(vr_tape *t, vr_item item, uint64_t bytes)
+{
+    take_outside(t, VR_EV_OUTSIDE, item, bytes);
+}
+
+void vr_tape_about(vr_tape *t, vr_item item, uint64_t bytes)
+{
+    take_outside(t, VR_EV_ABOUT, item, bytes);
 }
 
 void vr_tape_empty_cache(vr_tape *t)

@@ -167,7 +167,7 @@ static void put_stop(vr_json_out *o, const vram_fit *f)
         vr_json_kv_null(o, figures[i]);
     vr_json_kv_u64(o, "loaded_fraction", 0);
     vr_json_kv_text(o, "message", f->stops);
-    vr_json_kv_text(o, "message_version", "transformers");
+    vr_json_kv_text(o, "message_version", f->workload->engine->name);
     vr_json_kv_null(o, "live");
     vr_json_close(o, '}');
 }

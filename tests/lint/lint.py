@@ -25,6 +25,7 @@ MAY_INCLUDE = {
     'checkpoint': {'base'},
     'model': {'base', 'checkpoint'},
     'rehearsal': {'base'},
+    'ggml': {'base', 'checkpoint'},
     'engine': {'base', 'checkpoint', 'model', 'rehearsal'},
     'device': {'base', 'checkpoint', 'model', 'rehearsal', 'engine'},
     'ledger': {'base', 'checkpoint', 'model', 'rehearsal', 'engine', 'device'},

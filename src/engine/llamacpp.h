@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT
+ * Private to the room: what engines that run GGUF files with llama.cpp share. */
+#ifndef VR_LLAMACPP_H
+#define VR_LLAMACPP_H
+
+#include "engine/kv_rules.h"
+#include "llama/builds.h"
+
+#define VR_ALL_LAYERS UINT64_MAX
+
+typedef enum vr_llama_flash { VR_LLAMA_FLASH_AUTO, VR_LLAMA_FLASH_ON, VR_LLAMA_FLASH_OFF } vr_llama_flash;
+
+#define VR_LLAMACPP_N_OPTIONS 19
+extern const struct vr_option_row *const vr_llamacpp_options[VR_LLAMACPP_N_OPTIONS];
+
+/* w is resolved. Overrides live in `a`. */
+vram_status vr_llamacpp_params(vr_lm_params *out, const vram_workload *w, vr_arena *a);
+/* The file as llama.cpp reads it, from w->prepared or made anew; NULL with a sentence in *why. */
+vram_status vr_llamacpp_model(const vr_lm **out, const char **why, const vram_model *m,
+                              const vram_workload *w, vr_arena *a);
+
+/* Of an engine's place and plan, with whatever settings it starts llama.cpp. */
+vram_status vr_llamacpp_place_with(vr_placement *out, const vr_lm *lm, const vr_lm_params *p,
+                                   const vr_device_facts *gpus, size_t n, vr_arena *a);
+vram_status vr_llamacpp_plan_with(vr_plan *out, const vr_lm *lm, const vr_lm_params *p,
+                                  const vr_device_facts *device, vr_arena *a);
+const char *vr_llamacpp_no_room(vr_item item, uint64_t bytes, size_t rank, vr_arena *a);
+
+/* A model that is no GGUF file yet (llamacpp_converted.c): sums. */
+vram_status vr_llamacpp_converted(vr_plan *out, const vram_model *m, const vram_workload *w, vr_arena *a);
+
+#endif

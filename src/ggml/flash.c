@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT
+ * Which of CUDA's attention kernels runs, if any: by head size, group of heads, types of keys and values, and
+ * the card's compute capability. Source: ggml 0.20, ggml/src/ggml-cuda/fattn.cu
+ * (ggml_cuda_get_best_fattn_kernel). */
+#include "ggml/parts.h"
+
+#define KEYS_STRIDE 256 /* FATTN_KQ_STRIDE */
+#define ADA 89
+#define TURING 75
+#define VOLTA 70
+
+/* One attention, as the rules look at it. */
+typedef struct attention {
+    const vr_gg_tensor *q, *k, *v, *mask;
+    uint64_t group; /* query heads of a key head */
+    bool grouped;   /* the kernels may compute a group at once */
+    unsigned cc;
+} attention;
+
+static bool aligned(const vr_gg_tensor *t)
+{
+    if (t == NULL || vr_dtype_ggml(t->type))
+        return true;
+    return t->nb[1] % 16 == 0 && t->nb[2] % 16 == 0 && t->nb[3] % 16 == 0;
+}
+
+/* Head sizes that keys and values have alike, or keys' with values' of their own. */
+static bool has_head_size(const attention *a)
+{
+    uint64_t k = a->k->ne[0], v = a->v->ne[0];
+    switch (k) {
+    case 40:
+    case 64:
+    case 72:
+    case 80:
+    case 96:
+    case 112:
+    case 128:
+    case 256:
+        return v == k;
+    case 192:
+        return v == 128 && a->grouped && a->group % 8 == 0;
+    case 320:
+        return v == 256 && a->grouped && a->group % 32 == 0;
+    case 512:
+        return v == k && a->grouped;
+    case 576:
+        return v == 512 && a->grouped;
+    default:
+        return false;
+    }
+}
+
+static bool has_type(const vr_gg_machine *m, uint8_t type)
+{
+    switch (type) {
+    case VR_F32:
+    case VR_F16:
+    case VR_BF16:
+    case VR_Q4_0:
+    case VR_Q8_0:
+        return true;
+    case VR_Q4_1:
+    case VR_Q5_0:
+    case VR_Q5_1:
+        return m->fa_types_differ != 0;
+    default:
+        return false;
+    }
+}
+
+static bool has_types(const vr_gg_machine *m, const attention *a)
+{
+    return (a->k->type == a->v->type || m->fa_types_differ != 0) && has_type(m, a->k->type) &&
+           has_type(m, a->v->type);
+}
+
+static bool quantised(const attention *a)
+{
+    return vr_dtype_ggml(a->k->type) || vr_dtype_ggml(a->v->type);
+}
+
+/* Is the kernel for few queries the better one (or the only one), on tensor cores from Turing on? */
+static bool few_queries(const attention *a)
+{
+    uint64_t n = a->q->ne[1];
+    if (n == 1 && !a->grouped)
+        return true;
+    if (quantised(a))
+        return n <= (a->cc >= ADA ? 2 : 1);
+    return a->cc >= ADA && n == 1 && a->q->ne[3] == 1 && !(a->group > 4 && a->k->ne[1] >= 8192);
+}
+
+/* Columns of a group that one block of Volta's kernels takes. */
+static uint64_t columns(const attention *a)
+{
+    uint64_t head = a->q->ne[0], most = head == 320 ? 32 : head == 576 || head == 192 ? 16 : 8, n = 1;
+    while (a->group % (2 * n) == 0 && n < most)
+        n *= 2;
+    return n;
+}
+
+static vr_gg_kernel on_volta(const attention *a, bool vec)
+{
+    uint64_t n = vr_mul_sat(a->q->ne[1], columns(a));
+    if (vec && n <= 2)
+        return VR_GG_KERNEL_VEC;
+    return n <= 16 ? VR_GG_KERNEL_TILE : VR_GG_KERNEL_MMA;
+}
+
+static vr_gg_kernel without_tensor_cores(const attention *a, bool vec)
+{
+    uint64_t n = a->q->ne[1];
+    bool few = quantised(a) ? n <= 2 : n == 1 && !a->grouped;
+    return vec && few ? VR_GG_KERNEL_VEC : VR_GG_KERNEL_TILE;
+}
+
+static vr_gg_kernel best(const attention *a)
+{
+    uint64_t head = a->q->ne[0];
+    bool vec = head <= 256 && head % 64 == 0 && head != 192 && a->k->ne[1] % KEYS_STRIDE == 0;
+    bool cores = head != 40 && head != 72;
+    if (cores && a->cc >= TURING)
+        return vec && few_queries(a) ? VR_GG_KERNEL_VEC : VR_GG_KERNEL_MMA;
+    if (cores && a->cc >= VOLTA)
+        return on_volta(a, vec);
+    return without_tensor_cores(a, vec);
+}
+
+vr_gg_kernel vr_gg_attention_kernel(const vr_gg_machine *m, const vr_gg_tensor *t)
+{
+    attention a = { .q = t->src[0], .k = t->src[1], .v = t->src[2], .mask = t->src[3], .cc = m->cc };
+    if (a.cc == 0)
+        a.cc = 80; /* of most cards */
+    if (!vr_gg_divides(a.k->ne[2], a.q->ne[2]))
+        return VR_GG_KERNEL_NONE;
+    a.group = a.q->ne[2] / a.k->ne[2];
+    a.grouped = a.group >= 2 && a.mask != NULL && t->detail == 0 && a.k->ne[1] % KEYS_STRIDE == 0 &&
+                aligned(a.q) && aligned(a.k) && aligned(a.v) && aligned(a.mask);
+    if (!has_head_size(&a) || !has_types(m, &a) || (a.mask != NULL && a.mask->ne[2] != 1))
+        return VR_GG_KERNEL_NONE;
+    return best(&a);
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT
+ * Private to the room: what several arch_*.c files share, on top of graph.h. */
+#ifndef VR_LLAMA_ARCH_H
+#define VR_LLAMA_ARCH_H
+
+#include "llama/graph.h"
+
+/* The layer's NAME.weight times cur, with NAME.scale where there is one but no bias (build_lora_mm). */
+vr_t vr_lm_scaled_mm(vr_lm_graph *c, int il, const char *name, vr_t cur);
+/* The same without the scale (ggml_mul_mat, or a weight whose scale is not read). */
+vr_t vr_lm_bare_mm(vr_lm_graph *c, int il, const char *name, vr_t cur);
+/* NAME.weight, .scale or .bias; NULL: there is none. */
+vr_t vr_lm_part(vr_lm_graph *c, int il, const char *name, const char *part);
+vr_t vr_lm_rms(vr_lm_graph *c, vr_t cur, int il, const char *name); /* RMS norm with NAME.weight */
+
+/* A gated or plain FFN without biases and scales, whatever the file has. */
+vr_t vr_lm_bare_ffn(vr_lm_graph *c, vr_t cur, int il, const char *suffix, vr_lm_act act, vr_lm_gating gating);
+/* Experts of which the scales are not read. */
+vr_lm_moe vr_lm_bare_moe(vr_lm_graph *c, int il, vr_lm_act act, bool norm_w, vr_lm_gate_fn gating);
+
+bool vr_lm_flag(const vr_lm_graph *c, const char *key);    /* a number that is not 0 */
+bool vr_lm_nonzero(const vr_lm_graph *c, const char *key); /* a float that is there and not 0 */
+bool vr_lm_stopped(const vr_lm_graph *c);                  /* broken or out of memory */
+
+/* attn_output with its scale and no bias; qkv as given. */
+vr_t vr_lm_attend(vr_lm_graph *c, vr_lm_qkv x, int il);
+/* Ends a graph whose last layer keeps all rows: norm, the rows that are wanted, head. */
+void vr_lm_finish_wanted(vr_lm_graph *c, vr_t cur);
+/* build_inp_mem_hybrid */
+void vr_lm_inp_hybrid(vr_lm_graph *c);
+
+/* ---- state spaces (graph_ssm.c) ---- */
+
+vr_t vr_lm_mamba_layer(vr_lm_graph *c, vr_t cur, int il);
+vr_t vr_lm_mamba2_layer(vr_lm_graph *c, vr_t cur, int il);
+
+/* ---- delta nets (graph_delta.c) ---- */
+
+typedef struct vr_lm_delta {
+    vr_t q, k, v, gate, beta, state;
+} vr_lm_delta;
+/* What comes of them, and the new state in d->state. */
+vr_t vr_lm_build_delta_net(vr_lm_graph *c, vr_lm_delta *d, int il);
+/* The same, the new state put back where it lies. */
+vr_t vr_lm_build_recurrent_attn(vr_lm_graph *c, vr_lm_delta *d, int il);
+/* The last columns go back to where the state lies; returned is what the convolution reads. */
+vr_t vr_lm_build_conv_state(vr_lm_graph *c, vr_t mixed, uint64_t kernel, uint64_t channels, int il);
+
+#endif

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT
+ * Private to the room: the architectures that are not plain decoders. */
+#ifndef VR_LLAMA_ARCHS_MORE_H
+#define VR_LLAMA_ARCHS_MORE_H
+
+#include "llama/graph.h"
+
+/* as VR_LM_ARCHS */
+#define VR_LM_ARCHS_MORE(X)                                                                                  \
+    X("afmoe", afmoe)                                                                                        \
+    X("arctic", arctic)                                                                                      \
+    X("arwkv7", arwkv7)                                                                                      \
+    X("deepseek2", deepseek2)                                                                                \
+    X("exaone-moe", exaone_moe)                                                                              \
+    X("falcon-h1", falcon_h1)                                                                                \
+    X("gemma3n", gemma3n)                                                                                    \
+    X("gemma4", gemma4)                                                                                      \
+    X("gptneox", gptneox)                                                                                    \
+    X("granitehybrid", granitehybrid)                                                                        \
+    X("grok", grok)                                                                                          \
+    X("jamba", jamba)                                                                                        \
+    X("kimi-linear", kimi_linear)                                                                            \
+    X("lfm2", lfm2)                                                                                          \
+    X("lfm2moe", lfm2moe)                                                                                    \
+    X("llama4", llama4)                                                                                      \
+    X("mamba", mamba)                                                                                        \
+    X("mamba2", mamba2)                                                                                      \
+    X("mpt", mpt)                                                                                            \
+    X("nemotron_h", nemotron_h)                                                                              \
+    X("nemotron_h_moe", nemotron_h)                                                                          \
+    X("qwen35", qwen35)                                                                                      \
+    X("qwen35moe", qwen35moe)                                                                                \
+    X("qwen3next", qwen3next)                                                                                \
+    X("rwkv6", rwkv6)                                                                                        \
+    X("rwkv6qwen2", rwkv6qwen2)                                                                              \
+    X("rwkv7", rwkv7)
+
+#define X(name, function) void vr_lm_build_##function(vr_lm_graph *c);
+VR_LM_ARCHS_MORE(X)
+#undef X
+
+#endif

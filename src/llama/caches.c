@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: MIT
+ * What each layer keeps of the tokens, and where: keys and values in cells, recurrent states by sequence.
+ *
+ * Source: llama.cpp b10470, src/llama-model.cpp (create_memory), src/llama-kv-cache.cpp,
+ * src/llama-kv-cache-iswa.cpp, src/llama-memory-recurrent.cpp, src/llama-memory-hybrid.cpp,
+ * src/llama-hparams.cpp (n_embd_r, n_embd_s, has_kv), src/llama-context.cpp (llama_init_from_model). */
+#include "llama/place.h"
+
+static bool is_one_of(vr_str name, const char *const *list)
+{
+    for (; *list != NULL; list++) {
+        if (vr_str_is(name, *list))
+            return true;
+    }
+    return false;
+}
+
+/* ---- widths ---- */
+
+static bool latent(const vr_lm *lm)
+{
+    return lm->n_head_k_mla != 0 && lm->n_head_v_mla != 0;
+}
+
+/* n_embd_v_gqa_max: without flash attention values lie transposed, all layers alike. */
+static uint64_t widest_values(const vr_lm *lm)
+{
+    uint64_t most = 0;
+    for (uint32_t il = 0; il < lm->n_layer_all; il++) {
+        uint64_t width = (uint64_t)lm->layers[il].head_v * lm->layers[il].n_head_kv;
+        most = width > most ? width : most;
+    }
+    return most;
+}
+
+/* n_embd_r, n_embd_s: 32-bit floats of a sequence and layer. */
+static void state_widths(const vr_lm *lm, uint64_t *r, uint64_t *s)
+{
+    uint64_t wkv = vr_lm_number(lm, "wkv.head_size", 0), conv = vr_lm_number(lm, "shortconv.l_cache", 0);
+    uint64_t kda = vr_lm_number(lm, "kda.head_dim", 0), heads = lm->layers[0].n_head;
+    *r = vr_mul_sat(vr_sub_floor(lm->ssm_conv, 1),
+                    vr_add_sat(lm->ssm_inner, vr_mul_sat(2, vr_mul_sat(lm->ssm_groups, lm->ssm_state))));
+    *s = vr_mul_sat(lm->ssm_state, lm->ssm_inner);
+    if (wkv != 0) {
+        *r = vr_mul_sat(vr_lm_number(lm, "token_shift_count", 2), lm->n_embd);
+        *s = vr_mul_sat(lm->n_embd, wkv);
+    } else if (conv != 0) {
+        *r = vr_mul_sat(lm->n_embd, conv - 1);
+    } else if (kda != 0) {
+        *r = vr_mul_sat(3 * (lm->ssm_conv > 0 ? lm->ssm_conv - (uint64_t)1 : 3), vr_mul_sat(heads, kda));
+        *s = vr_mul_sat(vr_mul_sat(kda, kda), heads);
+    } else if (vr_str_is(lm->name, "minimax-01")) {
+        *s = vr_mul_sat(vr_mul_sat(lm->layers[0].head_k, lm->layers[0].head_k), heads);
+    }
+}
+
+/* ---- which layers keep what ---- */
+
+static bool recurrent(const vr_lm *lm)
+{
+    static const char *const names[] = { "mamba", "mamba2", "rwkv6", "rwkv6qwen2", "rwkv7", "arwkv7", NULL };
+    return is_one_of(lm->name, names);
+}
+
+bool vr_lm_hybrid_memory(const vr_lm *lm)
+{
+    static const char *const names[] = { "jamba",     "falcon-h1", "plamo2",     "granitehybrid",
+                                         "lfm2",      "lfm2moe",   "nemotron_h", "nemotron_h_moe",
+                                         "qwen3next", "qwen35",    "qwen35moe",  "minimax-01",
+                                         NULL };
+    return is_one_of(lm->name, names);
+}
+
+/* Heads that predict further tokens have keys and values too, used or not, but in these. */
+static bool cuts_predicting(const vr_lm *lm)
+{
+    static const char *const names[] = { "step35", "hy_v3",     "hy-v3",      "mimo2", "qwen3next",
+                                         "qwen35", "qwen35moe", "minimax-01", NULL };
+    return is_one_of(lm->name, names);
+}
+
+static bool attends(const vr_lm *lm, uint32_t il)
+{
+    const vr_lm_layer *l = &lm->layers[il];
+    if (recurrent(lm) || (il >= lm->n_layer && cuts_predicting(lm)))
+        return false;
+    if (vr_str_is(lm->name, "falcon-h1"))
+        return true;
+    if (vr_str_is(lm->name, "nemotron_h") || vr_str_is(lm->name, "nemotron_h_moe"))
+        return !l->recurrent && l->n_ff == 0;
+    return !l->recurrent;
+}
+
+static bool keeps_state(const vr_lm *lm, uint32_t il)
+{
+    return il < lm->n_layer && lm->layers[il].recurrent && (recurrent(lm) || vr_lm_hybrid_memory(lm));
+}
+
+/* Layers from this one on use an earlier one's cache. */
+static uint32_t own_caches(const vr_lm *lm)
+{
+    uint64_t shared = 0;
+    if (vr_str_is(lm->name, "gemma3n"))
+        return lm->n_layer_all < 20 ? lm->n_layer_all : 20;
+    if (vr_str_is(lm->name, "gemma4"))
+        shared = vr_lm_number(lm, "attention.shared_kv_layers", 0);
+    return (uint32_t)vr_sub_floor(lm->n_layer_all, shared);
+}
+
+/* ---- one layer ---- */
+
+/* Of one vector for all heads, builds before b7832 kept its part that values are made of once more. */
+static uint64_t values_of(const vr_lm_plan *plan, const vr_lm *lm, const vr_lm_params *p,
+                          const vr_lm_layer *l)
+{
+    if (latent(lm) && plan->rules.mla_values == 0)
+        return 0;
+    return p->flash_attn ? (uint64_t)l->head_v * l->n_head_kv : widest_values(lm);
+}
+
+static void keys_of(vr_lm_cache *c, const vr_lm_plan *plan, const vr_lm *lm, const vr_lm_params *p,
+                    uint32_t il)
+{
+    const vr_lm_layer *l = &lm->layers[il];
+    c->v_transposed = !p->flash_attn;
+    c->k_width = (uint64_t)l->head_k * l->n_head_kv;
+    c->v_width = values_of(plan, lm, p, l);
+    c->cells = l->swa ? plan->swa_cells : plan->cells;
+    c->streams = plan->n_stream;
+}
+
+static vr_lm_cache cache_of(const vr_lm_plan *plan, const vr_lm *lm, const vr_lm_params *p, uint32_t il)
+{
+    vr_lm_cache c = { .device = p->offload_kqv ? plan->layer_device[il] : VR_LM_HOST };
+    uint32_t own = own_caches(lm);
+    if (il >= own && own >= 2) {
+        uint32_t from = own - (lm->layers[il].swa ? 2 : 1);
+        c.reuses = from + 1;
+        c.device = p->offload_kqv ? plan->layer_device[from] : VR_LM_HOST;
+        return c;
+    }
+    if (attends(lm, il))
+        keys_of(&c, plan, lm, p, il);
+    if (keeps_state(lm, il)) {
+        state_widths(lm, &c.r_width, &c.s_width);
+        c.r_rows = plan->n_seq_max;
+    }
+    return c;
+}
+
+/* ---- what is refused ---- */
+
+static bool quantised(uint8_t type)
+{
+    return vr_dtype_block((vr_dtype)type) > 1;
+}
+
+static const char *refusal(const vr_lm *lm, const vr_lm_params *p)
+{
+    if (recurrent(lm))
+        return NULL;
+    if (quantised(p->type_v) && !p->flash_attn)
+        return "a quantised V cache needs flash attention (-fa on)";
+    if (latent(lm) && p->type_k != p->type_v)
+        return "the model's keys and values are one vector: -ctk and -ctv must be the same";
+    for (uint32_t il = 0; il < lm->n_layer; il++) {
+        const vr_lm_layer *l = &lm->layers[il];
+        uint64_t k = p->flash_attn ? l->head_k : (uint64_t)l->head_k * l->n_head_kv;
+        if (k % vr_dtype_block((vr_dtype)p->type_k) != 0)
+            return "the width of a head's keys is no multiple of -ctk's block";
+        if (l->head_v % vr_dtype_block((vr_dtype)p->type_v) != 0)
+            return "the width of a head's values is no multiple of -ctv's block";
+    }
+    return NULL;
+}
+
+/* ---- the whole ---- */
+
+vram_status vr_lm_place_caches(vr_lm_plan *plan, const vr_lm *lm, const vr_lm_params *p, vr_arena *a)
+{
+    if (plan->refused == NULL)
+        plan->refused = refusal(lm, p);
+    if (plan->refused != NULL)
+        return VRAM_OK;
+    if (!lm->model->kv_known)
+        plan->caches_unknown = "what llama.cpp keeps of the tokens of this architecture is not worked out";
+    plan->caches = VR_ARRAY(a, vr_lm_cache, lm->n_layer_all);
+    if (plan->caches == NULL)
+        return VRAM_ENOMEM;
+    for (uint32_t il = 0; il < lm->n_layer_all && lm->model->kv_known; il++)
+        plan->caches[il] = cache_of(plan, lm, p, il);
+    return VRAM_OK;
+}

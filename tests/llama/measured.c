@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: MIT
+ * What a GGUF file takes on some machine, as the library measures it: for scripts that hold it against
+ * llama.cpp's own figures. Each line of the input is a file and settings, apart by tabs: "m.gguf	c=4096
+ * ngl=99 devices=2". Each line of the output is a JSON object. */
+#include "vram_io.h"
+
+#include "llama/place.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MOST_LINE 4096
+#define FREE_BYTES (UINT64_C(4096) << 30)
+
+typedef struct asked {
+    const char *path;
+    vr_lm_params p;
+    vr_lm_device devices[VR_LM_MOST_DEVICES];
+    size_t n_devices;
+    vr_lm_override overrides[16];
+} asked;
+
+static uint8_t type_of(const char *name)
+{
+    static const struct {
+        const char *name;
+        vr_dtype type;
+    } types[] = {
+        { "f32", VR_F32 },   { "f16", VR_F16 },   { "bf16", VR_BF16 },
+        { "q8_0", VR_Q8_0 }, { "q4_0", VR_Q4_0 }, { "q4_1", VR_Q4_1 },
+        { "q5_0", VR_Q5_0 }, { "q5_1", VR_Q5_1 }, { "iq4_nl", VR_IQ4_NL },
+    };
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (strcmp(types[i].name, name) == 0)
+            return (uint8_t)types[i].type;
+    abort();
+}
+
+static void set_override(asked *q, char *value)
+{
+    char *at = strrchr(value, '=');
+    *at = '\0';
+    q->overrides[q->p.n_overrides++] = (vr_lm_override){
+        .pattern = value,
+        .device = strncmp(at + 1, "CUDA", 4) == 0 ? (uint8_t)atoi(at + 5) : VR_LM_HOST,
+    };
+}
+
+static void set_shares(asked *q, char *value)
+{
+    for (size_t i = 0; value != NULL; i++) {
+        q->p.tensor_split[i] = strtod(value, &value);
+        value = *value == '\0' ? NULL : value + 1;
+    }
+}
+
+static void set(asked *q, char *word)
+{
+    char *value = strchr(word, '=');
+    *value++ = '\0';
+    uint64_t n = strtoull(value, NULL, 10);
+    const struct {
+        const char *name;
+        uint64_t *to;
+    } counts[] = {
+        { "c", &q->p.n_ctx },         { "b", &q->p.n_batch },        { "ub", &q->p.n_ubatch },
+        { "np", &q->p.n_seq_max },    { "ngl", &q->p.n_gpu_layers }, { "outputs", &q->p.n_outputs_max },
+        { "ncmoe", &q->p.n_cpu_moe },
+    };
+    const struct {
+        const char *name;
+        bool *to;
+    } flags[] = {
+        { "fa", &q->p.flash_attn },   { "kvu", &q->p.kv_unified },     { "swa_full", &q->p.swa_full },
+        { "kvo", &q->p.offload_kqv }, { "opo", &q->p.op_offload },     { "embeddings", &q->p.embeddings },
+        { "as_fit", &q->p.as_fit },   { "fa_auto", &q->p.flash_auto },
+    };
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        if (strcmp(counts[i].name, word) == 0)
+            *counts[i].to = n;
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
+        if (strcmp(flags[i].name, word) == 0)
+            *flags[i].to = n != 0;
+    if (strcmp(word, "ctk") == 0)
+        q->p.type_k = type_of(value);
+    else if (strcmp(word, "ctv") == 0)
+        q->p.type_v = type_of(value);
+    else if (strcmp(word, "devices") == 0)
+        q->n_devices = (size_t)n;
+    else if (strcmp(word, "sm") == 0)
+        q->p.split_mode = (uint8_t)n;
+    else if (strcmp(word, "mg") == 0)
+        q->p.main_gpu = (uint8_t)n;
+    else if (strcmp(word, "ts") == 0)
+        set_shares(q, value);
+    else if (strcmp(word, "ot") == 0)
+        set_override(q, value);
+}
+
+static void read_line(asked *q, char *line)
+{
+    line[strcspn(line, "\n")] = '\0';
+    q->path = strtok(line, "\t");
+    q->p = (vr_lm_params){ .build = 10470,
+                           .as_fit = true,
+                           .n_batch = 2048,
+                           .n_ubatch = 512,
+                           .n_seq_max = 1,
+                           .type_k = VR_F16,
+                           .type_v = VR_F16,
+                           .flash_attn = true,
+                           .offload_kqv = true,
+                           .op_offload = true,
+                           .n_gpu_layers = UINT64_MAX };
+    q->n_devices = 1;
+    for (char *word = strtok(NULL, "\t"); word != NULL; word = strtok(NULL, "\t"))
+        set(q, word);
+    for (size_t i = 0; i < q->n_devices; i++)
+        q->devices[i] = (vr_lm_device){ FREE_BYTES, 89 };
+    q->p.overrides = q->overrides;
+}
+
+static void print_memory(const char *name, const vr_lm_memory *m)
+{
+    printf("\"%s\": [%llu, %llu, %llu], ", name, (unsigned long long)m->model, (unsigned long long)m->context,
+           (unsigned long long)m->compute);
+}
+
+static void print_sizes(const vr_lm_sizes *s, size_t n)
+{
+    char name[16];
+    printf("{");
+    for (size_t i = 0; i < n; i++) {
+        (void)snprintf(name, sizeof name, "CUDA%zu", i);
+        print_memory(name, &s->device[i]);
+    }
+    print_memory("CUDA_Host", &s->pinned);
+    print_memory("CPU", &s->host);
+    printf("\"n_ctx\": %llu, \"n_ctx_seq\": %llu, \"n_batch\": %llu, \"n_ubatch\": %llu, \"nodes\": %zu, "
+           "\"splits\": "
+           "%zu, \"compute_known\": %s, \"context_known\": %s, \"refused\": %s, \"why\": \"%s\"}\n",
+           (unsigned long long)s->n_ctx, (unsigned long long)s->n_ctx_seq, (unsigned long long)s->n_batch,
+           (unsigned long long)s->n_ubatch, s->n_nodes, s->n_splits, s->compute_known ? "true" : "false",
+           s->context_known ? "true" : "false", s->refused ? "true" : "false", s->why != NULL ? s->why : "");
+}
+
+static vram_status answer(asked *q, vram_ctx *ctx, vram_io *io)
+{
+    vram_checkpoint *ck = NULL;
+    vram_model *m = NULL;
+    const vr_lm *lm = NULL;
+    const char *why = NULL;
+    vr_lm_sizes sizes;
+    VR_TRY(vram_io_open_path(&ck, io, ctx, q->path));
+    VR_TRY(vram_model_new(&m, ck));
+    VR_TRY(vr_lm_of(&lm, &why, m, &ctx->arena));
+    if (lm == NULL)
+        return vr_fail(ctx, VRAM_EUNSUPPORTED, T(why));
+    VR_TRY(vr_lm_measure(&sizes, lm, &q->p, q->devices, q->n_devices, &ctx->arena));
+    print_sizes(&sizes, q->n_devices);
+    return VRAM_OK;
+}
+
+int main(void)
+{
+    static char line[MOST_LINE];
+    while (fgets(line, sizeof line, stdin) != NULL) {
+        asked q = { .path = NULL };
+        vram_io *io = NULL;
+        vram_ctx *ctx = NULL;
+        read_line(&q, line);
+        if (vram_io_new(&io) != VRAM_OK || vram_open(&ctx, vram_io_alloc, NULL) != VRAM_OK)
+            return 5;
+        if (answer(&q, ctx, io) != VRAM_OK)
+            printf("{\"error\": \"%s\"}\n", vram_last_error(ctx)->text);
+        vram_close(ctx);
+        vram_io_free(io);
+    }
+    return 0;
+}
