@@ -157,11 +157,11 @@ struct vram_workload {
     uint8_t cache_k, cache_v; /* vr_dtype */
     uint64_t ubatch;
     bool swa_full, kv_unified, no_kv_offload;
-    uint8_t tool, flash, split_mode; /* vr_lm_tool, vr_llama_flash, vr_lm_split */
+    uint8_t tool, flash, split_mode;            /* vr_lm_tool, vr_llama_flash, vr_lm_split */
     uint64_t n_ctx, batch, main_gpu, n_cpu_moe; /* n_ctx 0: context x sequences */
     bool cpu_moe, no_op_offload, embedding;
     const char *shares_text, *override_text; /* as given, or NULL */
-    uint8_t solve; /* a vr_goal that is sought instead of given, plus 1; 0: none */
+    uint8_t solve;                           /* a vr_goal that is sought instead of given, plus 1; 0: none */
     uint8_t set_by[VR_SETTING_COUNT];
     /* The engine's own, made by resolve and shared by all copies: a fit plans a model thirty times. NULL: the
      * plan makes it for itself. */
@@ -195,7 +195,7 @@ typedef struct vr_host_share {
     bool told; /* false: nothing is said of it */
     bool kv_counted, activations_counted;
     uint64_t weights, kv, activations;
-    uint64_t pinned; /* of all of it what cannot be paged out */
+    uint64_t pinned;   /* of all of it what cannot be paged out */
     const char *words; /* for what, in words */
 } vr_host_share;
 
@@ -207,9 +207,9 @@ typedef struct vr_placement {
     uint16_t embedding, rotary, norm, head;
     uint64_t host_bytes, disk_bytes; /* weights that stay there */
     vr_host_share host;
-    const void *run;                 /* the engine's own, of all memories; or NULL */
-    uint64_t layers_off;             /* layers whose weights stay there and come to the first GPU each time */
-    const char *refused;             /* the engine stops before it loads anything, with this error; or NULL */
+    const void *run;     /* the engine's own, of all memories; or NULL */
+    uint64_t layers_off; /* layers whose weights stay there and come to the first GPU each time */
+    const char *refused; /* the engine stops before it loads anything, with this error; or NULL */
     const char
         *unknown; /* why it is not known how the model is spread; all the above is void then; or NULL */
 } vr_placement;
@@ -297,6 +297,8 @@ const char *vr_goal_word(vr_goal g);
 typedef struct vr_solvable {
     /* How many values there are; a later one puts more on the cards. 0: it cannot be sought of this run. */
     uint64_t (*count)(vr_goal g, const vram_model *m, const vram_workload *w);
+    /* Which of them w has; UINT64_MAX: none of them. */
+    uint64_t (*own)(vr_goal g, const vram_model *m, const vram_workload *w);
     /* To the x-th of them. */
     vram_status (*set)(vram_workload *to, vr_goal g, uint64_t x, const vram_model *m, const vram_workload *w,
                        vr_arena *a);
@@ -338,8 +340,8 @@ typedef struct vr_engine {
     /* Of a card's memory, in thousandths, what the engine takes at most; NULL: all. usable UINT64_MAX: any
      * card. */
     uint32_t (*share)(const vram_workload *w, uint64_t usable);
-    bool plans_by_size;                         /* another card's plan is another plan */
-    bool always_spreads;                        /* `place` says where things go without any device map */
+    bool plans_by_size;  /* another card's plan is another plan */
+    bool always_spreads; /* `place` says where things go without any device map */
     /* The engine's error when the driver has no room for the item, of so many bytes; NULL: CUDA's own. */
     const char *(*no_room)(vr_item item, uint64_t bytes, size_t rank, vr_arena *a);
     unsigned kv_dtypes;                         /* bits of vr_kv_dtype */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  * The command line that runs a workload in llama.cpp.
  *
- * Source: llama.cpp b10470, common/arg.cpp. -ngl, -c and -np stand there always: what is given --fit leaves
- * alone, and of slots the server would open four. */
+ * Source: llama.cpp b10470, common/arg.cpp, common/fit.cpp: what is given with -ngl and -c, which stand there
+ * always, --fit leaves alone. */
 #include <string.h>
 
-#include "engine/kv_rules.h"
+#include "engine/llamacpp.h"
 
 #define ALL 99 /* layers, as people write it */
 
@@ -78,8 +78,10 @@ static const char *model_words(const vram_model *m, vr_arena *a)
  * setting. */
 static bool is_own(vr_setting s)
 {
-    static const vr_setting others[] = { VR_SET_ENGINE_VERSION, VR_SET_CONTEXT,    VR_SET_SEQUENCES,
-                                         VR_SET_PREFILL_BATCH,  VR_SET_GPU_LAYERS, VR_SET_DECODE };
+    static const vr_setting others[] = {
+        VR_SET_ENGINE_VERSION, VR_SET_CONTEXT,    VR_SET_N_CTX,  VR_SET_SEQUENCES,
+        VR_SET_PREFILL_BATCH,  VR_SET_GPU_LAYERS, VR_SET_DECODE, VR_SET_TOOL,
+    };
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
         if (s == others[i])
             return false;
@@ -100,13 +102,23 @@ static const char *settings_words(const vram_workload *w, vr_arena *a)
     return list;
 }
 
+/* llama-bench has a model and layers alone in common with the others. */
+static const char *program(const vram_workload *w)
+{
+    static const char *const names[] = { "llama-server", "llama-cli", "llama-bench" };
+    return names[w->tool < sizeof(names) / sizeof(names[0]) ? w->tool : 0];
+}
+
 const char *vr_llamacpp_command(const vram_model *m, const vram_workload *w, vr_arena *a)
 {
     uint64_t all = vr_add_sat(vr_add_sat(m->n_layers, m->n_predict_layers), 1);
-    uint64_t layers = w->gpu_layers < all ? w->gpu_layers : all > ALL ? all : ALL;
+    bool typed = w->set_by[VR_SET_GPU_LAYERS] == VR_BY_USER && w->gpu_layers != VR_ALL_LAYERS;
+    uint64_t layers = typed || w->gpu_layers < all ? w->gpu_layers : all > ALL ? all : ALL;
+    uint64_t context = w->n_ctx != 0 ? w->n_ctx : vr_mul_sat(w->context, w->sequences);
+    bool slots = w->set_by[VR_SET_SEQUENCES] == VR_BY_USER; /* the server has its own number of them */
     const char *model = model_words(m, a), *settings = settings_words(w, a);
     if (model == NULL || settings == NULL)
         return NULL;
-    return vr_text(a, T("llama-server "), T(model), T(" -ngl "), U(layers), T(" -c "),
-                   U(vr_mul_sat(w->context, w->sequences)), T(" -np "), U(w->sequences), T(settings));
+    return vr_text(a, T(program(w)), T(" "), T(model), T(" -ngl "), U(layers), T(" -c "), U(context),
+                   T(slots ? " -np " : ""), slots ? U(w->sequences) : T(""), T(settings));
 }

@@ -4,18 +4,16 @@
  *
  * Source: llama.cpp b10470, src/llama-model.cpp (load_tensors: which layer goes where), src/llama-context.cpp
  * (contexts are filled up to 256 tokens). */
-#include "engine/kv_rules.h"
+#include "engine/llamacpp.h"
 
 #define STEP 256                         /* tokens */
 #define MOST_CONTEXT (UINT64_C(1) << 24) /* of a model that does not say how much it was made for */
 
 static const struct {
-    uint8_t type;
+    uint8_t type, bits;
     const char *name;
-} types[] = { { VR_Q4_0, "q4_0" }, { VR_Q8_0, "q8_0" }, { VR_F16, "f16" } };
+} types[] = { { VR_Q4_0, 4, "q4_0" }, { VR_Q8_0, 8, "q8_0" }, { VR_F16, 16, "f16" } };
 #define N_TYPES (sizeof(types) / sizeof(types[0]))
-
-static const char EXPERTS[] = "n_cpu_moe", SPLIT[] = "tensor_split";
 
 static uint64_t all_layers(const vram_model *m)
 {
@@ -24,10 +22,23 @@ static uint64_t all_layers(const vram_model *m)
 
 /* ---- values ---- */
 
-static bool has(const vram_workload *w, const char *key)
+/* Layers from the first on that have no experts on the cards. */
+static uint64_t bare_layers(const vram_model *m, const vram_workload *w)
 {
-    vr_setting s = vr_setting_of(key);
-    return s != VR_SETTING_COUNT && vr_engine_has(w->engine, s);
+    return w->cpu_moe || w->n_cpu_moe > m->n_layers ? m->n_layers : w->n_cpu_moe;
+}
+
+/* A build that has the option, and nothing else that says where tensors go. */
+static bool moves_experts(const vram_model *m, const vram_workload *w)
+{
+    vr_lm_rules r;
+    vr_lm_rules_of(&r, w->version_major);
+    return m->experts != 0 && m->gguf && r.n_cpu_moe != 0 && !w->cpu_moe && w->override_text == NULL;
+}
+
+static bool cuts(const vram_workload *w)
+{
+    return w->split_mode == VR_LM_SPLIT_LAYER && w->set_by[VR_SET_TENSOR_SPLIT] != VR_BY_USER;
 }
 
 static uint64_t contexts(const vram_model *m)
@@ -51,32 +62,82 @@ static uint64_t count(vr_goal g, const vram_model *m, const vram_workload *w)
     case VR_GOAL_CONTEXT:
         return contexts(m);
     case VR_GOAL_EXPERTS:
-        return m->experts != 0 && m->gguf && has(w, EXPERTS) ? m->n_layers + 1 : 0;
+        return moves_experts(m, w) ? m->n_layers + 1 : 0;
     case VR_GOAL_CACHE:
         return cache_is_f16(w) ? N_TYPES : 0;
     default:
-        return has(w, SPLIT) ? 1 : 0;
+        return cuts(w) ? 1 : 0;
+    }
+}
+
+static uint64_t own(vr_goal g, const vram_model *m, const vram_workload *w)
+{
+    uint64_t most = all_layers(m) + 1;
+    switch (g) {
+    case VR_GOAL_LAYERS:
+        return w->gpu_layers < most ? w->gpu_layers : most;
+    case VR_GOAL_CONTEXT:
+        return w->n_ctx == 0 && w->context % STEP == 0 && w->context != 0 ? w->context / STEP - 1
+                                                                          : UINT64_MAX;
+    case VR_GOAL_EXPERTS:
+        return vr_sub_floor(m->n_layers, bare_layers(m, w));
+    default:
+        return count(g, m, w) - 1;
     }
 }
 
 static uint64_t number(vr_goal g, uint64_t x, const vram_model *m, const vram_workload *w)
 {
     (void)w;
-    return g == VR_GOAL_CONTEXT ? (x + 1) * STEP : g == VR_GOAL_EXPERTS ? vr_sub_floor(m->n_layers, x) : x;
+    switch (g) {
+    case VR_GOAL_CONTEXT:
+        return (x + 1) * STEP;
+    case VR_GOAL_EXPERTS:
+        return vr_sub_floor(m->n_layers, x);
+    case VR_GOAL_CACHE:
+        return types[x < N_TYPES ? x : N_TYPES - 1].bits;
+    default:
+        return x;
+    }
 }
 
+static void take(vram_workload *to, vr_setting s, uint64_t *field, uint64_t value)
+{
+    *field = value;
+    to->set_by[s] = VR_BY_USER;
+}
+
+static void take_types(vram_workload *to, uint8_t type)
+{
+    to->cache_k = to->cache_v = type;
+    to->set_by[VR_SET_CACHE_TYPE_K] = to->set_by[VR_SET_CACHE_TYPE_V] = VR_BY_USER;
+}
+
+/* A context of each sequence takes the place of one of all together. */
 static vram_status set(vram_workload *to, vr_goal g, uint64_t x, const vram_model *m, const vram_workload *w,
                        vr_arena *a)
 {
-    static const char *const keys[] = { "n_gpu_layers", "context", EXPERTS };
-    if (g == VR_GOAL_CACHE) {
-        VR_TRY(vram_workload_set(to, "cache_type_k", types[x].name));
-        return vram_workload_set(to, "cache_type_v", types[x].name);
+    uint64_t value = number(g, x, m, w);
+    (void)a;
+    switch (g) {
+    case VR_GOAL_LAYERS:
+        take(to, VR_SET_GPU_LAYERS, &to->gpu_layers, value);
+        break;
+    case VR_GOAL_CONTEXT:
+        take(to, VR_SET_CONTEXT, &to->context, value);
+        to->n_ctx = 0;
+        to->set_by[VR_SET_N_CTX] = VR_BY_DEFAULT;
+        break;
+    case VR_GOAL_EXPERTS:
+        take(to, VR_SET_N_CPU_MOE, &to->n_cpu_moe, value);
+        break;
+    case VR_GOAL_CACHE:
+        take_types(to, types[x].type);
+        break;
+    default:
+        break;
     }
-    if ((size_t)g >= sizeof(keys) / sizeof(keys[0]))
-        return VRAM_OK;
-    const char *value = vr_text(a, U(number(g, x, m, w)));
-    return value == NULL ? VRAM_ENOMEM : vram_workload_set(to, keys[g], value);
+    return VRAM_OK;
 }
 
 /* ---- a cut over several cards ---- */
@@ -88,7 +149,9 @@ static vram_status cut(vram_workload *to, const uint64_t *shares, size_t n, vr_a
     const char *list = "";
     for (size_t k = 0; k < n && list != NULL; k++)
         list = vr_text(a, T(list), T(k > 0 ? "," : ""), U(shares[k]));
-    return list == NULL ? VRAM_ENOMEM : vram_workload_set(to, SPLIT, list);
+    to->shares_text = list;
+    to->set_by[VR_SET_TENSOR_SPLIT] = VR_BY_USER;
+    return list == NULL ? VRAM_ENOMEM : VRAM_OK;
 }
 
 typedef struct units {
@@ -132,17 +195,10 @@ static void add_cache(const units *u, uint64_t i)
     u->bytes[i] = vr_add_sat(u->bytes[i], vr_mul_sat(l->state_bytes, u->w->sequences));
 }
 
-static uint64_t bare_layers(const vram_workload *w, vr_arena *a)
-{
-    uint64_t n = 0;
-    const char *value = has(w, EXPERTS) ? vr_workload_value(w, vr_setting_of(EXPERTS), a) : "0";
-    return value != NULL && vr_parse_u64(vr_str_of(value), &n) ? n : 0;
-}
-
 static vram_status units_of(uint64_t **bytes, size_t *n, const vram_model *m, const vram_workload *w,
                             vr_arena *a)
 {
-    units u = { .m = m, .w = w, .layers = all_layers(m), .bare = bare_layers(w, a) };
+    units u = { .m = m, .w = w, .layers = all_layers(m), .bare = bare_layers(m, w) };
     u.first = vr_sub_floor(u.layers + 1, w->gpu_layers);
     u.bytes = VR_ARRAY(a, uint64_t, u.layers + 1);
     if (u.bytes == NULL)
@@ -158,6 +214,14 @@ static vram_status units_of(uint64_t **bytes, size_t *n, const vram_model *m, co
 
 /* ---- words ---- */
 
+static const char *type_name(uint8_t type)
+{
+    size_t i = 0;
+    while (i + 1 < N_TYPES && types[i].type != type)
+        i++;
+    return types[i].name;
+}
+
 static const char *words(vr_goal g, const vram_model *m, const vram_workload *w, size_t n_gpus, vr_arena *a)
 {
     switch (g) {
@@ -167,13 +231,12 @@ static const char *words(vr_goal g, const vram_model *m, const vram_workload *w,
     case VR_GOAL_CONTEXT:
         return vr_text(a, T("a context of "), GROUPED(w->context), T(" tokens"));
     case VR_GOAL_EXPERTS:
-        return vr_text(a, T("experts of "), U(bare_layers(w, a)), T(" of "), U(m->n_layers),
+        return vr_text(a, T("experts of "), U(bare_layers(m, w)), T(" of "), U(m->n_layers),
                        T(" layers on the CPU"));
     case VR_GOAL_CACHE:
-        return vr_text(a, T("keys and values in "), T(vr_dtype_name((vr_dtype)w->cache_k)));
+        return vr_text(a, T("keys and values in "), T(type_name(w->cache_k)));
     default:
-        return vr_text(a, T("layers cut "), T(vr_workload_value(w, vr_setting_of(SPLIT), a)),
-                       T(" over the cards"));
+        return vr_text(a, T("layers cut "), T(w->shares_text), T(" over the cards"));
     }
 }
 
@@ -195,6 +258,7 @@ static const char *cost(vr_goal g)
 
 const vr_solvable vr_solvable_llamacpp = {
     .count = count,
+    .own = own,
     .number = number,
     .set = set,
     .units = units_of,

@@ -91,6 +91,11 @@ typedef struct vr_trial_left {
 vram_status vr_try_left(vr_trial_left *out, const vram_model *m, const vram_workload *w, const vram_device *d,
                         vr_rooms *rooms);
 
+/* The smallest card of the table that is larger than the fit's and holds its run; *out NULL: there is none.
+ */
+vram_status vr_larger_card(const vram_device **out, uint64_t *required, vram_fit *f, vr_rooms *rooms);
+vram_status vr_card_words(vr_lever *v, vram_fit *f, const vram_device *card);
+
 #define VR_DECK_KINDS 160
 
 /* Cards of the table, judged for one model and workload. */

@@ -377,35 +377,37 @@ static uint64_t least_anywhere(const vram_fit *f)
     return least > f->plan.weight_bytes ? least : f->plan.weight_bytes;
 }
 
-static void found_card(search *q, const vram_device *card, uint64_t required)
-{
-    q->found[q->n++] = (candidate){ .card = card,
-                                    .cost_class = CARD_CLASS,
-                                    .workload = q->f->workload,
-                                    .trial = { required, true, VR_BASIS_SIMULATED } };
-}
-
-/* The smallest one, if the table has one. */
-static vram_status try_cards(search *q)
+vram_status vr_larger_card(const vram_device **out, uint64_t *required, vram_fit *f, vr_rooms *rooms)
 {
     vr_deck deck;
-    uint64_t least = least_anywhere(q->f), required;
-    VR_TRY(vr_deck_new(&deck, q->f->model, q->f->workload, &q->f->arena, &q->rooms));
-    if (q->f->device->facts.placement == NULL) /* of a card of its own */
-        vr_deck_know(&deck, q->f->device, q->f->here);
-    for (size_t i = 0; i < deck.n; i++) {
+    uint64_t least = least_anywhere(f);
+    *out = NULL;
+    VR_TRY(vr_deck_new(&deck, f->model, f->workload, &f->arena, rooms));
+    if (f->device->facts.placement == NULL) /* of a card of its own */
+        vr_deck_know(&deck, f->device, f->here);
+    for (size_t i = 0; i < deck.n && *out == NULL; i++) {
         const vram_device *card = &deck.devices[i];
         bool fits;
         if (vr_add_sat(least, card->context.low) > card->available.low ||
-            card->available.bytes <= q->f->device->available.bytes ||
+            card->available.bytes <= f->device->available.bytes ||
             card->gpu->unified) /* a computer of its own, not a card to put in */
             continue;
-        VR_TRY(vr_deck_fits(&deck, i, &fits, &required));
-        if (fits) {
-            found_card(q, card, required);
-            break;
-        }
+        VR_TRY(vr_deck_fits(&deck, i, &fits, required));
+        *out = fits ? card : NULL;
     }
+    return VRAM_OK;
+}
+
+static vram_status try_cards(search *q)
+{
+    const vram_device *card;
+    uint64_t required;
+    VR_TRY(vr_larger_card(&card, &required, q->f, &q->rooms));
+    if (card != NULL)
+        q->found[q->n++] = (candidate){ .card = card,
+                                        .cost_class = CARD_CLASS,
+                                        .workload = q->f->workload,
+                                        .trial = { required, true, VR_BASIS_SIMULATED } };
     return VRAM_OK;
 }
 
@@ -491,10 +493,10 @@ static vram_status add_words(vr_lever *v, const search *q, const candidate *c, c
     return VRAM_OK;
 }
 
-static vram_status card_words(vr_lever *v, const search *q, const vram_device *card)
+vram_status vr_card_words(vr_lever *v, vram_fit *f, const vram_device *card)
 {
-    vr_arena *a = &q->f->arena;
-    bool larger = card->usable.bytes > q->f->device->usable.bytes;
+    vr_arena *a = &f->arena;
+    bool larger = card->usable.bytes > f->device->usable.bytes;
     v->ids[0] = "another_gpu";
     v->change =
         vr_text(a, T(larger ? "a larger card: " : "another card, with nothing else on it: "), T(card->name));
@@ -510,7 +512,7 @@ static vram_status write_out(vr_lever *v, const search *q, const candidate *c, u
     };
     v->saved = vr_diff(q->f->ledger.required, c->trial.required);
     if (c->card != NULL)
-        return card_words(v, q, c->card);
+        return vr_card_words(v, q->f, c->card);
     for (size_t i = 0; i < 2 && c->rows[i] != NULL; i++) {
         v->ids[i] = c->rows[i]->id;
         VR_TRY(add_words(v, q, c, c->rows[i]));

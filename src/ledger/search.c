@@ -5,13 +5,12 @@
  * is tried. Every third step halves instead, for functions that are not even at all. */
 #include "ledger/search.h"
 
-#define NEAR 2        /* further ones above the answer's neighbour that are looked at */
+#define NEAR 1        /* further ones above the answer's neighbour that are looked at */
 #define MOST_ROUNDS 8 /* of going on from one of those */
 
 typedef struct hunt {
     vr_left_fn left;
     void *ud;
-    unsigned tries;
     uint64_t lo, hi; /* lo fits, hi does not */
     int64_t lo_left, hi_left;
 } hunt;
@@ -20,7 +19,6 @@ typedef struct hunt {
 static vram_status try_at(hunt *h, uint64_t x)
 {
     int64_t left;
-    h->tries++;
     VR_TRY(h->left(h->ud, x, &left));
     *(left >= 0 ? &h->lo : &h->hi) = x;
     *(left >= 0 ? &h->lo_left : &h->hi_left) = left;
@@ -76,7 +74,7 @@ static vram_status look_near(hunt *h, uint64_t x, uint64_t end, bool *fits)
     return VRAM_OK;
 }
 
-/* From one that fits to one that does while those behind it do not. end: the last of all, which does not. */
+/* From one that fits to one that does while those behind it do not. end: one above that does not. */
 static vram_status climb(hunt *h, const hunt *end)
 {
     bool fits = true;
@@ -91,26 +89,29 @@ static vram_status climb(hunt *h, const hunt *end)
     return VRAM_OK;
 }
 
-static vram_status search(hunt *h, uint64_t count, bool *found)
+static vram_status search(hunt *h, uint64_t count, uint64_t start, bool *found)
 {
     VR_TRY(try_at(h, count - 1));
     *found = h->lo_left >= 0;
     if (*found || count == 1)
         return VRAM_OK;
-    const hunt end = *h;
-    VR_TRY(try_at(h, 0));
+    if (start != 0 && start < count - 1)
+        VR_TRY(try_at(h, start));
+    const hunt end = *h; /* the last, or the start where that does not fit */
+    if (h->lo_left < 0)
+        VR_TRY(try_at(h, 0));
     *found = h->lo_left >= 0;
     if (!*found)
-        VR_TRY(look_near(h, 1, count - 1, found));
+        VR_TRY(look_near(h, 1, end.hi, found));
     return *found ? climb(h, &end) : VRAM_OK;
 }
 
-vram_status vr_solve(vr_solved *out, uint64_t count, vr_left_fn left, void *ud)
+vram_status vr_solve(vr_solved *out, uint64_t count, uint64_t start, vr_left_fn left, void *ud)
 {
     hunt h = { .left = left, .ud = ud, .lo_left = -1, .hi_left = -1 };
     bool found;
-    VR_TRY(search(&h, count, &found));
-    *out = (vr_solved){ .found = found, .tries = h.tries };
+    VR_TRY(search(&h, count, start, &found));
+    *out = (vr_solved){ .found = found };
     if (!found)
         return VRAM_OK;
     out->x = h.lo;

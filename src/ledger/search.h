@@ -17,12 +17,11 @@ typedef struct vr_solved {
     bool top;   /* the last of all does, so there is no next one */
     uint64_t x;
     int64_t left, next_left; /* of x; of x + 1, which was tried and does not fit */
-    unsigned tries;
 } vr_solved;
 
 /* Of 0 to count - 1 (count not 0) one that fits while the next does not. Where several are such, the higher
- * ones near to it are looked at as well. */
-vram_status vr_solve(vr_solved *out, uint64_t count, vr_left_fn left, void *ud);
+ * one near to it is looked at as well. start: the search begins there; 0, or one that probably fits. */
+vram_status vr_solve(vr_solved *out, uint64_t count, uint64_t start, vr_left_fn left, void *ud);
 
 /* ---- the best cut ---- */
 

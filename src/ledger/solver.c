@@ -139,12 +139,38 @@ static vram_status cut_best(vr_cut *out, vr_solver *s, const vram_workload *give
 
 /* ---- one goal ---- */
 
+#define MOST_KEPT 24
+
 typedef struct seeking {
     vr_solver *s;
     vr_goal goal;
     const vram_workload *from, *resolved;
-    bool cuts; /* over several GPUs, which the engine can be told */
+    uint64_t own; /* value that `from` has */
+    bool cuts;    /* over several GPUs, which the engine can be told */
+    unsigned tries;
+    struct {
+        uint64_t x;
+        left l;
+    } kept[MOST_KEPT]; /* trials without a cut */
+    size_t n_kept;
 } seeking;
+
+static const left *known(const seeking *k, uint64_t x)
+{
+    for (size_t i = 0; i < k->n_kept; i++) {
+        if (k->kept[i].x == x)
+            return &k->kept[i].l;
+    }
+    return NULL;
+}
+
+static void keep(seeking *k, uint64_t x, const left *l)
+{
+    if (k->n_kept == MOST_KEPT)
+        return;
+    k->kept[k->n_kept].x = x;
+    k->kept[k->n_kept++].l = *l;
+}
 
 static vram_status given_at(vram_workload **out, const seeking *k, uint64_t x, vr_arena *a)
 {
@@ -154,26 +180,38 @@ static vram_status given_at(vram_workload **out, const seeking *k, uint64_t x, v
     return solvable(k->s)->set(*out, k->goal, x, k->s->f->model, k->resolved, a);
 }
 
+static vram_status try_cut_value(seeking *k, const vram_workload *w, int64_t *least)
+{
+    vr_cut cut = { .least = 0 };
+    vram_status status = cut_best(&cut, k->s, w, true);
+    k->tries += cut.tries;
+    *least = is_refusal(status) ? INT64_MIN : cut.least;
+    return is_refusal(status) ? VRAM_OK : status;
+}
+
 static vram_status try_value(void *ud, uint64_t x, int64_t *least)
 {
     seeking *k = ud;
     vram_workload *w;
+    const left *before = known(k, x);
+    left l;
+    if (before != NULL) {
+        *least = before->least;
+        return VRAM_OK;
+    }
     vr_arena_reset(&k->s->step);
     VR_TRY(given_at(&w, k, x, &k->s->step));
-    if (k->cuts) {
-        vr_cut cut;
-        vram_status status = cut_best(&cut, k->s, w, true);
-        *least = is_refusal(status) ? INT64_MIN : cut.least;
-        return is_refusal(status) ? VRAM_OK : status;
-    }
-    left l;
+    if (k->cuts)
+        return try_cut_value(k, w, least);
     VR_TRY(try_given(&l, k->s, w));
+    k->tries++;
+    keep(k, x, &l);
     *least = l.least;
     return VRAM_OK;
 }
 
 /* The workload of the answer, with the best of all cuts. */
-static vram_status take_value(vr_solution *out, const seeking *k, uint64_t x)
+static vram_status take_value(vr_solution *out, seeking *k, uint64_t x)
 {
     vr_arena *a = &k->s->f->arena;
     vram_workload *w;
@@ -187,9 +225,12 @@ static vram_status take_value(vr_solution *out, const seeking *k, uint64_t x)
         VR_TRY(with_shares(&w, &c, cut.shares, a));
         out->n_shares = k->s->gpus->n;
         memcpy(out->shares, cut.shares, out->n_shares * sizeof(*out->shares));
-        out->tries += cut.tries;
+        k->tries += cut.tries;
     }
-    VR_TRY(try_given(&l, k->s, w));
+    if (!k->cuts && known(k, x) != NULL)
+        l = *known(k, x);
+    else
+        VR_TRY(try_given(&l, k->s, w));
     out->given = w;
     out->left = l.least;
     out->required = l.required;
@@ -217,10 +258,12 @@ static vram_status seek(vr_solution *out, seeking *k, uint64_t count)
     const vr_solvable *of = solvable(k->s);
     const vram_model *m = k->s->f->model;
     vr_solved solved;
-    VR_TRY(vr_solve(&solved, count, try_value, k));
+    uint64_t start = k->own < count && k->s->fits ? k->own : 0;
+    VR_TRY(vr_solve(&solved, count, start, try_value, k));
     uint64_t x = solved.found ? solved.x : 0;
-    *out = (vr_solution){ .goal = k->goal, .found = solved.found, .tries = solved.tries };
+    *out = (vr_solution){ .goal = k->goal, .found = solved.found };
     VR_TRY(take_value(out, k, x));
+    out->tries = k->tries;
     out->top = x == count - 1;
     out->number = of->number(k->goal, x, m, k->resolved);
     out->most = of->number(k->goal, count - 1, m, k->resolved);
@@ -250,7 +293,25 @@ vram_status vr_solver_seek(vr_solution *out, vr_solver *s, vr_goal g, const vram
     s->f->ctx->n_warnings = warned;
     k.resolved = w;
     k.cuts = cuts(s, w);
-    return seek(out, &k, vr_solver_count(s, g, w));
+    k.own = solvable(s)->own(g, s->f->model, w);
+    uint64_t count = vr_solver_count(s, g, w);
+    if (s->known && !s->fits && k.own < count) /* more than what does not fit is none */
+        count = k.own + 1;
+    if (!k.cuts && from == s->asked && s->known)
+        keep(&k, k.own, &(left){ .least = s->left, .required = s->required, .counted = s->counted });
+    return seek(out, &k, count);
+}
+
+/* Of the fit as it was asked for. */
+void vr_solver_know(vr_solver *s)
+{
+    const vram_fit *f = s->f;
+    s->known = true;
+    s->fits = f->verdict == VRAM_FITS;
+    s->counted = f->verdict != VRAM_UNKNOWN && !f->ledger.partial;
+    s->required = f->ledger.required;
+    s->left =
+        vr_diff(f->device->available.low, vr_add_sat(f->ledger.required_high, f->plan.weights_at_least));
 }
 
 void vr_solver_open(vr_solver *s, vram_fit *f, const vram_workload *asked, const vr_memories *gpus,

@@ -33,10 +33,16 @@ typedef struct vr_solver {
     vr_arena step, trial; /* emptied for each value, for each trial */
     /* What was learned of each GPU's room beside its layers. */
     uint64_t room[VR_MOST_GPUS];
+    /* What is known of the run as it was asked for. */
+    bool known, fits, counted;
+    int64_t left;
+    uint64_t required;
 } vr_solver;
 
 void vr_solver_open(vr_solver *s, vram_fit *f, const vram_workload *asked, const vr_memories *gpus,
                     vr_rooms *rooms);
+/* After the fit has its answer. */
+void vr_solver_know(vr_solver *s);
 void vr_solver_close(vr_solver *s);
 /* How many values the engine has for it; 0: it cannot be sought. */
 uint64_t vr_solver_count(const vr_solver *s, vr_goal g, const vram_workload *from);

@@ -51,6 +51,8 @@ static vram_status seek_all(vram_fit *f, vr_solver *s)
         VR_TRY(add(f, s, offers[i].goal, s->asked));
         if (offers[i].goal == VR_GOAL_EXPERTS)
             VR_TRY(after_experts(f, s));
+        if (offers[i].goal == VR_GOAL_SPLIT && f->solutions[f->n_solutions - 1].found)
+            return VRAM_OK; /* it costs nothing */
     }
     return VRAM_OK;
 }
@@ -83,9 +85,28 @@ static vr_lever lever_of(const vram_fit *f, const vr_solution *x)
     return v;
 }
 
+/* Of one card a larger one. */
+static vram_status offer_card(vram_fit *f, vr_solver *s)
+{
+    const vram_device *card = NULL;
+    uint64_t required = 0;
+    if (s->gpus->n != 1 || f->ledger.partial)
+        return VRAM_OK;
+    VR_TRY(vr_larger_card(&card, &required, f, s->rooms));
+    if (card == NULL)
+        return VRAM_OK;
+    vr_lever *v = &f->levers[f->n_levers++];
+    *v = (vr_lever){ .rank = (unsigned)f->n_levers,
+                     .required = required,
+                     .saved = vr_diff(f->ledger.required, required),
+                     .fits = true,
+                     .basis = VR_BASIS_SIMULATED };
+    return vr_card_words(v, f, card);
+}
+
 static vram_status write_levers(vram_fit *f)
 {
-    f->levers = VR_ARRAY(&f->arena, vr_lever, f->n_solutions);
+    f->levers = VR_ARRAY(&f->arena, vr_lever, f->n_solutions + 1);
     if (f->levers == NULL)
         return VRAM_ENOMEM;
     for (size_t i = 0; i < N_OFFERS; i++) {
@@ -98,7 +119,7 @@ static vram_status write_levers(vram_fit *f)
         }
     }
     f->ranked_by = "cost: none, experts on the CPU, less exact keys and values, a shorter context, layers on "
-                   "the CPU";
+                   "the CPU, other hardware";
     return VRAM_OK;
 }
 
@@ -112,7 +133,8 @@ static vram_status offer(vram_fit *f, vr_solver *s)
     if (fits)
         return VRAM_OK;
     VR_TRY(seek_all(f, s));
-    return write_levers(f);
+    VR_TRY(write_levers(f));
+    return offer_card(f, s);
 }
 
 vram_status vr_solver_levers(vram_fit *f, const vram_workload *asked, const vr_memories *gpus,
@@ -123,6 +145,7 @@ vram_status vr_solver_levers(vram_fit *f, const vram_workload *asked, const vr_m
     if (f->solutions == NULL)
         return VRAM_ENOMEM;
     vr_solver_open(&s, f, asked, gpus, rooms);
+    vr_solver_know(&s);
     vram_status status = offer(f, &s);
     vr_solver_close(&s);
     return status;
