@@ -40,6 +40,9 @@ typedef enum vr_kv_dtype { VR_KV_AS_MODEL, VR_KV_BF16, VR_KV_F16, VR_KV_FP8, VR_
 /* vLLM: what stays of a sequence's recurrent states; AUTO is what the version takes for the model */
 typedef enum vr_mamba_mode { VR_MAMBA_AUTO, VR_MAMBA_NONE, VR_MAMBA_ALIGN } vr_mamba_mode;
 
+/* llama.cpp; auto: wherever the card can */
+typedef enum vr_flash { VR_FLASH_AUTO, VR_FLASH_ON, VR_FLASH_OFF } vr_flash;
+
 /* How experts of one tensor are run, and how tokens are spread over them. */
 typedef enum vr_experts_impl { VR_EXPERTS_GROUPED, VR_EXPERTS_EAGER, VR_EXPERTS_BATCHED } vr_experts_impl;
 typedef enum vr_expert_load { VR_LOAD_EVEN, VR_LOAD_SAME } vr_expert_load;
@@ -157,7 +160,7 @@ struct vram_workload {
     uint8_t cache_k, cache_v; /* vr_dtype */
     uint64_t ubatch;
     bool swa_full, kv_unified, no_kv_offload;
-    uint8_t tool, flash, split_mode;            /* vr_lm_tool, vr_llama_flash, vr_lm_split */
+    uint8_t tool, flash, split_mode; /* vr_lm_tool, vr_flash, vr_lm_split */
     uint64_t n_ctx, batch, main_gpu, n_cpu_moe; /* n_ctx 0: context x sequences */
     bool cpu_moe, no_op_offload, embedding;
     const char *shares_text, *override_text; /* as given, or NULL */
@@ -194,8 +197,9 @@ const char *vr_workload_typed_beside(const vram_workload *w, const vram_workload
 typedef struct vr_host_share {
     bool told; /* false: nothing is said of it */
     bool kv_counted, activations_counted;
-    uint64_t weights, kv, activations;
-    uint64_t pinned;   /* of all of it what cannot be paged out */
+    bool verified;
+    uint64_t weights, kv, compute, output; /* output: of logits */
+    uint64_t pinned; /* of all of it what cannot be paged out */
     const char *words; /* for what, in words */
 } vr_host_share;
 
@@ -280,8 +284,10 @@ const char *vr_basis_name(vr_basis b);
 #define VR_GOALS(X)                                                                                          \
     X(LAYERS, "ngl")                                                                                         \
     X(CONTEXT, "context")                                                                                    \
+    X(SEQUENCES, "sequences")                                                                                \
     X(EXPERTS, "experts")                                                                                    \
     X(CACHE, "cache")                                                                                        \
+    X(UBATCH, "ubatch")                                                                                      \
     X(SPLIT, "split")
 
 typedef enum vr_goal {

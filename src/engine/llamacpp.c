@@ -83,7 +83,7 @@ static vram_status defaults(vram_workload *w, const vram_model *m)
     if (open_setting(w, VR_SET_UBATCH))
         w->ubatch = r.ubatch != 0 ? 512 : 0;
     if (open_setting(w, VR_SET_FLASH))
-        w->flash = r.flash_auto != 0 ? VR_LLAMA_FLASH_AUTO : VR_LLAMA_FLASH_OFF;
+        w->flash = r.flash_auto != 0 ? VR_FLASH_AUTO : VR_FLASH_OFF;
     /* llama-server: without -np, slots of one cache */
     if (open_setting(w, VR_SET_KV_UNIFIED))
         w->kv_unified = r.slots > 1 && w->tool == VR_LM_SERVER && open_setting(w, VR_SET_SEQUENCES);
@@ -147,15 +147,15 @@ static vram_status tell_host(vr_host_share *out, const vr_lm_sizes *s, vr_arena 
 {
     *out = (vr_host_share){ .told = true,
                             .kv_counted = s->context_known,
-                            .activations_counted = s->compute_known,
+                            .activations_counted = s->compute_known && !s->compute_near,
                             .weights = vr_add_sat(s->pinned.model, s->host.model),
                             .kv = vr_add_sat(s->pinned.context, s->host.context),
                             .words = host_words(s, a) };
-    uint64_t compute = vr_add_sat(s->pinned.compute, s->host.compute);
-    out->activations = s->compute_known ? vr_add_sat(compute, s->output) : 0;
+    out->verified = s->compute_known && s->verified;
+    out->compute = s->compute_known ? vr_add_sat(s->pinned.compute, s->host.compute) : 0;
+    out->output = s->output;
     out->pinned = vr_add_sat(s->pinned.model, vr_add_sat(s->pinned.context, s->pinned.compute));
-    if (s->compute_known)
-        out->pinned = vr_add_sat(out->pinned, s->output);
+    out->pinned = vr_add_sat(out->pinned, s->output);
     return out->words == NULL ? VRAM_ENOMEM : VRAM_OK;
 }
 

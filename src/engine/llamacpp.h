@@ -8,8 +8,6 @@
 
 #define VR_ALL_LAYERS UINT64_MAX
 
-typedef enum vr_llama_flash { VR_LLAMA_FLASH_AUTO, VR_LLAMA_FLASH_ON, VR_LLAMA_FLASH_OFF } vr_llama_flash;
-
 #define VR_LLAMACPP_N_OPTIONS 19
 extern const struct vr_option_row *const vr_llamacpp_options[VR_LLAMACPP_N_OPTIONS];
 

@@ -12,8 +12,8 @@ static const vr_word types[] = {
     { "q5_1", VR_Q5_1 }, { NULL, 0 },
 };
 static const vr_word flashes[] = {
-    { "auto", VR_LLAMA_FLASH_AUTO }, { "on", VR_LLAMA_FLASH_ON }, { "1", VR_LLAMA_FLASH_ON },
-    { "off", VR_LLAMA_FLASH_OFF },   { "0", VR_LLAMA_FLASH_OFF }, { NULL, 0 },
+    { "auto", VR_FLASH_AUTO }, { "on", VR_FLASH_ON }, { "1", VR_FLASH_ON },
+    { "off", VR_FLASH_OFF },   { "0", VR_FLASH_OFF }, { NULL, 0 },
 };
 static const vr_word modes[] = {
     { "layer", VR_LM_SPLIT_LAYER },
@@ -298,8 +298,8 @@ vram_status vr_llamacpp_params(vr_lm_params *out, const vram_workload *w, vr_are
                            .main_gpu = (uint8_t)w->main_gpu,
                            .n_cpu_moe = w->cpu_moe ? UINT64_MAX : w->n_cpu_moe,
                            .embeddings = w->embedding };
-    out->flash_attn = w->flash != VR_LLAMA_FLASH_OFF;
-    out->flash_auto = w->flash == VR_LLAMA_FLASH_AUTO && vr_dtype_block((vr_dtype)w->cache_v) == 1;
+    out->flash_attn = w->flash != VR_FLASH_OFF;
+    out->flash_auto = w->flash == VR_FLASH_AUTO && vr_dtype_block((vr_dtype)w->cache_v) == 1;
     count_tokens(out, w, &r);
     read_shares(out, w);
     return read_overrides(out, w, a);

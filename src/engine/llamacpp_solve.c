@@ -6,7 +6,9 @@
  * (contexts are filled up to 256 tokens). */
 #include "engine/llamacpp.h"
 
-#define STEP 256                         /* tokens */
+#define STEP 256           /* tokens */
+#define MOST_SEQUENCES 256 /* LLAMA_MAX_SEQ; of older builds fewer, which are refused */
+#define LEAST_UBATCH UINT64_C(64)
 #define MOST_CONTEXT (UINT64_C(1) << 24) /* of a model that does not say how much it was made for */
 
 static const struct {
@@ -36,6 +38,15 @@ static bool moves_experts(const vram_model *m, const vram_workload *w)
     return m->experts != 0 && m->gguf && r.n_cpu_moe != 0 && !w->cpu_moe && w->override_text == NULL;
 }
 
+/* 64, 128, ... up to what is given at once. */
+static uint64_t ubatches(const vram_workload *w)
+{
+    uint64_t n = 0;
+    while (n < 16 && LEAST_UBATCH << n <= w->batch)
+        n++;
+    return n;
+}
+
 static bool cuts(const vram_workload *w)
 {
     return w->split_mode == VR_LM_SPLIT_LAYER && w->set_by[VR_SET_TENSOR_SPLIT] != VR_BY_USER;
@@ -54,7 +65,7 @@ static bool cache_is_f16(const vram_workload *w)
 
 static uint64_t count(vr_goal g, const vram_model *m, const vram_workload *w)
 {
-    if (m->n_layers == 0 || all_layers(m) > UINT32_MAX)
+    if (!m->gguf || m->n_layers == 0 || all_layers(m) > UINT32_MAX)
         return 0;
     switch (g) {
     case VR_GOAL_LAYERS:
@@ -63,11 +74,24 @@ static uint64_t count(vr_goal g, const vram_model *m, const vram_workload *w)
         return contexts(m);
     case VR_GOAL_EXPERTS:
         return moves_experts(m, w) ? m->n_layers + 1 : 0;
+    case VR_GOAL_SEQUENCES:
+        return w->embedding ? 0 : MOST_SEQUENCES;
+    case VR_GOAL_UBATCH:
+        return w->ubatch != 0 ? ubatches(w) : 0;
     case VR_GOAL_CACHE:
         return cache_is_f16(w) ? N_TYPES : 0;
     default:
         return cuts(w) ? 1 : 0;
     }
+}
+
+static uint64_t own_ubatch(const vram_workload *w)
+{
+    for (uint64_t x = 0; x < ubatches(w); x++) {
+        if (w->ubatch == LEAST_UBATCH << x)
+            return x;
+    }
+    return UINT64_MAX;
 }
 
 static uint64_t own(vr_goal g, const vram_model *m, const vram_workload *w)
@@ -81,6 +105,10 @@ static uint64_t own(vr_goal g, const vram_model *m, const vram_workload *w)
                                                                           : UINT64_MAX;
     case VR_GOAL_EXPERTS:
         return vr_sub_floor(m->n_layers, bare_layers(m, w));
+    case VR_GOAL_SEQUENCES:
+        return w->set_by[VR_SET_SEQUENCES] == VR_BY_USER ? w->sequences - 1 : UINT64_MAX;
+    case VR_GOAL_UBATCH:
+        return own_ubatch(w);
     default:
         return count(g, m, w) - 1;
     }
@@ -94,6 +122,10 @@ static uint64_t number(vr_goal g, uint64_t x, const vram_model *m, const vram_wo
         return (x + 1) * STEP;
     case VR_GOAL_EXPERTS:
         return vr_sub_floor(m->n_layers, x);
+    case VR_GOAL_SEQUENCES:
+        return x + 1;
+    case VR_GOAL_UBATCH:
+        return LEAST_UBATCH << x;
     case VR_GOAL_CACHE:
         return types[x < N_TYPES ? x : N_TYPES - 1].bits;
     default:
@@ -130,6 +162,13 @@ static vram_status set(vram_workload *to, vr_goal g, uint64_t x, const vram_mode
         break;
     case VR_GOAL_EXPERTS:
         take(to, VR_SET_N_CPU_MOE, &to->n_cpu_moe, value);
+        break;
+    case VR_GOAL_SEQUENCES:
+        take(to, VR_SET_SEQUENCES, &to->sequences, value);
+        to->prefill_batch = 0;
+        break;
+    case VR_GOAL_UBATCH:
+        take(to, VR_SET_UBATCH, &to->ubatch, value);
         break;
     case VR_GOAL_CACHE:
         take_types(to, types[x].type);
@@ -230,6 +269,12 @@ static const char *words(vr_goal g, const vram_model *m, const vram_workload *w,
                        T(n_gpus > 1 ? "cards" : "card"));
     case VR_GOAL_CONTEXT:
         return vr_text(a, T("a context of "), GROUPED(w->context), T(" tokens"));
+    case VR_GOAL_SEQUENCES:
+        return vr_text(a, GROUPED(w->sequences),
+                       T(w->sequences == 1 ? " sequence of " : " sequences at once, each of "),
+                       GROUPED(w->context), T(" tokens"));
+    case VR_GOAL_UBATCH:
+        return vr_text(a, GROUPED(w->ubatch), T(" tokens computed at once"));
     case VR_GOAL_EXPERTS:
         return vr_text(a, T("experts of "), U(bare_layers(m, w)), T(" of "), U(m->n_layers),
                        T(" layers on the CPU"));
@@ -247,6 +292,10 @@ static const char *cost(vr_goal g)
         return "slower: the other layers run on the CPU";
     case VR_GOAL_CONTEXT:
         return "shorter prompts";
+    case VR_GOAL_SEQUENCES:
+        return "less at once";
+    case VR_GOAL_UBATCH:
+        return "slower prompts";
     case VR_GOAL_EXPERTS:
         return "slower: those experts run on the CPU";
     case VR_GOAL_CACHE:

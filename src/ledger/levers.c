@@ -296,6 +296,8 @@ static vram_status try_single(search *q, const struct row *row)
 {
     candidate c = { .rows = { row, NULL }, .cost_class = row->cost_class };
     bool applies;
+    if (!vr_engine_has(q->f->workload->engine, row->setting))
+        return VRAM_OK;
     VR_TRY(try_change(&c, q, &applies));
     if (!applies)
         return VRAM_OK;

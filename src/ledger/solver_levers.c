@@ -12,9 +12,10 @@ static const struct {
     const char *id;
     unsigned cost_class;
 } offers[] = {
-    { VR_GOAL_SPLIT, "tensor_split", 0 },  { VR_GOAL_EXPERTS, "n_cpu_moe", 1 },
-    { VR_GOAL_CACHE, "cache_type", 2 },    { VR_GOAL_CONTEXT, "context", 3 },
-    { VR_GOAL_LAYERS, "n_gpu_layers", 4 },
+    { VR_GOAL_SPLIT, "tensor_split", 0 },  { VR_GOAL_UBATCH, "ubatch_size", 1 },
+    { VR_GOAL_EXPERTS, "n_cpu_moe", 2 },   { VR_GOAL_CACHE, "cache_type", 3 },
+    { VR_GOAL_SEQUENCES, "sequences", 4 }, { VR_GOAL_CONTEXT, "context", 5 },
+    { VR_GOAL_LAYERS, "n_gpu_layers", 6 },
 };
 #define N_OFFERS (sizeof(offers) / sizeof(offers[0]))
 
@@ -43,10 +44,36 @@ static vram_status after_experts(vram_fit *f, vr_solver *s)
     return VRAM_OK;
 }
 
+static uint64_t bytes_of(const vram_fit *f, vr_category c)
+{
+    return f->ledger.category[c].counted ? f->ledger.category[c].high : 0;
+}
+
+/* Without all that it changes it would be enough. Of several cards it is not looked at. */
+static bool could_help(const vram_fit *f, vr_goal g)
+{
+    uint64_t over = vr_sub_floor(f->ledger.required_high, f->device->available.low);
+    uint64_t kept = bytes_of(f, VR_KV_CACHE), computed = bytes_of(f, VR_ACTIVATIONS);
+    switch (g) {
+    case VR_GOAL_UBATCH:
+        return f->n_ranks != 0 || f->ledger.partial || over <= computed;
+    case VR_GOAL_CACHE:
+        return f->n_ranks != 0 || over <= kept;
+    case VR_GOAL_SEQUENCES:
+        if (f->workload->set_by[VR_SET_SEQUENCES] != VR_BY_USER || f->workload->sequences < 2)
+            return false;
+        return f->n_ranks != 0 || f->ledger.partial || over <= vr_add_sat(kept, computed);
+    case VR_GOAL_CONTEXT:
+        return f->n_ranks != 0 || f->ledger.partial || over <= vr_add_sat(kept, computed);
+    default:
+        return true;
+    }
+}
+
 static vram_status seek_all(vram_fit *f, vr_solver *s)
 {
     for (size_t i = 0; i < N_OFFERS; i++) {
-        if (vr_solver_count(s, offers[i].goal, f->workload) == 0)
+        if (vr_solver_count(s, offers[i].goal, f->workload) == 0 || !could_help(f, offers[i].goal))
             continue;
         VR_TRY(add(f, s, offers[i].goal, s->asked));
         if (offers[i].goal == VR_GOAL_EXPERTS)
@@ -118,8 +145,9 @@ static vram_status write_levers(vram_fit *f)
             f->levers[f->n_levers - 1] = lever_of(f, x);
         }
     }
-    f->ranked_by = "cost: none, experts on the CPU, less exact keys and values, a shorter context, layers on "
-                   "the CPU, other hardware";
+    f->ranked_by =
+        "cost: none, slower prompts, experts on the CPU, less exact keys and values, less at once, a "
+        "shorter context, layers on the CPU, other hardware";
     return VRAM_OK;
 }
 

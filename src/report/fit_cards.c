@@ -183,9 +183,26 @@ static const char *stays_words(vr_report *r, const vram_fit *f)
                   T(" to GPU 0 for every pass, which is slow"));
 }
 
+/* What an engine keeps there in any case, and what else stays there. */
+static void put_host(vr_report *r, const vram_fit *f)
+{
+    const vr_host_share *h = &f->placement->host;
+    uint64_t bytes = vr_add_sat(vr_add_sat(h->weights, h->kv), vr_add_sat(h->compute, h->output));
+    bool off = f->placement->layers_off != 0;
+
+    vr_para(r, off ? VR_INK_CARE : VR_INK_BOLD, "host", VR_FIT_INDENT,
+            vr_say(r, T(vr_gib(r, bytes)), T(" GiB of the computer's memory: "), T(h->words)));
+}
+
 void vr_fit_places(vr_report *r, const vram_fit *f)
 {
-    if (f->placement == NULL || f->placement->unknown != NULL || (f->n_ranks == 0 && !offloads(f)))
+    if (f->placement == NULL || f->placement->unknown != NULL)
+        return;
+    if (f->placement->host.told)
+        put_host(r, f);
+    else if (f->n_ranks == 0 && !offloads(f))
+        return;
+    if (f->n_ranks == 0 && f->placement->host.told && f->placement->layers_off == 0)
         return;
     for (size_t i = 0; i < ranks(f); i++)
         vr_para(r, VR_INK_BOLD, vr_say(r, T("GPU "), U(i)), VR_FIT_INDENT,

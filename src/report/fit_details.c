@@ -91,16 +91,17 @@ static const char *moment_screen(vr_moment_id m)
     return words[m];
 }
 
-static void put_moments(vr_report *r, const vr_rehearsal *run, bool failed)
+/* allocator: there are blocks to be counted; otherwise the driver's figure alone says something. */
+static void put_moments(vr_report *r, const vr_rehearsal *run, bool failed, bool allocator)
 {
     static const char *const heads[] = { "allocated", "reserved", "nvidia-smi" };
+    const char *head = allocator ? "three ways of counting, in MiB" : "as it goes on, in MiB";
 
     if (run->n_moments == 0)
         return;
     vr_ink_on(r, VR_INK_BOLD);
-    vr_left(r, failed ? "if the card were large enough, in MiB" : "three ways of counting, in MiB",
-            ITEM_WIDTH - 2);
-    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
+    vr_left(r, failed ? "if the card were large enough, in MiB" : head, ITEM_WIDTH - 2);
+    for (size_t i = allocator ? 0 : 2; i < sizeof heads / sizeof *heads; i++)
         vr_right(r, heads[i], 12);
     vr_ink_off(r, VR_INK_BOLD);
     vr_put(&r->buf, T("\n"));
@@ -108,8 +109,10 @@ static void put_moments(vr_report *r, const vr_rehearsal *run, bool failed)
         const vr_moment *m = &run->moments[i];
         vr_put(&r->buf, T("  "));
         vr_left(r, moment_screen(m->id), ITEM_WIDTH - 4);
-        vr_right(r, vr_say(r, MIB(m->allocated)), 12);
-        vr_right(r, vr_say(r, MIB(m->reserved)), 12);
+        if (allocator) {
+            vr_right(r, vr_say(r, MIB(m->allocated)), 12);
+            vr_right(r, vr_say(r, MIB(m->reserved)), 12);
+        }
         vr_right(r, vr_say(r, MIB(m->driver)), 12);
         vr_put(&r->buf, T("\n"));
     }
@@ -139,7 +142,7 @@ void vr_fit_details(vr_report *r, const vram_fit *f)
 {
     put_figures(r, f);
     if (vr_fit_rehearsed(f))
-        put_moments(r, f->run.failed ? &f->needs : &f->run, f->run.failed);
+        put_moments(r, f->run.failed ? &f->needs : &f->run, f->run.failed, !f->plan.outside_only);
     if (f->device != NULL)
         put_device(r, f->device);
 }

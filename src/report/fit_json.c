@@ -19,6 +19,7 @@ static void put_loaded(vr_json_out *o, const vram_fit *f)
     }
     if (spread) {
         uint64_t beside = vr_add_sat(f->placement->host_bytes, f->placement->disk_bytes);
+        beside = vr_add_sat(beside, f->placement->host.weights);
         bytes = vr_add_sat(bytes, beside);
         n = vr_add_sat(n, width != 0 ? beside / width : 0);
     }
@@ -123,7 +124,7 @@ static void put_gpu(vr_json_out *o, const vram_device *d)
     vr_json_close(o, '}');
 }
 
-static void put_moments(vr_json_out *o, const vr_rehearsal *run, size_t n)
+static void put_moments(vr_json_out *o, const vr_rehearsal *run, size_t n, bool allocator)
 {
     vr_json_key(o, "moments");
     vr_json_open(o, '[');
@@ -131,8 +132,8 @@ static void put_moments(vr_json_out *o, const vr_rehearsal *run, size_t n)
         const vr_moment *m = &run->moments[i];
         vr_json_open(o, '{');
         vr_json_kv_text(o, "name", vr_moment_name(m->id));
-        vr_json_kv_u64(o, "allocated_bytes", m->allocated);
-        vr_json_kv_u64(o, "reserved_bytes", m->reserved);
+        vr_json_kv_if(o, "allocated_bytes", allocator, m->allocated);
+        vr_json_kv_if(o, "reserved_bytes", allocator, m->reserved);
         vr_json_kv_u64(o, "driver_bytes", m->driver);
         vr_json_close(o, '}');
     }
@@ -177,6 +178,7 @@ static void put_failure(vr_json_out *o, const vram_fit *f)
     const vr_rehearsal *run = &f->run;
     const vr_live *live = &run->failure.live;
     const vr_tape *tape = &f->plan.tape;
+    bool allocator = !f->plan.outside_only;
 
     if (f->stops != NULL) {
         put_stop(o, f);
@@ -193,9 +195,9 @@ static void put_failure(vr_json_out *o, const vram_fit *f)
     vr_json_put_str(o, run->failure.label < tape->n_labels ? tape->labels[run->failure.label] : VR_LIT(""));
     vr_json_kv_u64(o, "tried_bytes", run->failure.tried);
     vr_json_kv_u64(o, "requested_bytes", run->failure.requested);
-    vr_json_kv_u64(o, "allocated_bytes", live->allocated);
-    vr_json_kv_u64(o, "reserved_bytes", live->reserved);
-    vr_json_kv_u64(o, "reserved_unallocated_bytes", vr_sub_floor(live->reserved, live->allocated));
+    vr_json_kv_if(o, "allocated_bytes", allocator, live->allocated);
+    vr_json_kv_if(o, "reserved_bytes", allocator, live->reserved);
+    vr_json_kv_if(o, "reserved_unallocated_bytes", allocator, vr_sub_floor(live->reserved, live->allocated));
     vr_json_kv_u64(o, "free_bytes", run->failure.driver_free);
     vr_json_key(o, "loaded_fraction");
     vr_json_put_fixed(o, f->loaded_permille, 1000, 3);
@@ -237,8 +239,9 @@ static void put_device(vr_json_out *o, vr_report *r, const vram_fit *f)
         vr_json_kv_null(o, "gpu");
     vr_json_ledger(o, &f->ledger, NULL);
     vr_json_overhead(o, &f->ledger, NULL);
-    put_moments(o, whole, vr_fit_rehearsed(f) ? whole->n_moments : 0);
-    vr_json_kv_if(o, "peak_allocated_bytes", vr_fit_rehearsed(f), whole->peak_allocated);
+    put_moments(o, whole, vr_fit_rehearsed(f) ? whole->n_moments : 0, !f->plan.outside_only);
+    vr_json_kv_if(o, "peak_allocated_bytes", vr_fit_rehearsed(f) && !f->plan.outside_only,
+                  whole->peak_allocated);
     vr_json_totals(o, &f->ledger);
     if (f->plan.sums_only)
         put_pool(o, &f->plan);
@@ -251,6 +254,34 @@ static void put_device(vr_json_out *o, vr_report *r, const vram_fit *f)
     if (f->placement != NULL && f->placement->unknown == NULL && f->device != NULL)
         vr_json_kv_text(o, "holds", vr_fit_pieces(r, f, (uint16_t)f->device->facts.rank));
     vr_json_close(o, '}');
+}
+
+static vr_figure host_figure(bool counted, uint8_t basis, bool verified, uint64_t bytes)
+{
+    if (!counted)
+        return (vr_figure){ .basis = VR_BASIS_NOT_COUNTED };
+    return (vr_figure){
+        .counted = true, .bytes = bytes, .low = bytes, .high = bytes, .basis = basis, .verified = verified
+    };
+}
+
+/* Of an engine that says what it takes of host memory in all. */
+static void whole_host(vr_ledger *l, const vr_host_share *h)
+{
+    uint64_t work = vr_add_sat(h->compute, h->output);
+
+    *l = (vr_ledger){ .least_certain = -1 };
+    for (size_t c = 0; c < VR_CATEGORY_COUNT; c++)
+        l->category[c] = host_figure(c != VR_OVERHEAD, VR_BASIS_EXACT, false, 0);
+    l->category[VR_WEIGHTS] = host_figure(true, VR_BASIS_EXACT, h->verified, h->weights);
+    l->category[VR_KV_CACHE] = host_figure(h->kv_counted, VR_BASIS_EXACT, h->verified, h->kv);
+    l->category[VR_ACTIVATIONS] = host_figure(h->activations_counted, VR_BASIS_SIMULATED, h->verified, work);
+    l->category[VR_WEIGHTS].formula = h->words;
+    l->category[VR_OVERHEAD].formula = "what the process takes beside its buffers is not known";
+    for (size_t c = 0; c < VR_CATEGORY_COUNT; c++)
+        l->required = vr_add_sat(l->required, l->category[c].bytes);
+    l->required_low = l->required_high = l->required;
+    l->partial = true;
 }
 
 static const vr_ledger *host_ledger(vr_report *r, const vram_fit *f, vr_ledger *l)
@@ -266,20 +297,33 @@ static const vr_ledger *host_ledger(vr_report *r, const vram_fit *f, vr_ledger *
     return l;
 }
 
-/* Weights that the cards have no room for. */
+static void put_host_buffers(vr_json_out *o, const vr_host_share *h)
+{
+    vr_json_kv_if(o, "compute_bytes", h->activations_counted, h->compute);
+    vr_json_kv_u64(o, "output_bytes", h->output);
+    vr_json_kv_u64(o, "pinned_bytes", h->pinned);
+}
+
+/* What an engine keeps there beside the cards, or weights that the cards have no room for. */
 static void put_host(vr_json_out *o, vr_report *r, const vram_fit *f)
 {
     vr_ledger l;
+    bool told = f->placement != NULL && f->placement->host.told;
     uint64_t given = f->workload->host_memory;
 
-    if (f->placement == NULL || vr_add_sat(f->placement->host_bytes, f->placement->disk_bytes) == 0)
+    if (f->placement == NULL || f->placement->unknown != NULL ||
+        (!told && vr_add_sat(f->placement->host_bytes, f->placement->disk_bytes) == 0))
         return;
     vr_json_open(o, '{');
     vr_json_kv_text(o, "kind", "host");
     vr_json_kv_u64(o, "count", 1);
     vr_json_kv_null(o, "gpu");
-    vr_json_ledger(o, host_ledger(r, f, &l), NULL);
+    if (told)
+        whole_host(&l, &f->placement->host);
+    vr_json_ledger(o, told ? &l : host_ledger(r, f, &l), NULL);
     vr_json_totals(o, &l);
+    if (told)
+        put_host_buffers(o, &f->placement->host);
     if (given != 0)
         vr_json_kv_i64(o, "headroom_bytes", vr_diff(given, l.required));
     else

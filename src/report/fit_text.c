@@ -190,6 +190,8 @@ static const char *failure_phase(vr_report *r, const vram_fit *f)
     case VR_AT_LOADED:
         return vr_say(r, FIXED(f->loaded_permille, 10, 1), T(" % loaded"));
     case VR_AT_PREFILL:
+        if (f->plan.outside_only)
+            return "weights load, then it stops before the first prompt";
         return "weights load, then the prompt's pass stops";
     default:
         if (!f->plan.counted[VR_ACTIVATIONS]) /* the cache alone is on the tape */

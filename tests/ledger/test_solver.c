@@ -88,7 +88,11 @@ static vram_status defaults_fake(vram_workload *w, const vram_model *m)
 
 static uint64_t count_fake(vr_goal g, const vram_model *m, const vram_workload *w)
 {
-    static const uint64_t counts[] = { LAYERS + 2, 128, LAYERS + 1, 2, 1 };
+    static const uint64_t counts[VR_GOAL_COUNT] = { [VR_GOAL_LAYERS] = LAYERS + 2,
+                                                    [VR_GOAL_CONTEXT] = 128,
+                                                    [VR_GOAL_EXPERTS] = LAYERS + 1,
+                                                    [VR_GOAL_CACHE] = 2,
+                                                    [VR_GOAL_SPLIT] = 1 };
     (void)m;
     if (g == VR_GOAL_SPLIT && SHARES(w) != 0)
         return 0;
@@ -378,7 +382,7 @@ static void test_refusals(void **state)
     (void)state;
     open_fake(&s);
     assert_int_equal(vram_workload_solve(&s.work, "everything"), VRAM_ESETTING);
-    assert_non_null(strstr(vram_last_error(s.ctx)->text, "ngl|context|experts|cache|split"));
+    assert_non_null(strstr(vram_last_error(s.ctx)->text, "ngl|context|sequences|experts|cache|ubatch|split"));
     d = device(&s, card[0], 0);
     assert_int_equal(vram_workload_solve(&s.work, "experts"), VRAM_OK);
     s.model.checkpoint = &(vram_checkpoint){ .name = "made" };
