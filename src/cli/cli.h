@@ -62,8 +62,9 @@ typedef struct cli {
     vram_style style;
     vram_ctx *ctx;
     vram_io *io;
-    size_t n_warned; /* warnings shown already */
-    char *keep;      /* bytes that the context borrows */
+    size_t n_warned;     /* warnings shown already */
+    const char *prefers; /* of several quantisations that lie together, in this order; NULL: none */
+    char *keep;          /* bytes that the context borrows */
     cli_progress progress;
 } cli;
 
@@ -81,6 +82,11 @@ const cli_command *cli_command_of(const char *name);
 
 /* Fills settings and operands; a message and CLI_USAGE when something is wrong. */
 int cli_parse(cli *c, int argc, char **argv);
+/* Where "--" and the command of another program begin; argc: there is none. */
+int cli_paste_begins(const cli *c, int argc, char **argv);
+/* Settings and the model of that command, the words behind "--"; a message and CLI_USAGE when something is
+ * wrong. */
+int cli_paste(cli *c, int n, char **words);
 /* Last value of an own option, or NULL; has: given at all; count: how often. */
 const char *cli_value(const cli *c, const char *key);
 bool cli_has(const cli *c, const char *key);

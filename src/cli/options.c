@@ -285,12 +285,32 @@ static int check_operands(const cli *c)
     return CLI_USAGE;
 }
 
-int cli_parse(cli *c, int argc, char **argv)
+static void turn(cli_setting *s, size_t n)
+{
+    for (size_t i = 0; i < n / 2; i++) {
+        cli_setting kept = s[i];
+        s[i] = s[n - 1 - i];
+        s[n - 1 - i] = kept;
+    }
+}
+
+/* What is typed before a pasted command outdoes what stands in it, so it has to come later. */
+static int parse_pasted(cli *c, int n, char **words)
+{
+    size_t typed = c->n_settings;
+    int status = cli_paste(c, n, words);
+
+    turn(c->settings, typed);
+    turn(c->settings + typed, c->n_settings - typed);
+    turn(c->settings, c->n_settings);
+    return status;
+}
+
+static int parse_own(cli *c, int argc, char **argv)
 {
     static names g; /* large, and the command line is read once */
     int value, status;
 
-    cli_table_of(&c->table, c->command->name);
     collect(&g, &c->table);
     opterr = 0;
     while ((value = getopt_long_only(argc, argv, g.shorts, g.longs, NULL)) != -1) {
@@ -307,7 +327,19 @@ int cli_parse(cli *c, int argc, char **argv)
         c->operands[c->n_operands++] = cli_value(c, "model");
     for (int i = optind; i < argc; i++)
         c->operands[c->n_operands++] = argv[i];
-    return check_operands(c);
+    return CLI_YES;
+}
+
+int cli_parse(cli *c, int argc, char **argv)
+{
+    int typed, status;
+
+    cli_table_of(&c->table, c->command->name);
+    typed = cli_paste_begins(c, argc, argv);
+    status = parse_own(c, typed, argv);
+    if (status == CLI_YES && typed < argc)
+        status = parse_pasted(c, argc - typed - 1, argv + typed + 1);
+    return status == CLI_YES ? check_operands(c) : status;
 }
 
 /* ---- what was given ---- */

@@ -26,6 +26,23 @@ static vram_io_options options_of(cli *c)
                               .allow_http = cli_has(c, "allow_http") };
 }
 
+/* llama.cpp: of several quantisations in a repository without more words the first of its list that is there.
+ */
+static vram_status open_preferred(cli *c, const char *name, vram_io_options options, vram_checkpoint **out)
+{
+    static char pattern[28];
+    const char *list = c->prefers;
+    char word[24];
+    vram_status s = open_as(c, name, &options, out);
+
+    while (s == VRAM_ESETTING && cli_word(&list, word, sizeof word)) {
+        snprintf(pattern, sizeof pattern, "*%s*", word);
+        options.file = pattern;
+        s = open_as(c, name, &options, out);
+    }
+    return s;
+}
+
 vram_status cli_open_nth(cli *c, const char *name, size_t nth, vram_checkpoint **out)
 {
     struct stat st;
@@ -37,6 +54,8 @@ vram_status cli_open_nth(cli *c, const char *name, size_t nth, vram_checkpoint *
     options.revision = cli_value(c, "revision");
     options.file = cli_value(c, "file");
     options.by_size = nth;
+    if (c->prefers != NULL && options.file == NULL && nth == 0)
+        return open_preferred(c, name, options, out);
     return open_as(c, name, &options, out);
 }
 

@@ -55,6 +55,17 @@ static const cli_term engines[] = {
     { "all", "The four side by side: what each needs, and what a token costs in each." },
 };
 
+static const cli_term pasted[] = {
+    { "-- llama-server ...",
+      "Also llama-cli, llama-bench, llama-fit-params, llama-completion: its options become those of this "
+      "command. -c is of all sequences together; without -np the server has four, of one cache." },
+    { "-- ollama run NAME", "The model of Ollama; what follows is a prompt." },
+    { "-- NAME=VALUE ...",
+      "Variables in front count: LLAMA_ARG_CTX_SIZE=8192 llama-server ..., OLLAMA_NUM_PARALLEL=4 ollama run "
+      "... With ollama serve the model is named before the --." },
+    { "vram fit --gpu 24GiB -- ...", "What stands before the -- outdoes what stands behind it." },
+};
+
 static const cli_term environment[] = {
     { "HF_TOKEN",
       "The token for private and gated models; HF_TOKEN_PATH or $HF_HOME/token is a file with it. "
@@ -79,6 +90,11 @@ static const cli_topic topics[] = {
       models, sizeof models / sizeof *models },
     { "formats", "FORMATS", "What is read of a checkpoint.", formats, sizeof formats / sizeof *formats },
     { "engines", "ENGINES", "What is counted for --engine NAME.", engines, sizeof engines / sizeof *engines },
+    { "pasted", "PASTED COMMANDS",
+      "A whole command of llama.cpp or Ollama behind --. What changes nothing on the card is passed over, "
+      "what is "
+      "not counted is named, and what is not known is an error that says which word.",
+      pasted, sizeof pasted / sizeof *pasted },
     { "environment", "ENVIRONMENT", "Variables that are read.", environment,
       sizeof environment / sizeof *environment },
 };

@@ -23,10 +23,8 @@ static const vr_word modes[] = {
     { NULL, 0 },
 };
 static const vr_word tools[] = {
-    { "server", VR_LM_SERVER },
-    { "cli", VR_LM_CLI },
-    { "bench", VR_LM_BENCH },
-    { NULL, 0 },
+    { "server", VR_LM_SERVER },         { "cli", VR_LM_CLI }, { "bench", VR_LM_BENCH },
+    { "fit-params", VR_LM_FIT_PARAMS }, { NULL, 0 },
 };
 
 static vram_status set_layers(vram_workload *w, const vram_option *o, vr_str value)
@@ -175,9 +173,10 @@ static const vr_option_row rows[] = {
          VR_SET_KV_UNIFIED, kv_unified),
     FLAG("no_kv_offload", "--no-kv-offload -nkvo", "llama.cpp: the caches stay in host memory.",
          VR_SET_NO_KV_OFFLOAD, no_kv_offload),
-    CHOICE("tool", "--tool", "TOOL", "server|cli|bench", "server",
+    CHOICE("tool", "--tool", "TOOL", "server|cli|bench|fit-params", "server",
            "llama.cpp: the program that runs it: the server computes logits of as many tokens as it has "
-           "sequences, the others of a whole batch.",
+           "sequences, the others of a whole batch; fit-params only measures, which on several cards is a "
+           "little more than a run takes.",
            VR_SET_TOOL, tool),
     COUNT("n_ctx", "--n-ctx", "TOKENS", VR_MOST_TOKENS, "the context of each sequence times the sequences",
           "llama.cpp: tokens of all sequences together, which is what its own -c says.", VR_SET_N_CTX, n_ctx),
@@ -297,6 +296,7 @@ vram_status vr_llamacpp_params(vr_lm_params *out, const vram_workload *w, vr_are
                            .split_mode = w->split_mode,
                            .main_gpu = (uint8_t)w->main_gpu,
                            .n_cpu_moe = w->cpu_moe ? UINT64_MAX : w->n_cpu_moe,
+                           .as_fit = w->tool == VR_LM_FIT_PARAMS,
                            .embeddings = w->embedding };
     out->flash_attn = w->flash != VR_FLASH_OFF;
     out->flash_auto = w->flash == VR_FLASH_AUTO && vr_dtype_block((vr_dtype)w->cache_v) == 1;

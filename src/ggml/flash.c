@@ -24,31 +24,24 @@ static bool aligned(const vr_gg_tensor *t)
     return t->nb[1] % 16 == 0 && t->nb[2] % 16 == 0 && t->nb[3] % 16 == 0;
 }
 
-/* Head sizes that keys and values have alike, or keys' with values' of their own. */
+/* Head sizes of keys and values that there are kernels for. */
+static const struct {
+    uint16_t k, v,
+        group; /* group: the kernel needs groups of a multiple of so many heads; 0: it needs none */
+} head_sizes[] = {
+    { 40, 40, 0 },   { 64, 64, 0 },   { 72, 72, 0 },   { 80, 80, 0 },    { 96, 96, 0 },   { 112, 112, 0 },
+    { 128, 128, 0 }, { 256, 256, 0 }, { 192, 128, 8 }, { 320, 256, 32 }, { 512, 512, 1 }, { 576, 512, 1 },
+};
+
 static bool has_head_size(const attention *a)
 {
-    uint64_t k = a->k->ne[0], v = a->v->ne[0];
-    switch (k) {
-    case 40:
-    case 64:
-    case 72:
-    case 80:
-    case 96:
-    case 112:
-    case 128:
-    case 256:
-        return v == k;
-    case 192:
-        return v == 128 && a->grouped && a->group % 8 == 0;
-    case 320:
-        return v == 256 && a->grouped && a->group % 32 == 0;
-    case 512:
-        return v == k && a->grouped;
-    case 576:
-        return v == 512 && a->grouped;
-    default:
-        return false;
+    for (size_t i = 0; i < sizeof head_sizes / sizeof head_sizes[0]; i++) {
+        if (head_sizes[i].k != a->k->ne[0])
+            continue;
+        uint64_t group = head_sizes[i].group;
+        return head_sizes[i].v == a->v->ne[0] && (group == 0 || (a->grouped && a->group % group == 0));
     }
+    return false;
 }
 
 static bool has_type(const vr_gg_machine *m, uint8_t type)

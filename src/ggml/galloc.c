@@ -25,6 +25,11 @@ static const bool inplace[VR_GG_OP_COUNT] = {
 #undef X
 };
 
+static bool may_reuse(const player *p, const vr_gg_tensor *t)
+{
+    return inplace[t->op] && !(t->op == VR_GG_FILL && p->m->past.fill_apart);
+}
+
 static held *held_of(const player *p, const vr_gg_tensor *t)
 {
     return &p->held[t->id];
@@ -61,7 +66,7 @@ static vram_status take(player *p, vr_gg_tensor *t, uint8_t backend)
     if (t->buft != VR_GG_NOWHERE || h->owned || t->view_src != NULL)
         return VRAM_OK;
     h->owned = true;
-    for (int i = 0; i < VR_GG_MAX_SRC && inplace[t->op]; i++) {
+    for (int i = 0; i < VR_GG_MAX_SRC && may_reuse(p, t); i++) {
         vr_gg_tensor *parent = t->src[i];
         if (parent == NULL || !can_be_reused(p, t, parent))
             continue;

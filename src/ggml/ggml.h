@@ -300,6 +300,15 @@ typedef struct vr_gg_backend {
     bool (*offloads)(const struct vr_gg_machine *m, uint8_t backend, const vr_gg_tensor *node);
 } vr_gg_backend;
 
+/* What older builds of ggml do otherwise; all zero: as b10470 (and b9489 to b10587 in what is not named
+ * here). */
+typedef struct vr_gg_past {
+    bool sinks_decide; /* before b10150: attention runs where its sinks lie, as other nodes do with weights */
+    bool f16_in_pool;  /* before b9489: F16 copies for attention are no part of the compute buffer */
+    bool fill_apart;   /* before b7335: FILL takes memory of its own */
+    unsigned split_inputs; /* before b10247: copies that a split has at most, 30, 10 or 4; 0: any number */
+} vr_gg_past;
+
 /* All back ends of a process; the last is the CPU. */
 typedef struct vr_gg_machine {
     vr_gg_backend backends[VR_GG_MAX_BACKENDS];
@@ -310,7 +319,8 @@ typedef struct vr_gg_machine {
     bool measured;   /* as llama-fit-params: the scheduler forgets vr_gg_tensor.backend before it measures */
     unsigned copies; /* GGML_SCHED_MAX_COPIES with pipeline parallelism, 1 without */
     unsigned fa_types_differ; /* 1: attention kernels for keys and values of different types are built in */
-    unsigned cc;              /* compute capability of the NVIDIA cards x 10: 89 */
+    vr_gg_past past;
+    unsigned cc; /* compute capability of the NVIDIA cards x 10: 89 */
 } vr_gg_machine;
 
 /* One of several ready-made kinds of back ends. */

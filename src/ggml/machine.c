@@ -157,7 +157,7 @@ static uint64_t attention_bytes(const vr_gg_machine *m, const vr_gg_tensor *t)
 uint64_t vr_gg_compute_size(const vr_gg_machine *m, uint8_t buft, const vr_gg_tensor *t)
 {
     const vr_gg_buft *b = &m->bufts[buft];
-    if (b->row_padding > 0 && t->op == VR_GG_FLASH_ATTN_EXT)
+    if (b->row_padding > 0 && t->op == VR_GG_FLASH_ATTN_EXT && !m->past.f16_in_pool)
         return attention_bytes(m, t);
     return vr_gg_alloc_size(b, t);
 }

@@ -121,7 +121,9 @@ vr_gg_tensor *vr_gg_repeat_4d(vr_gg *g, vr_gg_tensor *a, uint64_t ne0, uint64_t 
 
 vr_gg_tensor *vr_gg_repeat(vr_gg *g, vr_gg_tensor *a, vr_gg_tensor *like)
 {
+    a = vr_gg_given(g, a);
     like = vr_gg_given(g, like);
+    vr_gg_rule(g, vr_gg_can_repeat(a, like), "repeat: shapes");
     return vr_gg_repeat_4d(g, a, like->ne[0], like->ne[1], like->ne[2], like->ne[3]);
 }
 

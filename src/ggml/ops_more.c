@@ -20,6 +20,7 @@ vr_gg_tensor *vr_gg_roll(vr_gg *g, vr_gg_tensor *a)
 {
     a = vr_gg_given(g, a);
     vr_gg_rule(g, a->nb[0] == vr_gg_element_size(a), "roll: rows have gaps");
+    vr_gg_rule(g, vr_gg_nelements(a) > 0, "roll: empty");
     return like(g, VR_GG_ROLL, a);
 }
 
@@ -117,20 +118,25 @@ static bool rows_packed(const vr_gg_tensor *t)
     return t->nb[0] == vr_gg_element_size(t) && t->nb[1] == vr_mul_sat(t->ne[0], t->nb[0]);
 }
 
+static void check_scan_memory(vr_gg *g, vr_gg_tensor *const src[7])
+{
+    vr_gg_rule(g, vr_gg_is_contiguous(src[0]) && vr_gg_is_contiguous(src[2]) && vr_gg_is_contiguous(src[3]),
+               "ssm_scan: not contiguous");
+    vr_gg_rule(g, rows_packed(src[1]) && rows_packed(src[4]) && rows_packed(src[5]),
+               "ssm_scan: rows have gaps");
+}
+
 static void check_scan(vr_gg *g, vr_gg_tensor *const src[7], uint64_t kept)
 {
     const vr_gg_tensor *s = src[0], *x = src[1], *dt = src[2], *a = src[3], *b = src[4], *c = src[5],
                        *ids = src[6];
-    vr_gg_rule(g, vr_gg_is_contiguous(s) && vr_gg_is_contiguous(dt) && vr_gg_is_contiguous(a),
-               "ssm_scan: not contiguous");
-    vr_gg_rule(g, rows_packed(x) && rows_packed(b) && rows_packed(c) && vr_gg_same_shape(b, c),
-               "ssm_scan: rows have gaps");
     vr_gg_rule(g, vr_gg_is_shape(dt, x->ne[1], x->ne[2], x->ne[3]) && dt->ne[3] == 1, "ssm_scan: dt");
     vr_gg_rule(g, s->ne[1] == x->ne[0] && s->ne[2] == x->ne[1], "ssm_scan: state");
     vr_gg_rule(g, b->ne[0] == s->ne[0] && b->ne[2] == x->ne[2] && b->ne[3] == x->ne[3], "ssm_scan: B");
+    vr_gg_rule(g, vr_gg_same_shape(b, c), "ssm_scan: C");
     vr_gg_rule(g, ids->type == VR_I32 && vr_gg_is_shape(ids, x->ne[3], 1, 1) && ids->ne[3] == 1,
                "ssm_scan: sequences");
-    vr_gg_rule(g, a->ne[1] == x->ne[1] && a->ne[2] == 1 && a->ne[3] == 1, "ssm_scan: A");
+    vr_gg_rule(g, vr_gg_is_shape(a, a->ne[0], x->ne[1], 1) && a->ne[3] == 1, "ssm_scan: A");
     vr_gg_rule(g, a->ne[0] == 1 || (a->ne[0] == s->ne[0] && kept == 1), "ssm_scan: A's rows");
 }
 
@@ -141,6 +147,7 @@ vr_gg_tensor *vr_gg_ssm_scan_kept(vr_gg *g, vr_gg_tensor *s, vr_gg_tensor *x, vr
     vr_gg_tensor *src[7] = { s, x, dt, a, b, c, ids };
     for (int i = 0; i < 7; i++)
         src[i] = vr_gg_given(g, src[i]);
+    check_scan_memory(g, src);
     check_scan(g, src, kept);
     uint64_t state = vr_mul_sat(vr_mul_sat(src[0]->ne[0], src[0]->ne[1]), src[0]->ne[2]);
     uint64_t states = vr_mul_sat(vr_mul_sat(kept, state), src[6]->ne[0]);
@@ -257,12 +264,16 @@ vr_gg_tensor *vr_gg_lightning_indexer(vr_gg *g, vr_gg_tensor *q, vr_gg_tensor *k
 
 /* ---- convolutions ---- */
 
-/* Places of a kernel; 0: it does not fit. */
+/* Places of a kernel, as ggml's division counts them: a kernel that is too large by less than a step has one.
+ * 0: it does not fit. */
 static uint64_t places(uint64_t length, uint64_t kernel, uint64_t stride, uint64_t pad, uint64_t dilate)
 {
-    uint64_t padded = vr_add_sat(length, vr_mul_sat(2, pad));
-    uint64_t reach = vr_add_sat(vr_mul_sat(dilate, vr_sub_floor(kernel, 1)), 1);
-    return stride == 0 || reach > padded ? 0 : (padded - reach) / stride + 1;
+    uint64_t padded = vr_add_sat(vr_add_sat(length, vr_mul_sat(2, pad)), dilate);
+    int64_t free_steps = vr_diff(padded, vr_add_sat(vr_mul_sat(dilate, kernel), 1));
+    if (stride == 0 || stride > INT32_MAX)
+        return 0;
+    int64_t n = free_steps / (int64_t)stride + 1;
+    return n > 0 ? (uint64_t)n : 0;
 }
 
 vr_gg_tensor *vr_gg_im2col(vr_gg *g, vr_gg_tensor *kernel, vr_gg_tensor *a, uint64_t stride0,

@@ -58,8 +58,10 @@ static vram_status line_up(vr_gg_flow *f, vr_gg_sched *s)
         for (size_t k = 0; k < x->n_inputs; k++)
             add_leafs(f, vr_gg_sched_copies(s, x->inputs[k], x->backend), s->copies, x->backend);
     }
-    for (size_t i = 0; i < s->g->n_leafs; i++)
+    for (size_t i = 0; i < s->g->n_leafs; i++) {
+        VR_TRY(vr_gg_sched_placed(s, s->g->leafs[i]));
         add_leafs(f, &s->g->leafs[i], 1, (uint8_t)s->at[s->g->leafs[i]->id]);
+    }
     f->n_ids = s->n_ids;
     f->n_splits = s->n_stretches;
     return VRAM_OK;

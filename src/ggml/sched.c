@@ -30,6 +30,14 @@ bool vr_gg_sched_reads(const vr_gg_sched *s, uint8_t backend, const vr_gg_tensor
     return at != VR_GG_UNASSIGNED && reads_buft(s, backend, s->m->backends[at].buft);
 }
 
+vram_status vr_gg_sched_placed(const vr_gg_sched *s, const vr_gg_tensor *t)
+{
+    if (s->at[t->id] != VR_GG_UNASSIGNED)
+        return VRAM_OK;
+    return vr_fail(s->arena->ctx, VRAM_EUNSUPPORTED, T("llama.cpp gives up: nothing can compute "),
+                   T(t->name != NULL ? t->name : "a tensor"));
+}
+
 /* ---- pass 1: what lies somewhere already ---- */
 
 /* The first back end that can read t's memory and run the node. */
@@ -56,7 +64,7 @@ static int8_t offloader(const vr_gg_sched *s, const vr_gg_tensor *node)
 
 static int8_t backend_of_weights(const vr_gg_sched *s, const vr_gg_tensor *node)
 {
-    if (node->op == VR_GG_ROPE || node->op == VR_GG_FLASH_ATTN_EXT)
+    if (node->op == VR_GG_ROPE || (node->op == VR_GG_FLASH_ATTN_EXT && !s->m->past.sinks_decide))
         return VR_GG_UNASSIGNED; /* their weights are too small to decide */
     for (int i = 0; i < VR_GG_MAX_SRC; i++) {
         const vr_gg_tensor *src = node->src[i];
@@ -180,10 +188,7 @@ static vram_status settle(vr_gg_sched *s, const vr_gg_tensor *t)
         if (vr_gg_sched_runs(s, b, t))
             *at = (int8_t)b;
     }
-    if (*at == VR_GG_UNASSIGNED)
-        return vr_fail(s->arena->ctx, VRAM_EUNSUPPORTED, T("llama.cpp gives up: nothing can compute "),
-                       T(t->name != NULL ? t->name : "a node"));
-    return VRAM_OK;
+    return vr_gg_sched_placed(s, t);
 }
 
 static void assign_asked_for(vr_gg_sched *s)

@@ -49,6 +49,8 @@ struct vr_gg_sched {
 bool vr_gg_sched_runs(const vr_gg_sched *s, uint8_t backend, const vr_gg_tensor *node);
 /* The buffer type that t lies in, or will lie in, can be read by the back end. */
 bool vr_gg_sched_reads(const vr_gg_sched *s, uint8_t backend, const vr_gg_tensor *t);
+/* VRAM_EUNSUPPORTED: no back end was found for t, where ggml gives up. */
+vram_status vr_gg_sched_placed(const vr_gg_sched *s, const vr_gg_tensor *t);
 /* Passes 1 to 4: a back end for each tensor. */
 vram_status vr_gg_sched_assign(vr_gg_sched *s);
 /* Pass 5: stretches and copies. */

@@ -102,7 +102,12 @@ static vram_status fetch(vr_gg_sched *s, vr_gg_stretch *x, vr_gg_tensor *src)
         return VRAM_OK;
     VR_TRY(make_copies(s, src, x->backend, false));
     if (x->n_inputs == x->inputs_room) {
-        size_t room = x->inputs_room == 0 ? INPUTS_AT_FIRST : x->inputs_room * 2;
+        if (x->n_inputs > 0 && s->m->past.split_inputs > 0)
+            return vr_fail(s->arena->ctx, VRAM_EUNSUPPORTED,
+                           T("llama.cpp of that build gives up: a split has more than "),
+                           U(s->m->past.split_inputs), T(" inputs"));
+        size_t first = s->m->past.split_inputs > 0 ? s->m->past.split_inputs : INPUTS_AT_FIRST;
+        size_t room = x->inputs_room == 0 ? first : x->inputs_room * 2;
         vr_gg_tensor **more =
             vr_arena_grow(s->arena, x->inputs, x->inputs_room, room, sizeof(vr_gg_tensor *));
         if (more == NULL)
@@ -131,6 +136,7 @@ static vram_status bring_operands(vr_gg_sched *s, vr_gg_stretch *x, vr_gg_tensor
         vr_gg_tensor *src = node->src[i];
         if (src == NULL)
             continue;
+        VR_TRY(vr_gg_sched_placed(s, src));
         VR_TRY(copy_graph_input(s, src));
         if (!must_be_copied(s, x, src))
             continue;

@@ -89,6 +89,9 @@ void vr_lm_inp_hybrid(vr_lm_graph *c)
 {
     vr_lm_rs_inp(c);
     vr_lm_inp_attn(c);
+    /* with windows the inputs are made without rotations */
+    if (c->lm->n_swa > 0)
+        c->full.k_rot = c->full.v_rot = c->swa.k_rot = c->swa.v_rot = NULL;
 }
 
 void vr_lm_finish_wanted(vr_lm_graph *c, vr_t cur)

@@ -142,3 +142,81 @@ void vr_lm_build_deepseek2(vr_lm_graph *c)
     }
     vr_lm_finish(c, cur, VR_LM_NORM_RMS);
 }
+
+/* ---- deepseek2-ocr: the same experts, plain attention ---- */
+
+static vr_t ocr_attend(vr_lm_graph *c, vr_t x, int il)
+{
+    vr_gg *g = c->g;
+    uint64_t heads = c->lm->layers[0].n_head, head = heads != 0 ? c->lm->n_embd / heads : 0;
+    vr_t q = vr_lm_bare_mm(c, il, "attn_q", x), k = vr_lm_bare_mm(c, il, "attn_k", x);
+    vr_t v = vr_lm_bare_mm(c, il, "attn_v", x);
+    vr_lm_qkv a = { vr_gg_reshape_3d(g, q, head, heads, c->n_tokens),
+                    vr_gg_reshape_3d(g, k, head, heads, c->n_tokens),
+                    vr_gg_reshape_3d(g, v, head, heads, c->n_tokens) };
+    a.q = vr_lm_rope(c, a.q, NULL);
+    a.k = vr_lm_rope(c, a.k, NULL);
+    return vr_lm_attend(c, a, il);
+}
+
+void vr_lm_build_deepseek2_ocr(vr_lm_graph *c)
+{
+    vr_gg *g = c->g;
+    uint64_t dense = vr_lm_number(c->lm, "leading_dense_block_count", 0);
+    bool norm_w = vr_lm_flag(c, "expert_weights_norm");
+    vr_lm_gate_fn gating = vr_lm_gating_of(c->lm, VR_LM_SOFTMAX);
+    vr_t cur = vr_lm_inp_embd(c);
+    vr_lm_inp_attn_kv(c);
+    for (int il = 0; il < (int)c->lm->n_layer && !vr_lm_stopped(c); il++) {
+        vr_t residual = cur;
+        cur = ocr_attend(c, vr_lm_rms(c, cur, il, "attn_norm"), il);
+        vr_lm_select_rows(c, il, &cur, &residual);
+        residual = vr_gg_add(g, cur, residual);
+        cur = vr_lm_rms(c, residual, il, "ffn_norm");
+        cur = (uint64_t)il < dense ? vr_lm_bare_ffn(c, cur, il, "", VR_LM_SILU, VR_LM_FFN_PAR)
+                                   : experts(c, cur, il, norm_w, gating);
+        cur = vr_gg_add(g, cur, residual);
+    }
+    vr_lm_finish(c, cur, VR_LM_NORM_RMS);
+}
+
+/* ---- minicpm3: latent queries, whole keys and values ---- */
+
+static vr_t minicpm_attend(vr_lm_graph *c, const mla *m, vr_t x, int il)
+{
+    vr_gg *g = c->g;
+    vr_t factors = vr_lm_rope_factors(c, il);
+    halves h;
+    vr_t q = vr_lm_rms(c, vr_lm_bare_mm(c, il, "attn_q_a", x), il, "attn_q_a_norm");
+    q = vr_lm_bare_mm(c, il, "attn_q_b", q);
+    h.q_nope = part(c, q, m->nope, m->heads, m->key, 0);
+    h.q_pe = part(c, q, m->rope, m->heads, m->key, m->nope);
+    vr_t kv = vr_lm_bare_mm(c, il, "attn_kv_a_mqa", x);
+    vr_t latent = vr_gg_view_2d(g, kv, m->lora, c->n_tokens, kv->nb[1], 0);
+    h.k_pe = part(c, kv, m->rope, 1, vr_add_sat(m->lora, m->rope), m->lora);
+    h.latent = vr_lm_rms(c, latent, il, "attn_kv_a_norm");
+    h.q_pe = vr_lm_rope(c, h.q_pe, factors);
+    h.k_pe = vr_lm_rope(c, h.k_pe, factors);
+    return attend_whole(c, m, &h, il);
+}
+
+void vr_lm_build_minicpm3(vr_lm_graph *c)
+{
+    vr_gg *g = c->g;
+    mla m = { 0 };
+    if (!mla_of(c, &m))
+        return;
+    vr_t cur = vr_gg_scale(g, vr_lm_inp_embd(c));
+    vr_lm_inp_attn_kv(c);
+    for (int il = 0; il < (int)c->lm->n_layer && !vr_lm_stopped(c); il++) {
+        vr_t residual = cur;
+        cur = minicpm_attend(c, &m, vr_lm_rms(c, cur, il, "attn_norm"), il);
+        vr_lm_select_rows(c, il, &cur, &residual);
+        residual = vr_gg_add(g, vr_gg_scale(g, cur), residual);
+        cur = vr_lm_bare_ffn(c, vr_lm_rms(c, residual, il, "ffn_norm"), il, "", VR_LM_SILU, VR_LM_FFN_PAR);
+        cur = vr_gg_add(g, vr_gg_scale(g, cur), residual);
+    }
+    cur = vr_lm_build_norm(c, cur, vr_lm_outside(c, "output_norm.weight"), NULL, VR_LM_NORM_RMS, -1);
+    vr_lm_embd(c, cur);
+    vr_lm_logits(c, vr_lm_head_mm(c, vr_gg_scale(g, cur)));
+}

@@ -34,6 +34,16 @@ static bool is_set(const vr_lm_graph *c, const char *key)
     return vr_lm_float(c->lm, key, &x) && (x < 0 || x > 0);
 }
 
+/* Positions in sections of a head: time, height, width, nothing. */
+static void set_sections(vr_lm_graph *c)
+{
+    uint64_t first = 0, second = 0;
+    bool both = vr_lm_u64(c->lm, "rope.dimension_sections", 0, &first) &&
+                vr_lm_u64(c->lm, "rope.dimension_sections", 1, &second);
+    if (both && first > 0 && second > 0)
+        c->pos_per_token = 4;
+}
+
 #define PRE .norm = VR_LM_NORM_RMS, .before = "attn_norm", .ffn = "ffn_norm"
 #define PRE_LAYER_NORM .norm = VR_LM_NORM, .before = "attn_norm", .ffn = "ffn_norm"
 
@@ -64,9 +74,23 @@ void vr_lm_build_baichuan(vr_lm_graph *c)
     vr_lm_plain_build(c, &(vr_lm_plain){ PRE, .turns = small ? NULL : never });
 }
 
+/* Which layers are of experts is told by numbers, whatever tensors there are. */
+static vr_t ernie_feed(vr_lm_graph *c, vr_t cur, int il)
+{
+    uint64_t step = vr_lm_number(c->lm, "interleave_moe_layer_step", 1);
+    bool dense = (uint64_t)il < vr_lm_number(c->lm, "leading_dense_block_count", 0) || step == 0 ||
+                 ((uint64_t)il + 1) % step != 0;
+    if (!dense)
+        return vr_lm_feed_experts(c, cur, il);
+    vr_lm_ffn nothing = { .act = VR_LM_SILU, .gating = VR_LM_FFN_PAR };
+    bool there = vr_lm_opt(c, il, "ffn_down.weight") != NULL;
+    return there ? vr_lm_feed_silu(c, cur, il) : vr_lm_build_ffn(c, cur, &nothing);
+}
+
 void vr_lm_build_ernie4_5(vr_lm_graph *c)
 {
-    vr_lm_plain_build(c, &(vr_lm_plain){ PRE, .feed = vr_lm_feed_experts });
+    bool experts = vr_str_is(c->lm->name, "ernie4_5-moe");
+    vr_lm_plain_build(c, &(vr_lm_plain){ PRE, .no_output_bias = true, .feed = experts ? ernie_feed : NULL });
 }
 
 void vr_lm_build_exaone(vr_lm_graph *c)
@@ -85,6 +109,7 @@ void vr_lm_build_exaone4(vr_lm_graph *c)
 
 void vr_lm_build_glm4(vr_lm_graph *c)
 {
+    set_sections(c);
     vr_lm_plain_build(c, &(vr_lm_plain){ PRE, .behind_attention = "post_attention_norm",
                                          .behind_ffn = "post_ffw_norm", .behind_ffn_is_of = true,
                                          .feed = vr_lm_feed_swiglu });
@@ -142,6 +167,7 @@ void vr_lm_build_orion(vr_lm_graph *c)
 void vr_lm_build_qwen2vl(vr_lm_graph *c)
 {
     c->pos_per_token = 4;
+    c->no_head_bias = true;
     vr_lm_plain_build(c, &(vr_lm_plain){ PRE });
 }
 
@@ -210,6 +236,7 @@ void vr_lm_build_deepseek(vr_lm_graph *c)
 
 void vr_lm_build_glm4moe(vr_lm_graph *c)
 {
+    set_sections(c);
     vr_lm_plain_build(c, &(vr_lm_plain){ .norm = VR_LM_NORM_RMS,
                                          .before = "attn_norm",
                                          .ffn = "post_attention_norm",

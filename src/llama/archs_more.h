@@ -9,6 +9,26 @@
 #define VR_LM_ARCHS_MORE(X)                                                                                  \
     X("afmoe", afmoe)                                                                                        \
     X("arctic", arctic)                                                                                      \
+    X("bert", bert)                                                                                          \
+    X("jina-bert-v2", bert)                                                                                  \
+    X("jina-bert-v3", bert)                                                                                  \
+    X("nomic-bert", bert)                                                                                    \
+    X("nomic-bert-moe", bert)                                                                                \
+    X("modern-bert", modern_bert)                                                                            \
+    X("neo-bert", neo_bert)                                                                                  \
+    X("eurobert", eurobert)                                                                                  \
+    X("gemma-embedding", gemma_embedding)                                                                    \
+    X("mellum", mellum)                                                                                      \
+    X("hy_v3", hy_v3)                                                                                        \
+    X("mimo2", mimo2)                                                                                        \
+    X("step35", step35)                                                                                      \
+    X("laguna", laguna)                                                                                      \
+    X("smallthinker", smallthinker)                                                                          \
+    X("cohere2moe", cohere2moe)                                                                              \
+    X("plamo2", plamo2)                                                                                      \
+    X("deepseek2-ocr", deepseek2_ocr)                                                                        \
+    X("minicpm3", minicpm3)                                                                                  \
+    X("mistral4", deepseek2)                                                                                 \
     X("arwkv7", arwkv7)                                                                                      \
     X("deepseek2", deepseek2)                                                                                \
     X("exaone-moe", exaone_moe)                                                                              \

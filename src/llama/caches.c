@@ -64,11 +64,37 @@ static bool recurrent(const vr_lm *lm)
 
 bool vr_lm_hybrid_memory(const vr_lm *lm)
 {
-    static const char *const names[] = { "jamba",     "falcon-h1", "plamo2",     "granitehybrid",
-                                         "lfm2",      "lfm2moe",   "nemotron_h", "nemotron_h_moe",
-                                         "qwen3next", "qwen35",    "qwen35moe",  "minimax-01",
+    static const char *const names[] = { "jamba",       "falcon-h1", "plamo2",     "granitehybrid",
+                                         "lfm2",        "lfm2moe",   "nemotron_h", "nemotron_h_moe",
+                                         "qwen3next",   "qwen35",    "qwen35moe",  "minimax-01",
+                                         "kimi-linear", NULL };
+    return is_one_of(lm->name, names);
+}
+
+/* Encoders keep nothing: llama.cpp makes them no memory. */
+static bool forgets(const vr_lm *lm)
+{
+    static const char *const names[] = { "bert",
+                                         "nomic-bert",
+                                         "nomic-bert-moe",
+                                         "neo-bert",
+                                         "eurobert",
+                                         "modern-bert",
+                                         "jina-bert-v2",
+                                         "jina-bert-v3",
+                                         "gemma-embedding",
+                                         "dream",
+                                         "llada",
+                                         "llada-moe",
+                                         "rnd1",
                                          NULL };
     return is_one_of(lm->name, names);
+}
+
+/* The model's description may not know what this engine is known to keep. */
+static bool worked_out(const vr_lm *lm)
+{
+    return lm->model->kv_known || forgets(lm) || vr_str_is(lm->name, "kimi-linear");
 }
 
 /* Heads that predict further tokens have keys and values too, used or not, but in these. */
@@ -82,7 +108,7 @@ static bool cuts_predicting(const vr_lm *lm)
 static bool attends(const vr_lm *lm, uint32_t il)
 {
     const vr_lm_layer *l = &lm->layers[il];
-    if (recurrent(lm) || (il >= lm->n_layer && cuts_predicting(lm)))
+    if (recurrent(lm) || forgets(lm) || (il >= lm->n_layer && cuts_predicting(lm)))
         return false;
     if (vr_str_is(lm->name, "falcon-h1"))
         return true;
@@ -182,12 +208,12 @@ vram_status vr_lm_place_caches(vr_lm_plan *plan, const vr_lm *lm, const vr_lm_pa
         plan->refused = refusal(lm, p);
     if (plan->refused != NULL)
         return VRAM_OK;
-    if (!lm->model->kv_known)
+    if (!worked_out(lm))
         plan->caches_unknown = "what llama.cpp keeps of the tokens of this architecture is not worked out";
     plan->caches = VR_ARRAY(a, vr_lm_cache, lm->n_layer_all);
     if (plan->caches == NULL)
         return VRAM_ENOMEM;
-    for (uint32_t il = 0; il < lm->n_layer_all && lm->model->kv_known; il++)
+    for (uint32_t il = 0; il < lm->n_layer_all && plan->caches_unknown == NULL; il++)
         plan->caches[il] = cache_of(plan, lm, p, il);
     return VRAM_OK;
 }

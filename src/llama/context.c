@@ -57,6 +57,7 @@ vram_status vr_lm_graph_make(vr_lm_graph *c, vr_gg *g, const vr_lm *lm, const vr
     if (!make_room(c))
         return no_memory(g->arena);
     lm->arch->build(c);
+    vr_lm_build_pooling(c);
     return g->failed ? no_memory(g->arena) : VRAM_OK;
 }
 

@@ -263,14 +263,14 @@ void vr_lm_select_rows(vr_lm_graph *c, int il, vr_t *cur, vr_t *residual)
 
 void vr_lm_embd(vr_lm_graph *c, vr_t cur)
 {
-    (void)c;
+    c->embd = cur;
     vr_gg_set_output(cur);
 }
 
 vr_t vr_lm_head_mm(vr_lm_graph *c, vr_t cur)
 {
     cur = vr_lm_mm(c, vr_lm_head(c), cur, vr_lm_outside_opt(c, "output.scale"));
-    vr_t bias = vr_lm_outside_opt(c, "output.bias");
+    vr_t bias = c->no_head_bias ? NULL : vr_lm_outside_opt(c, "output.bias");
     return bias != NULL ? vr_gg_add(c->g, cur, bias) : cur;
 }
 

@@ -59,6 +59,7 @@ typedef struct vr_lm_graph {
     uint64_t pos_per_token; /* hparams.n_pos_per_embd(): 1, or 4 with sections of rope */
     uint64_t n_deepstack;   /* hparams.n_deepstack_layers */
     bool embedding_scaled;  /* hparams.f_embedding_scale is not 0 */
+    bool no_head_bias;      /* output.bias is not used */
     /* made on first use */
     vr_t **layer_weights;  /* by layer, as its weights are ordered */
     vr_t *outside_weights; /* as vr_lm.outside */
@@ -66,6 +67,7 @@ typedef struct vr_lm_graph {
     vr_lm_kept *kept;      /* by layer */
     vr_lm_attn full, swa, none;
     vr_t inp_pos, inp_out_ids, rs_copy, rs_main, rs_extra;
+    vr_t embd; /* what the head is applied to */
     vr_lm_fused_node *fused;
     size_t n_fused, fused_room;
 } vr_lm_graph;
@@ -217,6 +219,9 @@ vr_t vr_lm_logit_cap(vr_lm_graph *c, vr_t cur);
 void vr_lm_logits(vr_lm_graph *c, vr_t cur);
 /* What most graphs end with: output_norm, embd, head_mm, logits. */
 void vr_lm_finish(vr_lm_graph *c, vr_t cur, vr_lm_norm kind);
+
+/* build_pooling, build_dense_out: one vector of each text, where embeddings are asked for. */
+void vr_lm_build_pooling(vr_lm_graph *c);
 
 /* ---- the context ---- */
 

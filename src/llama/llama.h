@@ -71,7 +71,7 @@ typedef enum vr_lm_split {
     VR_LM_SPLIT_NONE,
     VR_LM_SPLIT_TENSOR
 } vr_lm_split;
-typedef enum vr_lm_tool { VR_LM_SERVER, VR_LM_CLI, VR_LM_BENCH } vr_lm_tool;
+typedef enum vr_lm_tool { VR_LM_SERVER, VR_LM_CLI, VR_LM_BENCH, VR_LM_FIT_PARAMS } vr_lm_tool;
 
 /* One of -ot: tensors whose name matches go to a device or the host. */
 typedef struct vr_lm_override {

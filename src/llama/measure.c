@@ -174,10 +174,20 @@ static void describe(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params *p, c
     out->why = plan->caches_unknown;
 }
 
-vram_status vr_lm_measure(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params *p,
+/* Grok's scores pass a tanh that no attention kernel has: llama.cpp turns flash attention off. */
+static vr_lm_params effective(const vr_lm *lm, const vr_lm_params *p)
+{
+    vr_lm_params own = *p;
+    if (vr_str_is(lm->name, "grok"))
+        own.flash_attn = own.flash_auto = false;
+    return own;
+}
+
+vram_status vr_lm_measure(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params *asked,
                           const vr_lm_device *devices, size_t n, vr_arena *a)
 {
     vr_lm_plan plan;
+    const vr_lm_params own = effective(lm, asked), *p = &own;
     *out = (vr_lm_sizes){ .why = NULL };
     VR_TRY(vr_lm_plan_of(&plan, lm, p, devices, n, a));
     out->refused = plan.refused != NULL;

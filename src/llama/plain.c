@@ -69,7 +69,8 @@ static vr_t head_norm(vr_lm_graph *c, vr_t t, int il, const char *name, const vr
     size_t n = strlen(name);
     memcpy(whole, name, n);
     memcpy(whole + n, ".weight", sizeof ".weight");
-    return vr_lm_opt(c, il, whole) != NULL ? vr_lm_norm_of(c, t, il, name, d->norm) : t;
+    vr_t w = vr_lm_opt(c, il, whole);
+    return w != NULL ? vr_lm_build_norm(c, t, w, NULL, d->norm, il) : t;
 }
 
 static void head_norms(vr_lm_graph *c, vr_lm_qkv *x, int il, const vr_lm_plain *d)
@@ -83,9 +84,9 @@ static vr_lm_qkv whole_rows(vr_lm_graph *c, vr_t cur, int il, const vr_lm_plain 
 {
     const vr_lm_layer *l = &c->lm->layers[il];
     vr_gg *g = c->g;
-    vr_lm_qkv x = { .q = vr_lm_linear(c, il, "attn_q", cur),
-                    .k = vr_lm_linear(c, il, "attn_k", cur),
-                    .v = vr_lm_linear(c, il, "attn_v", cur) };
+    vr_lm_qkv x = { .q = vr_lm_mm(c, vr_lm_w(c, il, "attn_q.weight"), cur, NULL),
+                    .k = vr_lm_mm(c, vr_lm_w(c, il, "attn_k.weight"), cur, NULL),
+                    .v = vr_lm_mm(c, vr_lm_w(c, il, "attn_v.weight"), cur, NULL) };
     head_norms(c, &x, il, d);
     x.q = vr_gg_reshape_3d(g, x.q, l->head_k, l->n_head, c->n_tokens);
     x.k = vr_gg_reshape_3d(g, x.k, l->head_k, l->n_head_kv, c->n_tokens);
@@ -109,7 +110,13 @@ static vr_t attention(vr_lm_graph *c, vr_t cur, int il, const vr_lm_plain *d, vr
         head_norms(c, &x, il, d);
     if (d->scaled_queries)
         x.q = vr_gg_scale(c->g, x.q);
-    return vr_lm_attn_of(c, x, il);
+    vr_lm_attention a = { .wo = vr_lm_w(c, il, "attn_output.weight"),
+                          .wo_b = d->no_output_bias ? NULL : vr_lm_opt(c, il, "attn_output.bias"),
+                          .wo_s = vr_lm_opt(c, il, "attn_output.scale"),
+                          .q = x.q,
+                          .k = x.k,
+                          .v = x.v };
+    return vr_lm_build_attn(c, &a, il);
 }
 
 /* ---- layers ---- */

@@ -22,6 +22,7 @@ typedef struct vr_lm_plain {
     bool (*turns)(const vr_lm_graph *c, int il); /* rope is applied; NULL: always */
     bool factors;                                /* rope has factors, where the file has them */
     bool scaled_queries;
+    bool no_output_bias; /* the file may have one, which is not used */
     bool residual_scale; /* f_residual_scale is not 0 */
     /* Instead of rope: what becomes of queries and keys. */
     void (*queries)(vr_lm_graph *c, vr_lm_qkv *x, int il, vr_t scale);

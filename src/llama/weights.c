@@ -77,9 +77,9 @@ static bool cuda_multiplies(uint8_t type)
 /* ssm_a of Mamba and Mamba-2, which decides by its shape which of them it is. */
 static bool cuda_scans(const vr_lm *lm, const vr_lm_weight *w)
 {
-    static const char *const scanned[] = { "mamba",      "mamba2",         "jamba",
-                                           "falcon-h1",  "plamo2",         "granitehybrid",
-                                           "nemotron_h", "nemotron_h_moe", NULL };
+    static const char *const scanned[] = { "mamba",       "mamba2",        "jamba",      "falcon-h1",
+                                           "plamo2",      "granitehybrid", "nemotron_h", "nemotron_h_moe",
+                                           "kimi-linear", "kimi-k3",       NULL };
     uint64_t heads = w->ne[1], width = heads != 0 ? lm->ssm_inner / heads : 0;
     if (!is_one_of(lm->name, scanned))
         return true;
@@ -94,7 +94,7 @@ static bool cuda_takes(const vr_lm *lm, const vr_lm_weight *w)
         return cuda_gathers(w->type, w->ne[0]);
     if (vr_str_is(w->name, "ssm_a"))
         return cuda_scans(lm, w);
-    if (vr_str_starts(w->name, "ssm_conv1d") || vr_str_is(w->name, "shortconv.conv.weight"))
+    if (vr_str_starts(w->name, "ssm_conv1d.") || vr_str_is(w->name, "shortconv.conv.weight"))
         return vr_str_ends(w->name, ".bias") || w->ne[1] % 128 == 0;
     return cuda_multiplies(w->type);
 }
@@ -174,7 +174,9 @@ static uint32_t layer_of(const vr_lm *lm, vr_str name)
                                          "rope_", NULL };
     uint64_t layer = 0;
     vr_str digits;
-    if (starts_one_of(name, first))
+    /* what has this name in LFM2 is the norm of the output */
+    bool of_output = vr_str_starts(lm->name, "lfm2") && vr_str_starts(name, "token_embd_norm.");
+    if (!of_output && starts_one_of(name, first))
         return 0;
     if (vr_str_starts(name, "enc.blk.") || vr_str_starts(name, "dec.blk.")) {
         vr_str rest = { name.s + 8, name.n - 8 };

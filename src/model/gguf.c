@@ -281,15 +281,18 @@ typedef struct pattern {
     uint16_t absent; /* the window when no key has it; 0: none then */
     uint16_t fixed;  /* the window whatever the key has, but for 0; 0: the key's */
     uint8_t layers;  /* only of models with so many; 0: of all */
+    bool lists;      /* a list in the file is read; others know a period only and ignore it */
 } pattern;
 
 static const pattern patterns[] = {
     { "gemma2", 2, .absent = 4096 },
     { "gemma3", 6 },
     { "gemma3n", 5 },
+    { "gemma-embedding", 6 },
+    { "modern-bert", 3, .full_first = true },
     { "gpt-oss", 2 },
     { "cohere2", 4 },
-    { "cohere2moe", 4, .full_first = true },
+    { "cohere2moe", 4, .full_first = true, .lists = true },
     { "llama4", 4, .absent = 8192, .fixed = 8192 },
     { "exaone4", 4, .absent = 4096, .layers = 64 },
     { "exaone-moe", 4 },
@@ -298,8 +301,8 @@ static const pattern patterns[] = {
     { "smallthinker", 4, .full_first = true, .fixed = 4096 },
     { "afmoe", 4 },
     { "laguna", 4, .full_first = true },
-    { "mellum", 4 },
-    { "muse-glimmer", 4 },
+    { "mellum", 4, .lists = true },
+    { "muse-glimmer", 4, .lists = true },
     { "lfm2", 0 },
 };
 
@@ -316,9 +319,10 @@ static bool slides(const facts *f, const pattern *p, uint64_t layer)
 {
     const vr_meta *said = find(f, "attention.sliding_window_pattern");
     uint64_t period = p != NULL ? p->period : 1, v = 0;
-    if (said != NULL && said->type == VR_META_ARRAY)
+    bool list = said != NULL && said->type == VR_META_ARRAY;
+    if (list && (p == NULL || p->lists))
         return vr_meta_u64(f->keys, said, layer, &v) && v != 0;
-    if (p != NULL && said != NULL)
+    if (p != NULL && said != NULL && !list)
         (void)vr_meta_u64(f->keys, said, 0, &period);
     if (period == 0)
         return true;

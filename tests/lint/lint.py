@@ -19,14 +19,16 @@ import tempfile
 FUNCTION_MAX, FILE_MAX, LINE_MAX, COMPLEXITY_MAX = 80, 600, 110, 15
 
 # What a room of src/ may include from; a room always may from itself. Arrows only run from the right to the left of
-#   base <- checkpoint <- model <- engine <- device <- ledger <- report      and      base <- rehearsal <- engine.
+#   base <- checkpoint <- model <- engine <- device <- ledger <- report,     base <- rehearsal <- engine     and
+#   checkpoint <- ggml <- llama <- engine, with model <- llama.
 MAY_INCLUDE = {
     'base': set(),
     'checkpoint': {'base'},
     'model': {'base', 'checkpoint'},
     'rehearsal': {'base'},
     'ggml': {'base', 'checkpoint'},
-    'engine': {'base', 'checkpoint', 'model', 'rehearsal'},
+    'llama': {'base', 'checkpoint', 'model', 'ggml'},
+    'engine': {'base', 'checkpoint', 'model', 'rehearsal', 'ggml', 'llama'},
     'device': {'base', 'checkpoint', 'model', 'rehearsal', 'engine'},
     'ledger': {'base', 'checkpoint', 'model', 'rehearsal', 'engine', 'device'},
     'report': {'base', 'checkpoint', 'model', 'rehearsal', 'engine', 'device', 'ledger'},

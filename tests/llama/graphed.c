@@ -80,6 +80,8 @@ static bool flag(asked *a, const char *o)
         a->p.op_offload = false;
     else if (strcmp(o, "--as-fit") == 0)
         a->p.as_fit = true;
+    else if (strcmp(o, "--embeddings") == 0)
+        a->p.embeddings = true;
     else if (strcmp(o, "-kvu") == 0)
         a->p.kv_unified = true;
     else if (strcmp(o, "--dump") == 0)

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The programs whose commands are understood, and what each takes when nothing is said.
+ *
+ * Source: llama.cpp b10470, common/arg.cpp, tools/server (slots), tools/llama-bench; Ollama 0.33,
+ * envconfig/config.go, cmd/cmd.go, api/types.go.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "pasted.h"
+
+#define X(names, env, values, does, to) { names, env, values, does, to },
+static const pasted_flag llama[] = {
+#include "pasted_llama.inc"
+};
+static const pasted_flag bench[] = {
+#include "pasted_bench.inc"
+};
+#undef X
+
+/* ---- llama.cpp ---- */
+
+#define SLOTS 4           /* of a server when nothing is said, of one cache */
+#define SLOTS_SINCE 6925  /* build */
+#define CACHE_PADDING 256 /* the context of all sequences is a multiple of it */
+#define UNSAID UINT64_MAX
+
+/* --engine-version b6000 stands on the own side, before this is read. */
+static bool has_slots(const cli *c)
+{
+    const char *version = cli_value(c, "engine_version");
+
+    return version == NULL || version[0] != 'b' || strtoull(version + 1, NULL, 10) >= SLOTS_SINCE;
+}
+
+static uint64_t padded(uint64_t tokens)
+{
+    return (tokens + CACHE_PADDING - 1) / CACHE_PADDING * CACHE_PADDING;
+}
+
+/* -c is of all sequences together: each has so much that together they are padded to the same. */
+static uint64_t share(uint64_t context, uint64_t sequences)
+{
+    uint64_t each = context / sequences;
+
+    return each != 0 && padded(each * sequences) == padded(context) ? each
+                                                                    : each + (context % sequences != 0);
+}
+
+static void set_context(pasted *p, uint64_t sequences)
+{
+    if (p->context != 0) {
+        pasted_set_number(p, "context", share(p->context, sequences));
+        return;
+    }
+    cli_warning(
+        "%s without -c takes the context that the model was trained with, less where it does not fit; "
+        "-c says how much is counted here",
+        p->program->name);
+}
+
+static void finish_server(pasted *p)
+{
+    uint64_t sequences = p->parallel != 0 ? p->parallel : has_slots(p->c) ? SLOTS : 1;
+
+    pasted_set_number(p, "sequences", sequences);
+    if (p->parallel == 0 && sequences > 1 && !p->unified_said)
+        pasted_set(p, "kv_unified", "");
+    set_context(p, sequences);
+}
+
+static void finish_one(pasted *p)
+{
+    if (p->parallel > 1)
+        pasted_set_number(p, "sequences", p->parallel);
+    set_context(p, p->parallel > 1 ? p->parallel : 1);
+}
+
+static void begin_bench(pasted *p)
+{
+    p->prompt = p->generate = UNSAID;
+}
+
+/* A context for each test: a prompt, or what is generated, or both behind each other. */
+static void finish_bench(pasted *p)
+{
+    uint64_t prompt = p->prompt == UNSAID ? 512 : p->prompt,
+             generate = p->generate == UNSAID ? 128 : p->generate;
+    uint64_t most = prompt > generate ? prompt : generate;
+
+    if (p->pair > most)
+        most = p->pair;
+    pasted_set_number(p, "context", most + p->depth == 0 ? 1 : most + p->depth);
+}
+
+/* ---- Ollama ---- */
+
+/* Variables stand before the command; all are of the server. */
+static const pasted_flag ollama_run[] = {
+    { "--keepalive", "OLLAMA_KEEP_ALIVE", ONE, NOTHING, NULL },
+    { "--format", NULL, ONE, NOTHING, NULL },
+    { "--dimensions", NULL, ONE, NOTHING, NULL },
+    { "--think", NULL, NONE, NOTHING, NULL },
+    { "--truncate", NULL, NONE, NOTHING, NULL },
+    { "--verbose", NULL, NONE, NOTHING, NULL },
+    { "--insecure", NULL, NONE, NOTHING, NULL },
+    { "--nowordwrap", NULL, NONE, NOTHING, NULL },
+    { "--hidethinking", NULL, NONE, NOTHING, NULL },
+    { "--experimental", NULL, NONE, NOTHING, NULL },
+    { "", "OLLAMA_CONTEXT_LENGTH", ONE, SET, "context" },
+    { "", "OLLAMA_NUM_PARALLEL", ONE, SET, "sequences" },
+    { "", "OLLAMA_KV_CACHE_TYPE", ONE, SET, "kv_cache_type" },
+    { "", "OLLAMA_FLASH_ATTENTION", ONE, SET, "flash_attn" },
+    { "", "OLLAMA_GPU_OVERHEAD", ONE, SET, "gpu_overhead" },
+    { "", "OLLAMA_SCHED_SPREAD", ONE, SET, "sched_spread" },
+    { "", "LLAMA_ARG_FIT_TARGET", ONE, SET, "fit_target" },
+    { "", "LLAMA_ARG_FIT", ONE, SET, "fit" },
+};
+
+static void ollama_operand(pasted *p, const char *word)
+{
+    static char name[512];
+
+    if (p->model != NULL || strcmp(p->program->name, "ollama serve") == 0)
+        return; /* a prompt */
+    if (strncmp(word, "hf.co/", 6) == 0 || strncmp(word, "huggingface.co/", 15) == 0)
+        p->model = word;
+    else if (snprintf(name, sizeof name, "ollama:%s", word) < (int)sizeof name)
+        p->model = name;
+}
+
+/* ---- the list ---- */
+
+#define LLAMA .engine = "llama.cpp", .flags = llama, .n_flags = sizeof llama / sizeof *llama
+#define OLLAMA .engine = "ollama", .flags = ollama_run, .n_flags = sizeof ollama_run / sizeof *ollama_run
+
+static const pasted_program programs[] = {
+    { .name = "llama-server", LLAMA, .tool = "server", .finish = finish_server },
+    { .name = "llama serve", LLAMA, .tool = "server", .finish = finish_server },
+    { .name = "llama server", LLAMA, .tool = "server", .finish = finish_server },
+    { .name = "llama-cli", LLAMA, .tool = "cli", .finish = finish_one },
+    { .name = "llama cli", LLAMA, .tool = "cli", .finish = finish_one },
+    { .name = "llama-completion", LLAMA, .tool = "cli", .finish = finish_one },
+    { .name = "llama-mtmd-cli", LLAMA, .tool = "cli", .finish = finish_one },
+    { .name = "llama-fit-params", LLAMA, .tool = "cli", .finish = finish_one },
+    { .name = "llama fit-params", LLAMA, .tool = "cli", .finish = finish_one },
+    { .name = "llama-bench",
+      .engine = "llama.cpp",
+      .tool = "bench",
+      .flags = bench,
+      .n_flags = sizeof bench / sizeof *bench,
+      .begin = begin_bench,
+      .finish = finish_bench },
+    { .name = "ollama run", OLLAMA, .operand = ollama_operand },
+    { .name = "ollama serve", OLLAMA, .operand = ollama_operand },
+    { .name = "ollama start", OLLAMA, .operand = ollama_operand },
+};
+
+const pasted_program *pasted_program_at(size_t i)
+{
+    return i < sizeof programs / sizeof *programs ? &programs[i] : NULL;
+}

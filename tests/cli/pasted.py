@@ -1,0 +1,165 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Commands of llama.cpp and Ollama pasted behind "--": each asks what the own words beside it ask; what is wrong is told with
+its place; and no option of the tables is mistaken for the model or takes the word behind its own.
+
+    VRAM=path/to/vram python3 pasted.py SOURCE_ROOT
+"""
+import json
+import os
+import re
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+
+VRAM = os.path.abspath(os.environ["VRAM"])
+ROOT = sys.argv.pop(1)
+
+
+def gguf(path):
+    """4 layers of width 512, 8 heads, 4 of them for keys and values."""
+    def text(s):
+        return struct.pack("<Q", len(s)) + s.encode()
+
+    def value(v):
+        return struct.pack("<I", 8) + text(v) if isinstance(v, str) else struct.pack("<II", 4, v)
+    keys = [("general.architecture", "llama"), ("general.name", "made"), ("llama.block_count", 4),
+            ("llama.embedding_length", 512), ("llama.feed_forward_length", 1024),
+            ("llama.attention.head_count", 8), ("llama.attention.head_count_kv", 4), ("llama.context_length", 32768)]
+    shapes = [("token_embd.weight", 512, 1024), ("output.weight", 512, 1024)]
+    for i in range(4):
+        shapes += [("blk.%d.attn_q.weight" % i, 512, 512), ("blk.%d.attn_k.weight" % i, 512, 256),
+                   ("blk.%d.attn_v.weight" % i, 512, 256), ("blk.%d.attn_output.weight" % i, 512, 512),
+                   ("blk.%d.ffn_up.weight" % i, 512, 1024), ("blk.%d.ffn_down.weight" % i, 1024, 512)]
+    at, tensors = 0, b""
+    for name, a, b in shapes:
+        tensors += text(name) + struct.pack("<IQQIQ", 2, a, b, 1, at)
+        at += a * b * 2
+    head = b"GGUF" + struct.pack("<IQQ", 3, len(shapes), len(keys)) + b"".join(text(k) + value(v) for k, v in keys)
+    head += tensors
+    with open(path, "wb") as f:
+        f.write(head)
+        f.truncate((len(head) + 31) // 32 * 32 + at)
+
+
+class Pasted(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.room = tempfile.TemporaryDirectory()
+        gguf(os.path.join(cls.room.name, "m.gguf"))
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.room.cleanup()
+
+    def run_words(self, words, *more):
+        env = {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8", "HOME": "/nonexistent"}
+        return subprocess.run([VRAM, "fit", *more, *words], cwd=self.room.name, env=env, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True, timeout=60)
+
+    def asked(self, words):
+        done = self.run_words(words, "--json", "--gpu", "24GiB")
+        self.assertNotEqual(done.stdout, "", (words, done.stderr))
+        answer = json.loads(done.stdout)
+        ledger = answer["devices"][0]["ledger"]
+        return answer["engine"]["name"], answer["workload"], {k: v["bytes"] for k, v in ledger.items()}
+
+    def same(self, pasted, own):
+        self.assertEqual(self.asked(["--"] + pasted.split()), self.asked(own.split()), pasted)
+
+    def test_servers(self):
+        self.same("llama-server -m m.gguf -c 8192 -np 1 --port 8080 --jinja", "m.gguf -c 8192 -np 1")
+        # four slots of one cache: 8192 of all
+        self.same("llama-server -m m.gguf -c 8192", "m.gguf -c 2048 -np 4 -kvu")
+        self.same("./build/bin/llama-server --model m.gguf --ctx-size 8192 --parallel 2 -ctk q8_0 -ctv q8_0",
+                  "m.gguf -c 4096 -np 2 -ctk q8_0 -ctv q8_0")
+        self.same("llama serve -m m.gguf --ctx_size 8192 -np 2 -no-kvu -nkvo -ngl 3 -ub 256",
+                  "m.gguf -c 4096 -np 2 -nkvo -ngl 3 -ub 256")
+        self.same("llama-server -m m.gguf -c 8192 -no-kvu", "m.gguf -c 2048 -np 4")
+        # 8192 / 3 = 2730.7: with 2730 each all together are padded to the same 8192
+        self.same("llama-server -m m.gguf -c 8192 -np 3", "m.gguf -c 2730 -np 3")
+        # 8195 = 3 x 2731 + 2 is padded to 8448; so is 3 x 2731
+        self.same("llama-server -m m.gguf -c 8195 -np 3", "m.gguf -c 2731 -np 3")
+        # 8193 = 4 x 2048 + 1 would be padded to less with 2048 each
+        self.same("llama-server -m m.gguf -c 8193 -np 4", "m.gguf -c 2049 -np 4")
+
+    def test_others(self):
+        self.same("llama-cli -m m.gguf -c 4096 -ngl all -p hello -no-cnv", "m.gguf -c 4096 -ngl all")
+        self.same("llama-fit-params -m m.gguf -c 16384 -fitp on", "m.gguf -c 16384")
+        # 2048 of a prompt behind 4096; 128 generated are less
+        self.same("llama-bench -m m.gguf -p 512,2048 -n 128 -d 0,4096 -ngl 99", "m.gguf -c 6144 -ngl 99")
+        self.same("llama-bench -m m.gguf", "m.gguf -c 512")
+        self.same("llama-bench -m m.gguf -p 0 -n 32 -pg 1024,256", "m.gguf -c 1280")
+        self.same("llama-bench -m m.gguf -p 128-1024*2 -n 0", "m.gguf -c 1024")
+
+    def test_variables(self):
+        self.same("CUDA_VISIBLE_DEVICES=0 LLAMA_ARG_CTX_SIZE=8192 LLAMA_ARG_N_PARALLEL=1 llama-server -m m.gguf",
+                  "m.gguf -c 8192 -np 1")
+        self.same("env LLAMA_ARG_CTX_SIZE=8192 sudo nohup llama-cli -m m.gguf -c 4096", "m.gguf -c 4096")
+
+    def test_own_words_win(self):
+        self.same("llama-server -m m.gguf -c 8192 -np 1", "m.gguf -c 8192 -np 1")
+        first = self.asked(["-c", "2048", "--", "llama-server", "-m", "m.gguf", "-c", "8192", "-np", "1"])
+        self.assertEqual(first, self.asked(["m.gguf", "-c", "2048", "-np", "1"]))
+        # a server of that build has one slot
+        old = self.asked(["--engine-version", "b6975", "--", "llama-server", "-m", "m.gguf", "-c", "8192"])
+        self.assertEqual(old[1]["sequences"]["value"], 4)
+
+    def wrong(self, pasted, *texts):
+        done = self.run_words(["--"] + pasted.split())
+        self.assertEqual(done.returncode, 2, done.stderr)
+        for text in texts:
+            self.assertIn(text, done.stderr)
+
+    def test_errors(self):
+        self.wrong("llama-server -m m.gguf --ctx-sizes 4096", "word 4: llama-server has no option --ctx-sizes",
+                   "did you mean --ctx-size?")
+        self.wrong("llama-server -m m.gguf -c", "word 4: -c: needs a value")
+        self.wrong("llama-server -m m.gguf -c lots", "word 4: lots: must be a number of tokens")
+        self.wrong("llama-server -m m.gguf 4096", "word 4: 4096: belongs to no option")
+        self.wrong("llama-server -m m.gguf -np 0", "must be a number of sequences")
+        self.wrong("llama-server -dr ai/smollm2", "models of Docker are not read")
+        self.wrong("llama-swerver -m m.gguf", "a command that is not known: llama-swerver")
+        self.wrong("llama-server -c 4096", "vram fit needs MODEL")
+
+    def test_uncounted(self):
+        done = self.run_words("-- llama-server -m m.gguf -c 4096 -md d.gguf --rpc host:1 -devd none".split())
+        self.assertIn("-md of the pasted command: a draft model is not counted", done.stderr)
+        self.assertIn("--rpc of the pasted command: the memory of other machines is not counted", done.stderr)
+        self.assertNotIn("-devd", done.stderr)
+
+    def test_no_context(self):
+        done = self.run_words("-- llama-server -m m.gguf".split())
+        self.assertIn("llama-server without -c takes the context that the model was trained with", done.stderr)
+
+    def test_every_option(self):
+        """Value words that look like models; the model comes last."""
+        room = {"NONE": [[]], "ONE": [["v"]], "TWO": [["1", "2"]], "MAYBE": [[], ["on"]], "SCALED": [["v"], ["v", "0.5"]]}
+        value = {"CONTEXT": "4096", "PARALLEL": "2", "PROMPT": "64", "GENERATE": "64", "DEPTH": "64", "PAIR": "64,64"}
+        known = {"batch_size": "512", "ubatch_size": "256", "cache_type_k": "f16", "cache_type_v": "f16",
+                 "n_gpu_layers": "2", "no_kv_offload": "1"}
+        left_out = {"file", "tensor_split", "override_tensor", "split_mode", "main_gpu", "n_cpu_moe", "flash_attn", "mmproj",
+                    "fit", "fit_target", "fit_ctx", "lora", "pooling", "embeddings", "no_op_offload"}
+        tried = 0
+        for name, program in (("pasted_llama.inc", "llama-server"), ("pasted_bench.inc", "llama-bench")):
+            with open(os.path.join(ROOT, "src", "cli", name), encoding="utf-8") as f:
+                rows = re.findall(r'^X\("([^"]+)",\s*(?:NULL|"\w+"),\s*(\w+),\s*(\w+),\s*(?:NULL|"([^"]*)")', f.read(), re.M)
+            self.assertGreater(len(rows), 40)
+            for names, values, does, to in rows:
+                if does in ("MODEL", "REPO", "FILE_OF", "REFUSED", "PRESET") or to in left_out:
+                    continue
+                for words in room[values]:
+                    if words == ["v"]:
+                        words = [value.get(does, known.get(to, "other.gguf"))]
+                    line = ["--", program, names.split()[0], *words, "-m", "m.gguf"]
+                    done = self.run_words(line, "--json")
+                    self.assertIn(done.returncode, (0, 1, 3), (line, done.stderr))
+                    self.assertEqual(json.loads(done.stdout)["model"]["name"], "m.gguf", line)
+                    tried += 1
+        self.assertGreater(tried, 300)
+
+
+if __name__ == "__main__":
+    unittest.main()
