@@ -268,7 +268,8 @@ static const char *words(vr_goal g, const vram_model *m, const vram_workload *w,
         return vr_text(a, U(w->gpu_layers), T(" of "), U(all_layers(m) + 1), T(" layers on the "),
                        T(n_gpus > 1 ? "cards" : "card"));
     case VR_GOAL_CONTEXT:
-        return vr_text(a, T("a context of "), GROUPED(w->context), T(" tokens"));
+        return vr_text(a, T("a context of "), GROUPED(w->context), T(" tokens"),
+                       T(w->sequences > 1 && !w->slots ? " for each sequence" : ""));
     case VR_GOAL_SEQUENCES:
         return vr_text(a, GROUPED(w->sequences),
                        T(w->sequences == 1 ? " sequence of " : " sequences at once, each of "),
