@@ -163,6 +163,7 @@ struct vram_workload {
     uint8_t tool, flash, split_mode; /* vr_lm_tool, vr_flash, vr_lm_split */
     uint64_t n_ctx, batch, main_gpu, n_cpu_moe; /* n_ctx 0: context x sequences */
     bool cpu_moe, no_op_offload, embedding;
+    bool slots; /* after resolve: the server opens `sequences` on its own, which share one context */
     const char *shares_text, *override_text; /* as given, or NULL */
     uint8_t solve;                           /* a vr_goal that is sought instead of given, plus 1; 0: none */
     uint8_t set_by[VR_SETTING_COUNT];

@@ -66,10 +66,20 @@ static bool open_setting(const vram_workload *w, vr_setting s)
     return w->set_by[s] != VR_BY_USER;
 }
 
+/* llama-server without -np: slots of one cache, each as long as all. */
+static void open_slots(vram_workload *w, const vr_lm_rules *r, const vram_model *m)
+{
+    w->slots = r->slots > 1 && w->tool == VR_LM_SERVER && open_setting(w, VR_SET_SEQUENCES) && m->gguf &&
+               (open_setting(w, VR_SET_KV_UNIFIED) || w->kv_unified);
+    if (!w->slots)
+        return;
+    w->sequences = r->slots;
+    w->kv_unified = true;
+}
+
 static vram_status defaults(vram_workload *w, const vram_model *m)
 {
     vr_lm_rules r;
-    (void)m;
     vr_lm_rules_of(&r, w->version_major);
     VR_TRY(check_build(w, &r));
     if (open_setting(w, VR_SET_GPU_LAYERS))
@@ -84,9 +94,7 @@ static vram_status defaults(vram_workload *w, const vram_model *m)
         w->ubatch = r.ubatch != 0 ? 512 : 0;
     if (open_setting(w, VR_SET_FLASH))
         w->flash = r.flash_auto != 0 ? VR_FLASH_AUTO : VR_FLASH_OFF;
-    /* llama-server: without -np, slots of one cache */
-    if (open_setting(w, VR_SET_KV_UNIFIED))
-        w->kv_unified = r.slots > 1 && w->tool == VR_LM_SERVER && open_setting(w, VR_SET_SEQUENCES);
+    open_slots(w, &r, m);
     return VRAM_OK;
 }
 
@@ -337,9 +345,12 @@ static vram_status write_tape(vr_plan *out, const vr_sum sums[3], const vr_lm_me
     vr_tape_mark(&out->tape, VR_AT_LOADED);
     take(out, VR_KV_CACHE, VR_ITEM_KV, &sums[1]);
     take(out, VR_ACTIVATIONS, VR_ITEM_COMPUTE, &sums[2]);
-    out->counted[VR_OVERHEAD] = true;
-    out->basis[VR_OVERHEAD] = VR_BASIS_FORMULA;
-    vr_tape_about(&out->tape, VR_ITEM_POOL, vr_add_sat(KERNELS, d->pool));
+    out->sums_only = !sums[1].counted; /* how it goes on is not known then */
+    out->counted[VR_OVERHEAD] = sums[1].counted;
+    out->basis[VR_OVERHEAD] = sums[1].counted ? VR_BASIS_FORMULA : VR_BASIS_NOT_COUNTED;
+    out->why_not[VR_OVERHEAD] = sums[1].words;
+    if (sums[1].counted)
+        vr_tape_about(&out->tape, VR_ITEM_POOL, vr_add_sat(KERNELS, d->pool));
     vr_tape_mark(&out->tape, VR_AT_PREFILL);
     return out->tape.status;
 }

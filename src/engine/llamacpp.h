@@ -13,6 +13,8 @@ extern const struct vr_option_row *const vr_llamacpp_options[VR_LLAMACPP_N_OPTIO
 
 /* w is resolved. Overrides live in `a`. */
 vram_status vr_llamacpp_params(vr_lm_params *out, const vram_workload *w, vr_arena *a);
+/* llama.cpp's own -c: of all sequences together. */
+uint64_t vr_llamacpp_tokens(const vram_workload *w);
 /* The file as llama.cpp reads it, from w->prepared or made anew; NULL with a sentence in *why. */
 vram_status vr_llamacpp_model(const vr_lm **out, const char **why, const vram_model *m,
                               const vram_workload *w, vr_arena *a);

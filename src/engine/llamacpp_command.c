@@ -114,11 +114,11 @@ const char *vr_llamacpp_command(const vram_model *m, const vram_workload *w, vr_
     uint64_t all = vr_add_sat(vr_add_sat(m->n_layers, m->n_predict_layers), 1);
     bool typed = w->set_by[VR_SET_GPU_LAYERS] == VR_BY_USER && w->gpu_layers != VR_ALL_LAYERS;
     uint64_t layers = typed || w->gpu_layers < all ? w->gpu_layers : all > ALL ? all : ALL;
-    uint64_t context = w->n_ctx != 0 ? w->n_ctx : vr_mul_sat(w->context, w->sequences);
-    bool slots = w->set_by[VR_SET_SEQUENCES] == VR_BY_USER; /* the server has its own number of them */
+    bool slots = w->set_by[VR_SET_SEQUENCES] == VR_BY_USER; /* otherwise the server's own number of them */
     const char *model = model_words(m, a), *settings = settings_words(w, a);
     if (model == NULL || settings == NULL)
         return NULL;
-    return vr_text(a, T(program(w)), T(" "), T(model), T(" -ngl "), U(layers), T(" -c "), U(context),
-                   T(slots ? " -np " : ""), slots ? U(w->sequences) : T(""), T(settings));
+    return vr_text(a, T(program(w)), T(" "), T(model), T(" -ngl "), U(layers), T(" -c "),
+                   U(vr_llamacpp_tokens(w)), T(slots ? " -np " : ""), slots ? U(w->sequences) : T(""),
+                   T(settings));
 }

@@ -4,7 +4,7 @@
  * Source: llama.cpp b10470, common/arg.cpp. */
 #include "engine/llamacpp.h"
 #include "engine/options.h"
-#include "llama/place.h"
+#include "llama/pattern.h"
 
 static const vr_word types[] = {
     { "f16", VR_F16 },   { "f32", VR_F32 },   { "bf16", VR_BF16 }, { "q8_0", VR_Q8_0 },
@@ -265,11 +265,17 @@ static vram_status read_overrides(vr_lm_params *p, const vram_workload *w, vr_ar
     return VRAM_OK;
 }
 
+uint64_t vr_llamacpp_tokens(const vram_workload *w)
+{
+    if (w->n_ctx != 0)
+        return w->n_ctx;
+    return w->slots ? w->context : vr_mul_sat(w->context, w->sequences);
+}
+
 static void count_tokens(vr_lm_params *p, const vram_workload *w, const vr_lm_rules *r)
 {
-    bool slots = w->tool == VR_LM_SERVER && w->set_by[VR_SET_SEQUENCES] != VR_BY_USER;
-    p->n_seq_max = slots && r->slots > w->sequences ? r->slots : w->sequences;
-    p->n_ctx = w->n_ctx != 0 ? w->n_ctx : vr_mul_sat(w->context, w->sequences);
+    p->n_seq_max = w->sequences;
+    p->n_ctx = vr_llamacpp_tokens(w);
     p->n_batch = w->batch;
     p->n_ubatch = w->ubatch;
     if (w->tool != VR_LM_SERVER)

@@ -225,7 +225,7 @@ static void add_cache(const units *u, uint64_t i)
 {
     const vr_layer *l = &u->m->layers[i];
     vr_kept kept = vr_layer_kept(l);
-    uint64_t cells = vr_mul_sat(u->w->context, u->w->sequences);
+    uint64_t cells = vr_llamacpp_tokens(u->w);
     uint64_t seen = vr_add_sat(l->window, u->w->ubatch);
     cells = l->window != 0 && !u->w->swa_full && seen < cells ? seen : cells;
     uint64_t bits = vr_add_sat(vr_mul_sat(kept.keys, vr_dtype_bits((vr_dtype)u->w->cache_k)),

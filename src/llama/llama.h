@@ -57,6 +57,8 @@ vram_status vr_lm_of(const vr_lm **out, const char **why, const vram_model *m, v
 /* "attention.scale" behind the architecture's name; at layer `il` where the value is a list. */
 bool vr_lm_u64(const vr_lm *lm, const char *key, uint32_t il, uint64_t *out);
 bool vr_lm_float(const vr_lm *lm, const char *key, double *out);
+bool vr_lm_float_at(const vr_lm *lm, const char *key, uint32_t il,
+                    double *out); /* of a list, or of all layers */
 bool vr_lm_word(const vr_lm *lm, const char *key, vr_str *out);
 uint64_t vr_lm_number(const vr_lm *lm, const char *key, uint64_t otherwise);
 /* NULL: there is none. */
@@ -72,6 +74,16 @@ typedef enum vr_lm_split {
     VR_LM_SPLIT_TENSOR
 } vr_lm_split;
 typedef enum vr_lm_tool { VR_LM_SERVER, VR_LM_CLI, VR_LM_BENCH, VR_LM_FIT_PARAMS } vr_lm_tool;
+
+/* --pooling: what becomes of a sequence's vectors. Behind the first as llama.cpp numbers them. */
+typedef enum vr_lm_pooling {
+    VR_LM_POOL_FILE, /* as the file says */
+    VR_LM_POOL_NONE,
+    VR_LM_POOL_MEAN,
+    VR_LM_POOL_CLS,
+    VR_LM_POOL_LAST,
+    VR_LM_POOL_RANK
+} vr_lm_pooling;
 
 /* One of -ot: tensors whose name matches go to a device or the host. */
 typedef struct vr_lm_override {
@@ -99,6 +111,7 @@ typedef struct vr_lm_params {
      * real one does not, and sizes the prompt's graph only. */
     bool as_fit;
     bool embeddings; /* an embedding is returned, no logits */
+    uint8_t pooling; /* vr_lm_pooling, of embeddings */
 } vr_lm_params;
 
 typedef struct vr_lm_device {

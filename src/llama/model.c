@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define MOST_KEY 160
+#define MOST_LAYERS 4096
 #define MOST_NUMBER UINT64_C(0x7fffffff) /* of a key: what llama.cpp keeps in 32 bits */
 
 /* ---- keys ---- */
@@ -36,6 +37,12 @@ bool vr_lm_float(const vr_lm *lm, const char *key, double *out)
 {
     const vr_meta *v = find_key(lm, key);
     return v != NULL && v->type != VR_META_ARRAY && vr_meta_double(lm->keys, v, 0, out);
+}
+
+bool vr_lm_float_at(const vr_lm *lm, const char *key, uint32_t il, double *out)
+{
+    const vr_meta *v = find_key(lm, key);
+    return v != NULL && vr_meta_double(lm->keys, v, v->type == VR_META_ARRAY ? il : 0, out);
 }
 
 bool vr_lm_word(const vr_lm *lm, const char *key, vr_str *out)
@@ -229,11 +236,24 @@ static vram_status read_layers(vr_lm *lm, vr_arena *a)
 
 /* ---- the whole ---- */
 
+/* Of a file whose keys do not say its shape. */
+static uint32_t layers_named(const vram_checkpoint *ck)
+{
+    uint32_t n = 0;
+    for (size_t i = 0; i < ck->n_tensors; i++) {
+        vr_str name = ck->tensors[i].name;
+        uint64_t layer = 0;
+        if (split_name(&name, &layer) && layer < MOST_LAYERS && layer >= n)
+            n = (uint32_t)layer + 1;
+    }
+    return n;
+}
+
 static void read_numbers(vr_lm *lm)
 {
     const vram_model *m = lm->model;
     lm->n_layer_nextn = (uint32_t)m->n_predict_layers;
-    lm->n_layer = (uint32_t)m->n_layers;
+    lm->n_layer = m->n_layers != 0 ? (uint32_t)m->n_layers : layers_named(m->checkpoint);
     lm->n_layer_all = lm->n_layer + lm->n_layer_nextn;
     lm->n_embd = (uint32_t)m->hidden;
     lm->n_vocab = (uint32_t)m->vocab;
@@ -259,8 +279,6 @@ static const char *why_none(const vram_model *m)
         return "it is no GGUF file";
     if (m->foreign)
         return m->not_understood;
-    if (!m->shape_known || m->n_layers == 0 || m->hidden == 0 || m->vocab == 0)
-        return "the file's keys do not say the model's shape";
     return m->hidden > MOST_NUMBER || m->vocab > MOST_NUMBER ? "its numbers make no sense" : NULL;
 }
 

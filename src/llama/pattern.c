@@ -4,7 +4,7 @@
  * bounded by its length times the text's.
  *
  * Source of the grammar: ECMA-262 5.1, 15.10.1, which std::regex follows. */
-#include "llama/place.h"
+#include "llama/pattern.h"
 
 #include <string.h>
 
@@ -183,7 +183,7 @@ static bool put_class(uint8_t set[32], unsigned char c)
 static unsigned char escaped(reader *r, unsigned char c)
 {
     static const char from[] = "tnrfv", to[] = "\t\n\r\f\v";
-    const char *at = c != 0 ? strchr(from, c) : NULL;
+    const char *at = memchr(from, c, sizeof from - 1);
     if (at != NULL)
         return (unsigned char)to[at - from];
     if (c == 0 || is_word(c))
@@ -196,7 +196,7 @@ static unsigned char in_brackets(reader *r, uint8_t set[32], bool *whole)
 {
     unsigned char c = next_char(r);
     *whole = false;
-    if (c == '[' && r->rest.n != 0 && strchr(":.=", r->rest.s[0]) != NULL)
+    if (c == '[' && r->rest.n != 0 && memchr(":.=", r->rest.s[0], 3) != NULL)
         wrong(r, "named classes of characters are not understood here");
     if (c != '\\')
         return c;

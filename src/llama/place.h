@@ -9,6 +9,7 @@
 typedef struct vr_lm_cache {
     uint64_t k_width, v_width; /* elements of a cell; 0: none */
     uint64_t cells, streams;   /* 0: the layer keeps no keys */
+    uint64_t index_width;      /* of keys that choose which tokens are attended to; 0: none */
     uint64_t r_width, s_width; /* 32-bit floats of a sequence */
     uint64_t r_rows;           /* sequences, and their snapshots */
     bool v_transposed;
@@ -60,18 +61,12 @@ vram_status vr_lm_place_weights(vr_lm_plan *plan, const vr_lm *lm, const vr_lm_p
 vram_status vr_lm_place_caches(vr_lm_plan *plan, const vr_lm *lm, const vr_lm_params *p, vr_arena *a);
 /* Attention layers beside recurrent ones, or both in one layer. */
 bool vr_lm_hybrid_memory(const vr_lm *lm);
+/* The layer chooses the tokens that it attends to, and keeps keys for that. */
+bool vr_lm_chooses_itself(const vr_lm *lm, uint32_t il);
 
 /* Whether the architecture's graphs were held against llama.cpp's own figures (held.c). */
 bool vr_lm_held(vr_str arch);
 /* What kernels of the device put aside at most (pool.c). */
 uint64_t vr_lm_pool(const vr_lm *lm, const vr_lm_plan *plan, uint8_t buft);
-
-/* ---- regular expressions of tensor overrides ---- */
-
-struct vr_pattern;
-/* NULL in *out with a sentence in *why: it is none, or has what is not understood here. */
-vram_status vr_lm_pattern(const struct vr_pattern **out, const char **why, const char *text, vr_arena *a);
-/* Whether it is found anywhere in the text. */
-bool vr_lm_pattern_found(const struct vr_pattern *p, vr_str text);
 
 #endif

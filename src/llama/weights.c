@@ -5,6 +5,7 @@
  * Source: llama.cpp b10470, src/llama-arch.cpp (LLM_TENSOR_INFOS), src/llama-model-loader.cpp (create_tensor,
  * select_weight_buft), src/models/ (load_arch_tensors), common/common.h (LLM_FFN_EXPS_REGEX),
  * ggml/src/ggml-cuda/ggml-cuda.cu (supports_op), ggml/src/ggml-cpu/repack.cpp. */
+#include "llama/pattern.h"
 #include "llama/place.h"
 
 #define EXPERTS "\\.ffn_(up|down|gate|gate_up)_(ch|)exps"

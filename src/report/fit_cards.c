@@ -190,6 +190,8 @@ static void put_host(vr_report *r, const vram_fit *f)
     uint64_t bytes = vr_add_sat(vr_add_sat(h->weights, h->kv), vr_add_sat(h->compute, h->output));
     bool off = f->placement->layers_off != 0;
 
+    if (bytes < VR_MIB)
+        return;
     vr_para(r, off ? VR_INK_CARE : VR_INK_BOLD, "host", VR_FIT_INDENT,
             vr_say(r, T(vr_gib(r, bytes)), T(" GiB of the computer's memory: "), T(h->words)));
 }

@@ -25,10 +25,20 @@ static void versions(void **state)
     static const struct {
         const char *engine, *given, *shown; /* shown NULL: refused */
     } rows[] = {
-        { "vllm", "0.27.1", "0.27" },   { "vllm", "v0.11", "0.11" },       { "vllm", "0.10", NULL },
-        { "vllm", "new", NULL },        { "sglang", "0.5.18", "0.5" },     { "sglang", "0.4", NULL },
-        { "sglang", "x", NULL },        { "llama.cpp", "b9000", "b9000" }, { "llama.cpp", "10470", "b10470" },
-        { "llama.cpp", "b6000", NULL }, { "llama.cpp", "master", NULL },   { "llama.cpp", "1.2", NULL },
+        { "vllm", "0.27.1", "0.27" },
+        { "vllm", "v0.11", "0.11" },
+        { "vllm", "0.10", NULL },
+        { "vllm", "new", NULL },
+        { "sglang", "0.5.18", "0.5" },
+        { "sglang", "0.4", NULL },
+        { "sglang", "x", NULL },
+        { "llama.cpp", "b9000", "b9000" },
+        { "llama.cpp", "10470", "b10470" },
+        { "llama.cpp", "b1957", "b1957" },
+        { "llama.cpp", "b1956", NULL },
+        { "llama.cpp", "b99999", NULL },
+        { "llama.cpp", "master", NULL },
+        { "llama.cpp", "1.2", NULL },
     };
     (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {

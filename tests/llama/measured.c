@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * What a GGUF file takes on some machine, as the library measures it: for scripts that hold it against
- * llama.cpp's own figures. Each line of the input is a file and settings, apart by tabs: "m.gguf	c=4096
- * ngl=99 devices=2". Each line of the output is a JSON object. */
+ * llama.cpp's own figures. Each line of the input is a file and settings, apart by
+ * tabs: its path, c=4096, ngl=99, devices=2. Each line of the output is a JSON object. */
 #include "vram_io.h"
 
 #include "llama/place.h"

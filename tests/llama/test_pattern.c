@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "../support/hook.h"
-#include "llama/place.h"
+#include "llama/pattern.h"
 
 typedef struct row {
     const char *pattern, *name;
