@@ -28,9 +28,10 @@ static const char *next_words(vr_report *r, const vr_solution *x)
 static const char *found_words(vr_report *r, const vr_solution *x)
 {
     const char *of = x->n_shares > 1 ? " on the fullest card" : "";
+    const char *last = x->top && x->goal == VR_GOAL_CONTEXT ? ", the longest it was made for" : "";
 
-    return vr_say(r, T(x->words), T(": at least "), T(vr_gib_signed(r, x->left)), T(" GiB left"), T(of),
-                  T(x->sure ? "" : " for what is not counted"), T(next_words(r, x)));
+    return vr_say(r, T(x->words), T(last), T(": at least "), T(vr_gib_signed(r, x->left)), T(" GiB left"),
+                  T(of), T(x->sure ? "" : " for what is not counted"), T(next_words(r, x)));
 }
 
 static void put_answer(vr_report *r, const vr_solution *x)
@@ -68,7 +69,7 @@ static size_t name_width(const vram_fit *f)
 
 static const char *judged_words(vr_report *r, const vram_fit *q)
 {
-    const char *gib = vr_gib_signed(r, q->headroom);
+    const char *gib = vr_gib_between(r, vr_fit_room(q), q->ledger.required, q->headroom);
 
     return vr_say(r, T("needs "), T(vr_gib(r, q->ledger.required)), T(" GiB, "), T(gib),
                   T(q->headroom < 0 ? " short" : " left"), T(q->verdict == VRAM_TIGHT ? ", tight" : ""));
