@@ -114,7 +114,8 @@ bool vr_lm_chooses_itself(const vr_lm *lm, uint32_t il)
 /* The model's description may not know what this engine is known to keep. */
 static bool worked_out(const vr_lm *lm)
 {
-    return lm->model->kv_known || forgets(lm) || chooses(lm) || vr_str_is(lm->name, "kimi-linear");
+    static const char *const names[] = { "kimi-linear", "minimax-01", NULL };
+    return lm->model->kv_known || forgets(lm) || chooses(lm) || is_one_of(lm->name, names);
 }
 
 /* Heads that predict further tokens have keys and values too, used or not, but in these. */
