@@ -36,6 +36,9 @@ typedef struct vr_ollama_rules {
 #define VR_OLLAMA_MINIMUM (UINT64_C(457) << 20) /* of a GPU that stays free */
 #define VR_OLLAMA_METAL (UINT64_C(512) << 20)
 
+#define VR_OLLAMA_N_OPTIONS 6
+extern const struct vr_option_row *const vr_ollama_options[VR_OLLAMA_N_OPTIONS];
+
 /* Releases out of range get the rules of the nearest one. */
 void vr_ollama_rules_of(vr_ollama_rules *out, uint32_t release);
 /* Whether its own engine runs the architecture: what that computes is not known here. */
