@@ -4,7 +4,7 @@
  *
  * Source: llama.cpp b10470, src/models/kimi-linear.cpp. */
 #include "llama/archs_more.h"
-#include "llama/arch.h"
+#include "llama/mla.h"
 
 /* ---- delta net layers ---- */
 
@@ -101,45 +101,13 @@ static vr_t delta_layer(vr_lm_graph *c, vr_t x, int il)
 
 /* ---- attention layers ---- */
 
-typedef struct mla {
-    uint64_t heads, key, rope, nope, value, lora;
-} mla;
-
-static vr_t part(vr_lm_graph *c, vr_t x, uint64_t width, uint64_t heads, uint64_t row, uint64_t from)
+static vr_t attention_layer(vr_lm_graph *c, const vr_lm_mla *m, vr_t x, int il)
 {
-    uint64_t e = x->nb[0], bytes = vr_mul_sat(row, e);
-    return vr_gg_view_3d(c->g, x, width, heads, c->n_tokens, bytes, vr_mul_sat(bytes, heads),
-                         vr_mul_sat(from, e));
-}
-
-static vr_t attend_absorbed(vr_lm_graph *c, const mla *m, vr_t q, vr_t latent, vr_t k_pe, int il)
-{
-    vr_gg *g = c->g;
-    vr_t q_nope = part(c, q, m->nope, m->heads, m->key, 0),
-         q_pe = part(c, q, m->rope, m->heads, m->key, m->nope);
-    q = vr_gg_mul_mat(g, vr_lm_w(c, il, "attn_k_b.weight"), vr_gg_permute(g, q_nope, 0, 2, 1, 3));
-    q = vr_gg_concat(g, vr_gg_permute(g, q, 0, 2, 1, 3), q_pe, 0);
-    latent = vr_gg_reshape_3d(g, latent, m->lora, 1, c->n_tokens);
-    vr_lm_attention a = { .wo = vr_lm_w(c, il, "attn_output.weight"),
-                          .wo_s = vr_lm_opt(c, il, "attn_output.scale"),
-                          .q = q,
-                          .k = vr_gg_concat(g, latent, k_pe, 0),
-                          .v = latent,
-                          .v_mla = vr_lm_w(c, il, "attn_v_b.weight") };
-    return vr_lm_build_attn(c, &a, il);
-}
-
-static vr_t attention_layer(vr_lm_graph *c, const mla *m, vr_t x, int il)
-{
-    vr_gg *g = c->g;
     if (vr_lm_opt(c, il, "attn_kv_b.weight"))
         vr_lm_broken(c, "llama.cpp keeps only the latent of such a file and asks for whole keys");
-    vr_t q = vr_lm_bare_mm(c, il, "attn_q", x), kv = vr_lm_bare_mm(c, il, "attn_kv_a_mqa", x);
-    uint64_t row = vr_add_sat(m->lora, m->rope);
-    vr_t latent = vr_gg_view_2d(g, kv, m->lora, c->n_tokens, vr_mul_sat(row, kv->nb[0]), 0);
-    vr_t k_pe = part(c, kv, m->rope, 1, row, m->lora);
-    latent = vr_lm_rms(c, latent, il, "attn_kv_a_norm");
-    return attend_absorbed(c, m, q, latent, k_pe, il);
+    vr_lm_halves h = vr_lm_mla_halves(c, m, vr_lm_bare_mm(c, il, "attn_q", x), x, il, false);
+    vr_lm_attention a = vr_lm_mla_absorbed(c, m, &h, il);
+    return vr_lm_build_attn(c, &a, il);
 }
 
 static vr_t ffn(vr_lm_graph *c, vr_t x, int il, bool dense)
@@ -152,26 +120,13 @@ static vr_t ffn(vr_lm_graph *c, vr_t x, int il, bool dense)
     return vr_gg_add(c->g, out, vr_lm_bare_ffn(c, x, il, "_shexp", VR_LM_SILU, VR_LM_FFN_PAR));
 }
 
-static mla mla_of(vr_lm_graph *c)
-{
-    const vr_lm *lm = c->lm;
-    mla m = { .heads = lm->layers[0].n_head,
-              .key = lm->n_head_k_mla,
-              .rope = lm->layers[0].n_rot,
-              .value = lm->n_head_v_mla,
-              .lora = lm->n_lora_kv };
-    if (m.key <= m.rope || m.value == 0)
-        vr_lm_broken(c, "no part of a key is left over");
-    else
-        m.nope = m.key - m.rope;
-    return m;
-}
-
 void vr_lm_build_kimi_linear(vr_lm_graph *c)
 {
     vr_gg *g = c->g;
     uint64_t dense = vr_lm_number(c->lm, "leading_dense_block_count", 0);
-    mla m = mla_of(c);
+    vr_lm_mla m;
+    if (!vr_lm_mla_of(c, &m))
+        return;
     vr_t cur = vr_lm_inp_embd(c);
     vr_lm_rs_inp(c);
     vr_lm_inp_attn_k(c);

@@ -28,12 +28,6 @@ static bool not_every_fourth(const vr_lm_graph *c, int il)
     return (il + 1) % 4 != 0;
 }
 
-static bool is_set(const vr_lm_graph *c, const char *key)
-{
-    double x = 0;
-    return vr_lm_float(c->lm, key, &x) && (x < 0 || x > 0);
-}
-
 /* Positions in sections of a head: time, height, width, nothing. */
 static void set_sections(vr_lm_graph *c)
 {
@@ -117,6 +111,7 @@ void vr_lm_build_glm4(vr_lm_graph *c)
 
 void vr_lm_build_hunyuan_dense(vr_lm_graph *c)
 {
+    set_sections(c);
     vr_lm_plain_build(c, &(vr_lm_plain){ PRE, .heads = VR_LM_HEADS_TURNED, .factors = true });
 }
 
@@ -137,7 +132,7 @@ static void temperature(vr_lm_graph *c, vr_lm_qkv *x, int il, vr_t scale)
 void vr_lm_build_mistral3(vr_lm_graph *c)
 {
     vr_lm_plain_build(c, &(vr_lm_plain){ PRE, .queries = temperature,
-                                         .attn_scale = is_set(c, "attention.temperature_scale"),
+                                         .attn_scale = vr_lm_is_set(c, "attention.temperature_scale"),
                                          .feed = vr_lm_feed_experts });
 }
 
@@ -286,8 +281,8 @@ static void scaled_logits(vr_lm_graph *c, vr_t cur, vr_lm_norm norm, bool scaled
 
 void vr_lm_build_granite(vr_lm_graph *c)
 {
-    c->embedding_scaled = is_set(c, "embedding_scale");
-    vr_t cur = granite_layers(c, is_set(c, "residual_scale"));
+    c->embedding_scaled = vr_lm_is_set(c, "embedding_scale");
+    vr_t cur = granite_layers(c, vr_lm_is_set(c, "residual_scale"));
     scaled_logits(c, cur, VR_LM_NORM_RMS, true);
 }
 
@@ -299,35 +294,50 @@ void vr_lm_build_minicpm(vr_lm_graph *c)
 
 /* ---- parallel layers ---- */
 
+static void cohere(vr_lm_graph *c, bool (*turns)(const vr_lm_graph *c, int il))
+{
+    vr_lm_parallel d = {
+        .norm = VR_LM_NORM, .turns = turns, .factors = turns != NULL, .sum = VR_LM_SUM_FED_INPUT_ATTENTION
+    };
+    vr_t cur = vr_lm_parallel_layers(c, &d, vr_lm_inp_embd(c));
+    scaled_logits(c, cur, VR_LM_NORM, vr_lm_is_set(c, "logit_scale"));
+}
+
 void vr_lm_build_command_r(vr_lm_graph *c)
 {
-    vr_lm_parallel d = { .norm = VR_LM_NORM, .ffn_first = true, .act = VR_LM_SILU, .gating = VR_LM_FFN_PAR };
-    vr_t cur = vr_lm_parallel_layers(c, &d, vr_lm_inp_embd(c));
-    scaled_logits(c, cur, VR_LM_NORM, is_set(c, "logit_scale"));
+    cohere(c, NULL);
 }
 
 void vr_lm_build_cohere2(vr_lm_graph *c)
 {
-    vr_lm_parallel d = { .norm = VR_LM_NORM,
-                         .turns = only_where_it_slides,
-                         .factors = true,
-                         .ffn_first = true,
-                         .act = VR_LM_SILU,
-                         .gating = VR_LM_FFN_PAR };
-    vr_t cur = vr_lm_parallel_layers(c, &d, vr_lm_inp_embd(c));
-    scaled_logits(c, cur, VR_LM_NORM, is_set(c, "logit_scale"));
+    cohere(c, only_where_it_slides);
 }
 
 void vr_lm_build_falcon(vr_lm_graph *c)
 {
-    vr_lm_parallel d = { .norm = VR_LM_NORM, .ffn_leads = true, .act = VR_LM_GELU, .gating = VR_LM_FFN_SEQ };
+    vr_lm_parallel d = { .norm = VR_LM_NORM, .sum = VR_LM_SUM_FED_ATTENTION_INPUT, .feed = vr_lm_feed_gelu };
     vr_lm_finish(c, vr_lm_parallel_layers(c, &d, vr_lm_inp_embd(c)), VR_LM_NORM);
 }
 
 void vr_lm_build_phi2(vr_lm_graph *c)
 {
-    vr_lm_parallel d = {
-        .norm = VR_LM_NORM, .scaled_queries = true, .act = VR_LM_GELU, .gating = VR_LM_FFN_SEQ
-    };
+    vr_lm_parallel d = { .norm = VR_LM_NORM, .scaled_queries = true, .feed = vr_lm_feed_gelu };
     vr_lm_finish(c, vr_lm_parallel_layers(c, &d, vr_lm_inp_embd(c)), VR_LM_NORM);
+}
+
+void vr_lm_build_plamo(vr_lm_graph *c)
+{
+    vr_lm_parallel d = { .norm = VR_LM_NORM_RMS, .sum = VR_LM_SUM_FED_ATTENTION_INPUT };
+    vr_lm_finish(c, vr_lm_parallel_layers(c, &d, vr_lm_inp_embd(c)), VR_LM_NORM_RMS);
+}
+
+/* The larger of these models have no norm between attention and the feed-forward part. */
+void vr_lm_build_stablelm(vr_lm_graph *c)
+{
+    vr_t cur = vr_lm_inp_embd(c);
+    vr_lm_plain plain = { PRE_LAYER_NORM };
+    vr_lm_parallel parallel = { .norm = VR_LM_NORM, .sum = VR_LM_SUM_FED_TO_ATTENTION_INPUT };
+    bool in_turn = vr_lm_opt(c, 0, "ffn_norm.weight") != NULL;
+    cur = in_turn ? vr_lm_plain_layers(c, &plain, cur) : vr_lm_parallel_layers(c, &parallel, cur);
+    vr_lm_finish(c, cur, VR_LM_NORM);
 }

@@ -29,6 +29,8 @@
     X("deepseek2-ocr", deepseek2_ocr)                                                                        \
     X("minicpm3", minicpm3)                                                                                  \
     X("mistral4", deepseek2)                                                                                 \
+    X("deepseek32", dsa)                                                                                     \
+    X("glm-dsa", dsa)                                                                                        \
     X("arwkv7", arwkv7)                                                                                      \
     X("deepseek2", deepseek2)                                                                                \
     X("exaone-moe", exaone_moe)                                                                              \

@@ -67,7 +67,7 @@ bool vr_lm_hybrid_memory(const vr_lm *lm)
     static const char *const names[] = { "jamba",       "falcon-h1", "plamo2",     "granitehybrid",
                                          "lfm2",        "lfm2moe",   "nemotron_h", "nemotron_h_moe",
                                          "qwen3next",   "qwen35",    "qwen35moe",  "minimax-01",
-                                         "kimi-linear", NULL };
+                                         "kimi-linear", "kimi-k3",   NULL };
     return is_one_of(lm->name, names);
 }
 
@@ -91,17 +91,39 @@ static bool forgets(const vr_lm *lm)
     return is_one_of(lm->name, names);
 }
 
+/* ---- keys that choose the tokens to attend to (DSA) ---- */
+
+static bool chooses(const vr_lm *lm)
+{
+    return vr_str_is(lm->name, "deepseek32") || vr_str_is(lm->name, "glm-dsa");
+}
+
+/* In GLM 5.2 three of four layers take what one before them chose. */
+bool vr_lm_chooses_itself(const vr_lm *lm, uint32_t il)
+{
+    uint64_t types = 0;
+    if (!chooses(lm) || il >= lm->n_layer)
+        return false;
+    if (!vr_str_is(lm->name, "glm-dsa"))
+        return true;
+    if (vr_lm_u64(lm, "attention.indexer.types", il, &types))
+        return types != 0;
+    return lm->n_ctx_train < 1048576 || il < 2 || (il < 78 && (il - 2) % 4 == 0);
+}
+
 /* The model's description may not know what this engine is known to keep. */
 static bool worked_out(const vr_lm *lm)
 {
-    return lm->model->kv_known || forgets(lm) || vr_str_is(lm->name, "kimi-linear");
+    static const char *const names[] = { "kimi-linear", "kimi-k3", "minimax-01", "t5", "t5encoder", NULL };
+    return lm->model->kv_known || forgets(lm) || chooses(lm) || is_one_of(lm->name, names);
 }
 
 /* Heads that predict further tokens have keys and values too, used or not, but in these. */
 static bool cuts_predicting(const vr_lm *lm)
 {
-    static const char *const names[] = { "step35", "hy_v3",     "hy-v3",      "mimo2", "qwen3next",
-                                         "qwen35", "qwen35moe", "minimax-01", NULL };
+    static const char *const names[] = { "step35",     "hy_v3",   "hy-v3",     "mimo2",
+                                         "qwen3next",  "qwen35",  "qwen35moe", "minimax-01",
+                                         "deepseek32", "glm-dsa", NULL };
     return is_one_of(lm->name, names);
 }
 
@@ -153,6 +175,8 @@ static void keys_of(vr_lm_cache *c, const vr_lm_plan *plan, const vr_lm *lm, con
     c->v_width = values_of(plan, lm, p, l);
     c->cells = l->swa ? plan->swa_cells : plan->cells;
     c->streams = plan->n_stream;
+    if (vr_lm_chooses_itself(lm, il))
+        c->index_width = vr_lm_number(lm, "attention.indexer.key_length", 0);
 }
 
 static vr_lm_cache cache_of(const vr_lm_plan *plan, const vr_lm *lm, const vr_lm_params *p, uint32_t il)

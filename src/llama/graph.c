@@ -104,6 +104,7 @@ vr_t vr_lm_inp_embd(vr_lm_graph *c)
     vr_gg_build_forward_expand(g, embd);
     if (more > 0)
         cur = vr_gg_view_2d(g, cur, n_embd, c->n_tokens, cur->nb[1], 0);
+    c->inp_rows = cur;
     if (c->embedding_scaled) {
         if (!vr_gg_is_contiguous(cur))
             cur = vr_gg_cont(g, cur);

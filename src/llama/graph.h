@@ -12,8 +12,10 @@ typedef vr_gg_tensor *vr_t;
 
 /* Tensors of the caches of one layer, whole; NULL: it has none. */
 typedef struct vr_lm_kept {
-    vr_t k, v; /* of llama_kv_cache: [width, cells, streams] */
-    vr_t r, s; /* of llama_memory_recurrent: [width, rows] */
+    vr_t k, v;  /* of llama_kv_cache: [width, cells, streams] */
+    vr_t r, s;  /* of llama_memory_recurrent: [width, rows] */
+    vr_t index; /* keys of llama_kv_cache_dsa's second cache */
+    bool made;
 } vr_lm_kept;
 
 /* Inputs of attention over one cache (llm_graph_input_attn_kv); made once a graph. */
@@ -67,7 +69,8 @@ typedef struct vr_lm_graph {
     vr_lm_kept *kept;      /* by layer */
     vr_lm_attn full, swa, none;
     vr_t inp_pos, inp_out_ids, rs_copy, rs_main, rs_extra;
-    vr_t embd; /* what the head is applied to */
+    vr_t inp_rows; /* t_inp_embd: embeddings as they came, with what is stacked behind them */
+    vr_t embd;     /* t_embd */
     vr_lm_fused_node *fused;
     size_t n_fused, fused_room;
 } vr_lm_graph;
@@ -160,9 +163,10 @@ typedef struct vr_lm_moe {
     vr_t gate_up, gate_up_b, up_s, gate_s, down_s, probs_in, selected_in;
     uint64_t n_expert, n_used;
     vr_lm_act act;
-    bool norm_w, scaled;             /* scaled: w_scale is neither 0 nor 1 */
-    bool weight_before_ffn;          /* and experts are chosen by the logits (llama4) */
-    bool clamped;                    /* hparams.swiglu_clamp_exp[il] is not 0 */
+    bool norm_w, scaled;    /* scaled: w_scale is neither 0 nor 1 */
+    bool weight_before_ffn; /* and experts are chosen by the logits (llama4) */
+    bool clamped;           /* hparams.swiglu_clamp_exp[il] is not 0 */
+    uint64_t n_probs; /* experts the router knows, where these are fewer: groups of it (grovemoe); or 0 */
     uint64_t n_groups, n_group_used; /* hparams.n_expert_groups; the file's */
     vr_lm_gate_fn gating;
 } vr_lm_moe;
@@ -220,7 +224,7 @@ void vr_lm_logits(vr_lm_graph *c, vr_t cur);
 /* What most graphs end with: output_norm, embd, head_mm, logits. */
 void vr_lm_finish(vr_lm_graph *c, vr_t cur, vr_lm_norm kind);
 
-/* build_pooling, build_dense_out: one vector of each text, where embeddings are asked for. */
+/* build_pooling, build_dense_out: behind the whole graph, where embeddings are asked for. */
 void vr_lm_build_pooling(vr_lm_graph *c);
 
 /* ---- the context ---- */

@@ -128,20 +128,28 @@ static vr_t kept_tensor(vr_lm_graph *c, const vr_lm_cache *k, uint8_t type, uint
     return vr_gg_placed(c->g, NULL, (vr_dtype)type, ne, buft, false);
 }
 
+static void make_kept(vr_lm_graph *c, vr_lm_kept *kept, const vr_lm_cache *from)
+{
+    if (from->cells > 0 && from->k_width > 0)
+        kept->k = kept_tensor(c, from, c->p->type_k, from->k_width, false);
+    if (from->cells > 0 && from->v_width > 0)
+        kept->v = kept_tensor(c, from, c->p->type_v, from->v_width, false);
+    if (from->cells > 0 && from->index_width > 0)
+        kept->index = kept_tensor(c, from, c->p->type_k, from->index_width, false);
+    if (from->r_width > 0)
+        kept->r = kept_tensor(c, from, VR_F32, from->r_width, true);
+    if (from->s_width > 0)
+        kept->s = kept_tensor(c, from, VR_F32, from->s_width, true);
+}
+
 vr_lm_kept *vr_lm_kept_of(vr_lm_graph *c, int il)
 {
     if (c->plan->caches[il].reuses != 0 && c->plan->caches[il].reuses - 1 < c->lm->n_layer_all)
         il = (int)(c->plan->caches[il].reuses - 1);
-    const vr_lm_cache *from = &c->plan->caches[il];
     vr_lm_kept *kept = &c->kept[il];
-    if (kept->k == NULL && from->cells > 0 && from->k_width > 0)
-        kept->k = kept_tensor(c, from, c->p->type_k, from->k_width, false);
-    if (kept->v == NULL && from->cells > 0 && from->v_width > 0)
-        kept->v = kept_tensor(c, from, c->p->type_v, from->v_width, false);
-    if (kept->r == NULL && from->r_width > 0)
-        kept->r = kept_tensor(c, from, VR_F32, from->r_width, true);
-    if (kept->s == NULL && from->s_width > 0)
-        kept->s = kept_tensor(c, from, VR_F32, from->s_width, true);
+    if (!kept->made)
+        make_kept(c, kept, &c->plan->caches[il]);
+    kept->made = true;
     return kept;
 }
 
@@ -217,29 +225,32 @@ vr_t vr_lm_cpy_v(vr_lm_graph *c, vr_t v, vr_t idxs, int il)
 
 /* ---- queries, keys, values ---- */
 
+typedef struct heads {
+    uint64_t k, v, n, n_kv; /* sizes, then numbers */
+} heads;
+
 /* One product cut in three. */
-static vr_lm_qkv split_qkv(vr_lm_graph *c, vr_t qkv, uint64_t head, uint64_t n_head, uint64_t n_head_kv)
+static vr_lm_qkv split_qkv(vr_lm_graph *c, vr_t qkv, const heads *h)
 {
     vr_gg *g = c->g;
     vr_dtype t = (vr_dtype)qkv->type;
-    uint64_t each = vr_gg_row_size(t, head), q = vr_mul_sat(head, n_head), kv = vr_mul_sat(head, n_head_kv);
+    uint64_t each = vr_gg_row_size(t, h->k), q = vr_mul_sat(h->k, h->n), k = vr_mul_sat(h->k, h->n_kv);
     return (vr_lm_qkv){
-        .q = vr_gg_view_3d(g, qkv, head, n_head, c->n_tokens, each, qkv->nb[1], 0),
-        .k = vr_gg_view_3d(g, qkv, head, n_head_kv, c->n_tokens, each, qkv->nb[1], vr_gg_row_size(t, q)),
-        .v = vr_gg_view_3d(g, qkv, head, n_head_kv, c->n_tokens, each, qkv->nb[1],
-                           vr_gg_row_size(t, vr_add_sat(q, kv))),
+        .q = vr_gg_view_3d(g, qkv, h->k, h->n, c->n_tokens, each, qkv->nb[1], 0),
+        .k = vr_gg_view_3d(g, qkv, h->k, h->n_kv, c->n_tokens, each, qkv->nb[1], vr_gg_row_size(t, q)),
+        .v = vr_gg_view_3d(g, qkv, h->v, h->n_kv, c->n_tokens, vr_gg_row_size(t, h->v), qkv->nb[1],
+                           vr_gg_row_size(t, vr_add_sat(q, k))),
     };
 }
 
-vr_lm_qkv vr_lm_build_qkv(vr_lm_graph *c, vr_t cur, uint64_t head, uint64_t n_head, uint64_t n_head_kv,
-                          int il)
+static vr_lm_qkv queries(vr_lm_graph *c, vr_t cur, const heads *h, int il)
 {
     vr_gg *g = c->g;
     double limit = 0;
     bool clamped = vr_lm_float(c->lm, "attention.clamp_kqv", &limit) && limit > 0;
     if (vr_lm_opt(c, il, "attn_qkv.weight") != NULL) {
         vr_t qkv = vr_lm_linear(c, il, "attn_qkv", cur);
-        return split_qkv(c, clamped ? vr_gg_clamp(g, qkv) : qkv, head, n_head, n_head_kv);
+        return split_qkv(c, clamped ? vr_gg_clamp(g, qkv) : qkv, h);
     }
     static const char *const name[3] = { "attn_q", "attn_k", "attn_v" };
     vr_t x[3];
@@ -247,15 +258,21 @@ vr_lm_qkv vr_lm_build_qkv(vr_lm_graph *c, vr_t cur, uint64_t head, uint64_t n_he
         vr_t t = vr_lm_linear(c, il, name[i], cur);
         x[i] = clamped ? vr_gg_clamp(g, t) : t;
     }
-    return (vr_lm_qkv){ .q = vr_gg_reshape_3d(g, x[0], head, n_head, c->n_tokens),
-                        .k = vr_gg_reshape_3d(g, x[1], head, n_head_kv, c->n_tokens),
-                        .v = vr_gg_reshape_3d(g, x[2], head, n_head_kv, c->n_tokens) };
+    return (vr_lm_qkv){ .q = vr_gg_reshape_3d(g, x[0], h->k, h->n, c->n_tokens),
+                        .k = vr_gg_reshape_3d(g, x[1], h->k, h->n_kv, c->n_tokens),
+                        .v = vr_gg_reshape_3d(g, x[2], h->v, h->n_kv, c->n_tokens) };
+}
+
+vr_lm_qkv vr_lm_build_qkv(vr_lm_graph *c, vr_t cur, uint64_t head, uint64_t n_head, uint64_t n_head_kv,
+                          int il)
+{
+    return queries(c, cur, &(heads){ head, head, n_head, n_head_kv }, il);
 }
 
 vr_lm_qkv vr_lm_qkv_of(vr_lm_graph *c, vr_t cur, int il)
 {
     const vr_lm_layer *l = &c->lm->layers[il];
-    return vr_lm_build_qkv(c, cur, l->head_k, l->n_head, l->n_head_kv, il);
+    return queries(c, cur, &(heads){ l->head_k, l->head_v, l->n_head, l->n_head_kv }, il);
 }
 
 /* ---- scores ---- */
@@ -367,6 +384,8 @@ static void expand_all(vr_lm_graph *c, const vr_lm_attention *a, bool two_caches
 
 vr_t vr_lm_build_attn(vr_lm_graph *c, const vr_lm_attention *given, int il)
 {
+    if (c->none.mask != NULL)
+        return vr_lm_build_attn_no_cache(c, given, il);
     bool two_caches = c->swa.mask != NULL;
     const vr_lm_attn *in = two_caches && slides(c, il) ? &c->swa : &c->full;
     if (in->mask == NULL) {

@@ -169,7 +169,7 @@ static vr_t mask_groups(vr_lm_graph *c, vr_t choice, const vr_lm_moe *m, uint64_
 static vr_t expert_weights(vr_lm_graph *c, vr_t probs, vr_t selected, const vr_lm_moe *m, uint64_t n_tokens)
 {
     vr_gg *g = c->g;
-    probs = vr_gg_reshape_3d(g, probs, 1, m->n_expert, n_tokens);
+    probs = vr_gg_reshape_3d(g, probs, 1, m->n_probs > 0 ? m->n_probs : m->n_expert, n_tokens);
     vr_t w = vr_gg_get_rows(g, probs, selected);
     if (m->gating == VR_LM_SOFTMAX_WEIGHT) {
         w = vr_gg_soft_max(g, vr_gg_reshape_2d(g, w, m->n_used, n_tokens));
@@ -241,6 +241,8 @@ static vr_t select_experts(vr_lm_graph *c, vr_t logits, vr_t probs, const vr_lm_
     vr_t choice = m->probs_b != NULL ? vr_gg_add(c->g, probs, m->probs_b) : probs;
     if (m->weight_before_ffn)
         choice = logits;
+    if (m->n_probs > 0)
+        choice = vr_gg_unary_of(c->g, logits, VR_GG_SIGMOID);
     if (m->n_groups > 1)
         choice = mask_groups(c, choice, m, n_tokens);
     return m->selected_in != NULL ? m->selected_in : vr_gg_argsort_top_k(c->g, choice, m->n_used);
@@ -258,6 +260,10 @@ vr_t vr_lm_build_moe(vr_lm_graph *c, vr_t cur, const vr_lm_moe *m)
     logits = add_if(c, logits, m->gate_inp_b);
     vr_t probs = probabilities(c, logits, m->gating);
     vr_t selected = select_experts(c, logits, probs, m, n_tokens);
+    if (m->n_probs > m->n_expert) { /* which group of experts each of them is */
+        vr_t scaled = vr_gg_scale(g, vr_gg_cast(g, selected, VR_F32));
+        selected = vr_gg_cast(g, scaled, VR_I32);
+    }
     vr_t weights = expert_weights(c, probs, selected, m, n_tokens);
     vr_gg_build_forward_expand(g, weights);
     cur = vr_gg_reshape_3d(g, cur, n_embd, 1, n_tokens);

@@ -41,6 +41,7 @@ typedef struct vr_lm {
     vr_str name;                   /* general.architecture */
     const struct vr_lm_arch *arch; /* NULL: its graph is not known here */
     uint32_t n_layer_all, n_layer, n_layer_nextn;
+    uint32_t loops; /* the file's layers are run so often, each time with a cache of their own */
     uint32_t n_embd, n_vocab, n_ctx_train;
     uint32_t n_expert, n_expert_used;
     uint32_t n_swa; /* 0: no layer slides */
@@ -57,6 +58,8 @@ vram_status vr_lm_of(const vr_lm **out, const char **why, const vram_model *m, v
 /* "attention.scale" behind the architecture's name; at layer `il` where the value is a list. */
 bool vr_lm_u64(const vr_lm *lm, const char *key, uint32_t il, uint64_t *out);
 bool vr_lm_float(const vr_lm *lm, const char *key, double *out);
+bool vr_lm_float_at(const vr_lm *lm, const char *key, uint32_t il,
+                    double *out); /* of a list, or of all layers */
 bool vr_lm_word(const vr_lm *lm, const char *key, vr_str *out);
 uint64_t vr_lm_number(const vr_lm *lm, const char *key, uint64_t otherwise);
 /* NULL: there is none. */
@@ -72,6 +75,16 @@ typedef enum vr_lm_split {
     VR_LM_SPLIT_TENSOR
 } vr_lm_split;
 typedef enum vr_lm_tool { VR_LM_SERVER, VR_LM_CLI, VR_LM_BENCH, VR_LM_FIT_PARAMS } vr_lm_tool;
+
+/* --pooling: what becomes of a sequence's vectors. Behind the first as llama.cpp numbers them. */
+typedef enum vr_lm_pooling {
+    VR_LM_POOL_FILE, /* as the file says */
+    VR_LM_POOL_NONE,
+    VR_LM_POOL_MEAN,
+    VR_LM_POOL_CLS,
+    VR_LM_POOL_LAST,
+    VR_LM_POOL_RANK
+} vr_lm_pooling;
 
 /* One of -ot: tensors whose name matches go to a device or the host. */
 typedef struct vr_lm_override {
@@ -98,7 +111,9 @@ typedef struct vr_lm_params {
     /* Compute buffers as llama-fit-params prints them: that run forgets what was pinned to a device, which a
      * real one does not, and sizes the prompt's graph only. */
     bool as_fit;
+    bool no_repack;  /* without GPUs no weight is laid out anew for the CPU */
     bool embeddings; /* an embedding is returned, no logits */
+    uint8_t pooling; /* vr_lm_pooling, of embeddings */
 } vr_lm_params;
 
 typedef struct vr_lm_device {
@@ -132,6 +147,7 @@ typedef struct vr_lm_sizes {
     uint8_t *layer_device;    /* by layer, with the output behind them; or VR_LM_HOST; NULL: not known */
     uint64_t experts_off;     /* layers of a device whose experts stay on the host */
     bool compute_near;        /* the graph is of a later build than was asked for: near, not exact */
+    bool held;                /* graphs of this architecture were held against llama.cpp's own */
     bool verified;            /* such runs of this architecture were held against llama.cpp's own figures */
     bool compute_known;       /* false: the graph is not known; compute is 0 then */
     const char *why;          /* it is not, or what llama.cpp refuses: a sentence */

@@ -46,23 +46,34 @@ static void add_weight(vr_lm_sizes *out, const vr_lm_plan *plan, const vr_lm_wei
     add(&m->elements, w->tensor->elements);
 }
 
-/* Architectures whose rope factors are for some of the layers. */
+/* Layers that have rope factors of their own. */
 static bool turns(const vr_lm *lm, uint32_t il)
 {
-    return il < lm->n_layer && !(vr_str_is(lm->name, "gemma4") && lm->layers[il].swa);
+    if (vr_str_is(lm->name, "step35"))
+        return true;
+    if (vr_str_is(lm->name, "gemma4") && il < lm->n_layer && lm->layers[il].swa)
+        return false;
+    return il < lm->n_layer / lm->loops;
 }
 
 /* One copy in each buffer that a layer's small tensors lie in. */
 static void add_rope_factors(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_plan *plan, const vr_lm_weight *w)
 {
     bool there[2 * VR_GG_MAX_BACKENDS] = { false };
-    for (uint32_t il = 0; il < lm->n_layer; il++) {
+    for (uint32_t il = 0; il < lm->n_layer_all; il++) {
         uint8_t buft = vr_lm_plain_buft(plan, il);
         if (!turns(lm, il) || there[buft])
             continue;
         there[buft] = true;
         add_weight(out, plan, w, buft);
     }
+}
+
+/* Of an embedding a head is made, or of a head the embedding. */
+static bool copied(const vr_lm *lm, const vr_lm_weight *w)
+{
+    bool tied = vr_lm_find_outside(lm, "token_embd.weight") != NULL;
+    return vr_str_is(w->name, tied ? "token_embd.weight" : "output.weight");
 }
 
 static void add_weights(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_plan *plan)
@@ -78,7 +89,7 @@ static void add_weights(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_plan *pla
             add_rope_factors(out, lm, plan, w);
         else
             add_weight(out, plan, w, plan->outside_buft[i]);
-        if (plan->head_copied && vr_str_is(w->name, "token_embd.weight"))
+        if (plan->head_copied && copied(lm, w))
             add_weight(out, plan, w, plan->head_buft);
     }
 }
@@ -111,11 +122,14 @@ static void add_cache(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params *p, 
     vr_lm_memory *m = vr_lm_memory_of(out, plan, buft);
     const kept_tensor k = { (vr_dtype)p->type_k, c->k_width, c->cells, c->streams };
     const kept_tensor v = { (vr_dtype)p->type_v, c->v_width, c->cells, c->streams };
+    const kept_tensor index = { (vr_dtype)p->type_k, c->index_width, c->cells, c->streams };
     const kept_tensor r = { VR_F32, c->r_width, c->r_rows, 1 }, s = { VR_F32, c->s_width, c->r_rows, 1 };
     add_kept(m, lm->layers[il].swa ? &m->sliding : &m->full,
-             vr_add_sat(kept_bytes(plan, buft, &k), kept_bytes(plan, buft, &v)));
+             vr_add_sat(vr_add_sat(kept_bytes(plan, buft, &k), kept_bytes(plan, buft, &v)),
+                        kept_bytes(plan, buft, &index)));
     add_kept(m, &m->states, vr_add_sat(kept_bytes(plan, buft, &r), kept_bytes(plan, buft, &s)));
     add(&m->token, vr_add_sat(vr_gg_row_size(k.type, k.width), vr_gg_row_size(v.type, v.width)));
+    add(&m->token, vr_gg_row_size(index.type, index.width));
 }
 
 void vr_lm_add_placed(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params *p, const vr_lm_plan *plan)
@@ -169,7 +183,8 @@ static void describe(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params *p, c
     out->layer_device = plan->layer_device;
     out->experts_off = experts_off(lm, plan);
     out->output = output_bytes(lm, p, plan);
-    out->verified = vr_lm_held(lm->name) && plan->machine.n_backends <= 2;
+    out->held = vr_lm_held(lm->name);
+    out->verified = out->held && plan->machine.n_backends <= 2;
     out->context_known = plan->caches_unknown == NULL;
     out->why = plan->caches_unknown;
 }

@@ -4,6 +4,12 @@
  * Source: llama.cpp b10470, what its src/models have in common. */
 #include "llama/plain.h"
 
+bool vr_lm_is_set(const vr_lm_graph *c, const char *key)
+{
+    double x = 0;
+    return vr_lm_float(c->lm, key, &x) && (x < 0 || x > 0);
+}
+
 /* ---- feed-forward parts ---- */
 
 vr_t vr_lm_feed_silu(vr_lm_graph *c, vr_t cur, int il)
@@ -11,9 +17,21 @@ vr_t vr_lm_feed_silu(vr_lm_graph *c, vr_t cur, int il)
     return vr_lm_ffn_simple(c, cur, il, VR_LM_SILU, VR_LM_FFN_PAR);
 }
 
+vr_t vr_lm_feed_silu_bare(vr_lm_graph *c, vr_t cur, int il)
+{
+    vr_lm_ffn f = vr_lm_ffn_of(c, il, "", VR_LM_SILU, VR_LM_FFN_PAR);
+    f.up_b = f.gate_b = f.down_b = NULL;
+    return vr_lm_build_ffn(c, cur, &f);
+}
+
 vr_t vr_lm_feed_gelu(vr_lm_graph *c, vr_t cur, int il)
 {
     return vr_lm_ffn_simple(c, cur, il, VR_LM_GELU, VR_LM_FFN_SEQ);
+}
+
+vr_t vr_lm_feed_gelu_gated(vr_lm_graph *c, vr_t cur, int il)
+{
+    return vr_lm_ffn_simple(c, cur, il, VR_LM_GELU, VR_LM_FFN_PAR);
 }
 
 vr_t vr_lm_feed_relu_sqr(vr_lm_graph *c, vr_t cur, int il)
@@ -121,17 +139,16 @@ static vr_t attention(vr_lm_graph *c, vr_t cur, int il, const vr_lm_plain *d, vr
 
 /* ---- layers ---- */
 
-static vr_t behind_ffn(vr_lm_graph *c, vr_t cur, int il, const vr_lm_plain *d)
+/* A norm behind something; some files name its weight without ".weight". */
+static vr_t norm_behind(vr_lm_graph *c, vr_t cur, const vr_lm_plain *d, const char *name, int il,
+                        int pinned_to)
 {
-    if (d->behind_ffn == NULL)
-        return cur;
-    if (d->behind_ffn_is_of)
-        return vr_lm_norm_of(c, cur, il, d->behind_ffn, d->norm);
-    char name[32];
-    size_t n = strlen(d->behind_ffn);
-    memcpy(name, d->behind_ffn, n);
-    memcpy(name + n, ".weight", sizeof ".weight");
-    return vr_lm_build_norm(c, cur, vr_lm_w(c, il, name), NULL, d->norm, -1);
+    char whole[32];
+    size_t n = strlen(name);
+    memcpy(whole, name, n);
+    memcpy(whole + n, ".weight", sizeof ".weight");
+    vr_t w = vr_lm_opt(c, il, name);
+    return vr_lm_build_norm(c, cur, w != NULL ? w : vr_lm_w(c, il, whole), NULL, d->norm, pinned_to);
 }
 
 static vr_t layer(vr_lm_graph *c, vr_t inp, int il, const vr_lm_plain *d, vr_t scale)
@@ -141,22 +158,27 @@ static vr_t layer(vr_lm_graph *c, vr_t inp, int il, const vr_lm_plain *d, vr_t s
     vr_t cur = attention(c, normed(c, inp, il, d->before, d), il, d, scale);
     vr_lm_select_rows(c, il, &cur, &residual);
     if (d->behind_attention != NULL)
-        cur = vr_lm_norm_of(c, cur, il, d->behind_attention, d->norm);
+        cur = norm_behind(c, cur, d, d->behind_attention, il, il);
     if (d->residual_scale)
         cur = vr_gg_scale(g, cur);
     vr_t ffn_inp = vr_gg_add(g, cur, residual);
     cur = normed(c, ffn_inp, il, d->ffn, d);
     cur = d->feed != NULL ? d->feed(c, cur, il) : vr_lm_feed_silu(c, cur, il);
-    cur = behind_ffn(c, cur, il, d);
+    if (d->behind_ffn != NULL)
+        cur = norm_behind(c, cur, d, d->behind_ffn, il, d->behind_ffn_is_of ? il : -1);
     if (d->residual_scale)
         cur = vr_gg_scale(g, cur);
-    return vr_gg_add(g, cur, ffn_inp);
+    cur = vr_gg_add(g, cur, ffn_inp);
+    return d->behind != NULL ? d->behind(c, cur, il) : cur;
 }
 
 vr_t vr_lm_plain_layers(vr_lm_graph *c, const vr_lm_plain *d, vr_t inp)
 {
     vr_t scale = d->attn_scale ? vr_lm_inp_attn_scale(c) : NULL;
-    vr_lm_inp_attn(c);
+    if (d->no_cache)
+        vr_lm_inp_attn_no_cache(c);
+    else
+        vr_lm_inp_attn(c);
     for (int il = 0; il < (int)c->lm->n_layer; il++)
         inp = layer(c, inp, il, d, scale);
     return inp;
@@ -193,13 +215,22 @@ static vr_t parallel_layer(vr_lm_graph *c, vr_t inp, int il, const vr_lm_paralle
     if (d->scaled_queries)
         x.q = vr_gg_scale(g, x.q);
     vr_t attended = vr_lm_attn_of(c, x, il);
-    vr_lm_select_rows(c, il, &attended, &inp);
-    if (il == (int)c->lm->n_layer - 1)
-        ffn_inp = vr_gg_get_rows(g, ffn_inp, vr_lm_inp_out_ids(c));
-    vr_t fed = vr_lm_ffn_simple(c, ffn_inp, il, d->act, d->gating);
-    if (d->ffn_first)
+    if (!d->rows_behind) {
+        vr_lm_select_rows(c, il, &attended, &inp);
+        vr_lm_select_rows(c, il, &ffn_inp, NULL);
+    }
+    vr_t fed = d->feed != NULL ? d->feed(c, ffn_inp, il) : vr_lm_feed_silu(c, ffn_inp, il);
+    switch (d->sum) {
+    case VR_LM_SUM_ATTENTION_FED_INPUT:
+        return vr_gg_add(g, vr_gg_add(g, attended, fed), inp);
+    case VR_LM_SUM_FED_ATTENTION_INPUT:
+        return vr_gg_add(g, vr_gg_add(g, fed, attended), inp);
+    case VR_LM_SUM_FED_INPUT_ATTENTION:
         return vr_gg_add(g, vr_gg_add(g, fed, inp), attended);
-    return vr_gg_add(g, d->ffn_leads ? vr_gg_add(g, fed, attended) : vr_gg_add(g, attended, fed), inp);
+    case VR_LM_SUM_FED_TO_ATTENTION_INPUT:
+        break;
+    }
+    return vr_gg_add(g, fed, vr_gg_add(g, attended, inp));
 }
 
 vr_t vr_lm_parallel_layers(vr_lm_graph *c, const vr_lm_parallel *d, vr_t inp)

@@ -26,8 +26,10 @@ typedef struct vr_lm_plain {
     bool residual_scale; /* f_residual_scale is not 0 */
     /* Instead of rope: what becomes of queries and keys. */
     void (*queries)(vr_lm_graph *c, vr_lm_qkv *x, int il, vr_t scale);
-    bool attn_scale;                                /* build_inp_attn_scale is made, for `queries` */
-    vr_t (*feed)(vr_lm_graph *c, vr_t cur, int il); /* NULL: gated SiLU */
+    bool attn_scale;                                  /* build_inp_attn_scale is made, for `queries` */
+    vr_t (*feed)(vr_lm_graph *c, vr_t cur, int il);   /* NULL: gated SiLU */
+    vr_t (*behind)(vr_lm_graph *c, vr_t cur, int il); /* what each layer ends with; NULL: nothing */
+    bool no_cache;                                    /* all tokens are there at once */
 } vr_lm_plain;
 
 /* All layers, from embeddings to what the last norm is applied to. */
@@ -35,22 +37,32 @@ vr_t vr_lm_plain_layers(vr_lm_graph *c, const vr_lm_plain *d, vr_t inp);
 /* With vr_lm_inp_embd before and vr_lm_finish behind. */
 void vr_lm_plain_build(vr_lm_graph *c, const vr_lm_plain *d);
 
+/* How the three terms of a parallel layer are added, ((first + second) + third), or its mirror image. */
+typedef enum vr_lm_sum {
+    VR_LM_SUM_ATTENTION_FED_INPUT,
+    VR_LM_SUM_FED_ATTENTION_INPUT,
+    VR_LM_SUM_FED_INPUT_ATTENTION,
+    VR_LM_SUM_FED_TO_ATTENTION_INPUT /* fed + (attention + input) */
+} vr_lm_sum;
+
 /* Layers whose feed-forward part reads what attention reads. */
 typedef struct vr_lm_parallel {
     vr_lm_norm norm;
     bool (*turns)(const vr_lm_graph *c, int il);
     bool factors, scaled_queries;
-    bool ffn_first; /* the feed-forward part is added to the residual before attention's is */
-    bool ffn_leads; /* else: it is the first term of its sum with attention's */
-    vr_lm_act act;
-    vr_lm_gating gating;
+    vr_lm_sum sum;
+    vr_t (*feed)(vr_lm_graph *c, vr_t cur, int il); /* NULL: gated SiLU */
+    bool rows_behind;                               /* rows are chosen behind all layers */
 } vr_lm_parallel;
 vr_t vr_lm_parallel_layers(vr_lm_graph *c, const vr_lm_parallel *d, vr_t inp);
 
 /* ---- feed-forward parts ---- */
 
-vr_t vr_lm_feed_silu(vr_lm_graph *c, vr_t cur, int il);     /* gated */
-vr_t vr_lm_feed_gelu(vr_lm_graph *c, vr_t cur, int il);     /* not gated */
+bool vr_lm_is_set(const vr_lm_graph *c, const char *key);    /* a number other than 0 */
+vr_t vr_lm_feed_silu(vr_lm_graph *c, vr_t cur, int il);      /* gated */
+vr_t vr_lm_feed_silu_bare(vr_lm_graph *c, vr_t cur, int il); /* without the biases that the file may have */
+vr_t vr_lm_feed_gelu(vr_lm_graph *c, vr_t cur, int il);      /* not gated */
+vr_t vr_lm_feed_gelu_gated(vr_lm_graph *c, vr_t cur, int il);
 vr_t vr_lm_feed_relu_sqr(vr_lm_graph *c, vr_t cur, int il); /* not gated */
 vr_t vr_lm_feed_swiglu(vr_lm_graph *c, vr_t cur, int il);   /* gate and up in one */
 /* Experts chosen by softmax, or a dense part where the layer has no router; beside a shared expert where

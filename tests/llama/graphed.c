@@ -80,12 +80,12 @@ static bool flag(asked *a, const char *o)
         a->p.op_offload = false;
     else if (strcmp(o, "--as-fit") == 0)
         a->p.as_fit = true;
-    else if (strcmp(o, "--embeddings") == 0)
-        a->p.embeddings = true;
     else if (strcmp(o, "-kvu") == 0)
         a->p.kv_unified = true;
     else if (strcmp(o, "--dump") == 0)
         a->dump = true;
+    else if (strcmp(o, "--embeddings") == 0)
+        a->p.embeddings = true;
     else if (strcmp(o, "--server") == 0)
         a->server = true;
     else if (strcmp(o, "--no-repack") != 0)
@@ -130,6 +130,10 @@ static bool valued(asked *a, const char *o, const char *v)
                                                   : VR_LM_SPLIT_LAYER;
     } else if (strcmp(o, "-mg") == 0) {
         a->p.main_gpu = (uint8_t)number(v);
+    } else if (strcmp(o, "--pooling") == 0) {
+        static const char *const kinds[] = { "file", "none", "mean", "cls", "last", "rank" };
+        for (uint8_t i = 0; i < 6; i++)
+            a->p.pooling = strcmp(v, kinds[i]) == 0 ? i : a->p.pooling;
     } else if (strcmp(o, "--free") == 0) {
         for (size_t i = 0; *v != 0 && i < 8; i++) {
             char *end;
