@@ -7,6 +7,7 @@ static const vr_engine *const engines[] = {
     &vr_engine_vllm,
     &vr_engine_sglang,
     &vr_engine_llamacpp,
+    &vr_engine_ollama,
 };
 
 const vr_engine *const *vr_engines(size_t *n)

@@ -91,6 +91,9 @@ typedef enum vr_expert_load { VR_LOAD_EVEN, VR_LOAD_SAME } vr_expert_load;
     X(KV_UNIFIED, "kv_unified")                                                                              \
     X(NO_KV_OFFLOAD, "no_kv_offload")                                                                        \
     X(TOOL, "tool")                                                                                          \
+    X(KV_CACHE_TYPE, "kv_cache_type")                                                                        \
+    X(GPU_OVERHEAD, "gpu_overhead")                                                                          \
+    X(SCHED_SPREAD, "sched_spread")                                                                          \
     X(N_CTX, "n_ctx")                                                                                        \
     X(BATCH, "batch_size")                                                                                   \
     X(FLASH, "flash_attn")                                                                                   \
@@ -163,6 +166,10 @@ struct vram_workload {
     uint8_t tool, flash, split_mode; /* vr_lm_tool, vr_flash, vr_lm_split */
     uint64_t n_ctx, batch, main_gpu, n_cpu_moe; /* n_ctx 0: context x sequences */
     bool cpu_moe, no_op_offload, embedding;
+    /* ollama */
+    uint64_t gpu_overhead;
+    const char *overhead_text; /* as given, or NULL */
+    bool sched_spread;
     bool slots; /* after resolve: the server opens `sequences` on its own, which share one context */
     const char *shares_text, *override_text; /* as given, or NULL */
     uint8_t solve;                           /* a vr_goal that is sought instead of given, plus 1; 0: none */
@@ -359,11 +366,12 @@ typedef struct vr_engine {
 } vr_engine;
 
 #define VR_ALL_ENGINES "all" /* is none, but asks for a comparison */
-#define VR_ENGINE_NAMES "transformers|vllm|sglang|llama.cpp"
+#define VR_ENGINE_NAMES "transformers|vllm|sglang|llama.cpp|ollama"
 /* In files of their own. */
 extern const vr_solvable vr_solvable_llamacpp;
 const char *vr_llamacpp_command(const vram_model *m, const vram_workload *w, vr_arena *a);
-extern const vr_engine vr_engine_transformers, vr_engine_vllm, vr_engine_sglang, vr_engine_llamacpp;
+extern const vr_engine vr_engine_transformers, vr_engine_vllm, vr_engine_sglang, vr_engine_llamacpp,
+    vr_engine_ollama;
 const vr_engine *vr_engine_find(vr_str name);
 const vr_engine *const *vr_engines(size_t *n); /* the first is the default */
 bool vr_engine_has(const vr_engine *e, vr_setting s);
