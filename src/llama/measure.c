@@ -46,23 +46,34 @@ static void add_weight(vr_lm_sizes *out, const vr_lm_plan *plan, const vr_lm_wei
     add(&m->elements, w->tensor->elements);
 }
 
-/* Architectures whose rope factors are for some of the layers. */
+/* Layers that have rope factors of their own. */
 static bool turns(const vr_lm *lm, uint32_t il)
 {
-    return il < lm->n_layer && !(vr_str_is(lm->name, "gemma4") && lm->layers[il].swa);
+    if (vr_str_is(lm->name, "step35"))
+        return true;
+    if (vr_str_is(lm->name, "gemma4") && il < lm->n_layer && lm->layers[il].swa)
+        return false;
+    return il < lm->n_layer / lm->loops;
 }
 
 /* One copy in each buffer that a layer's small tensors lie in. */
 static void add_rope_factors(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_plan *plan, const vr_lm_weight *w)
 {
     bool there[2 * VR_GG_MAX_BACKENDS] = { false };
-    for (uint32_t il = 0; il < lm->n_layer; il++) {
+    for (uint32_t il = 0; il < lm->n_layer_all; il++) {
         uint8_t buft = vr_lm_plain_buft(plan, il);
         if (!turns(lm, il) || there[buft])
             continue;
         there[buft] = true;
         add_weight(out, plan, w, buft);
     }
+}
+
+/* Of an embedding a head is made, or of a head the embedding. */
+static bool copied(const vr_lm *lm, const vr_lm_weight *w)
+{
+    bool tied = vr_lm_find_outside(lm, "token_embd.weight") != NULL;
+    return vr_str_is(w->name, tied ? "token_embd.weight" : "output.weight");
 }
 
 static void add_weights(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_plan *plan)
@@ -78,7 +89,7 @@ static void add_weights(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_plan *pla
             add_rope_factors(out, lm, plan, w);
         else
             add_weight(out, plan, w, plan->outside_buft[i]);
-        if (plan->head_copied && vr_str_is(w->name, "token_embd.weight"))
+        if (plan->head_copied && copied(lm, w))
             add_weight(out, plan, w, plan->head_buft);
     }
 }
