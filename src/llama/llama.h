@@ -147,6 +147,7 @@ typedef struct vr_lm_sizes {
     uint8_t *layer_device;    /* by layer, with the output behind them; or VR_LM_HOST; NULL: not known */
     uint64_t experts_off;     /* layers of a device whose experts stay on the host */
     bool compute_near;        /* the graph is of a later build than was asked for: near, not exact */
+    bool held;                /* graphs of this architecture were held against llama.cpp's own */
     bool verified;            /* such runs of this architecture were held against llama.cpp's own figures */
     bool compute_known;       /* false: the graph is not known; compute is 0 then */
     const char *why;          /* it is not, or what llama.cpp refuses: a sentence */

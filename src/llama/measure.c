@@ -183,7 +183,8 @@ static void describe(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params *p, c
     out->layer_device = plan->layer_device;
     out->experts_off = experts_off(lm, plan);
     out->output = output_bytes(lm, p, plan);
-    out->verified = vr_lm_held(lm->name) && plan->machine.n_backends <= 2;
+    out->held = vr_lm_held(lm->name);
+    out->verified = out->held && plan->machine.n_backends <= 2;
     out->context_known = plan->caches_unknown == NULL;
     out->why = plan->caches_unknown;
 }
