@@ -70,12 +70,13 @@ typedef struct context {
     vr_arena *a;
     vr_gg g;
     vr_lm_settled settled;
+    bool alone;         /* the graph is of one sequence */
     const char *broken; /* by the file's shapes */
 } context;
 
 static vram_status make(context *x, vr_lm_graph *c, uint64_t n_tokens, uint64_t n_outputs, bool pins)
 {
-    vr_lm_batch batch = { n_tokens, x->plan->n_seq_max, n_outputs, pins };
+    vr_lm_batch batch = { n_tokens, x->alone ? 1 : x->plan->n_seq_max, n_outputs, pins };
     VR_TRY(vr_lm_graph_make(c, &x->g, x->lm, x->p, x->plan, x->settled, batch));
     x->broken = x->g.broken;
     return VRAM_OK;
@@ -181,6 +182,13 @@ static const char *cannot(const vr_lm *lm, const vr_lm_plan *plan)
     return NULL;
 }
 
+/* A decay for each pair of tokens of a sequence: one sequence with all tokens takes the most. */
+static bool reserved_alone(const context *x)
+{
+    return x->plan->rules.decay_alone != 0 &&
+           (vr_str_is(x->lm->name, "kimi-linear") || vr_str_is(x->lm->name, "minimax-01"));
+}
+
 /* Prompts first, then one token of each sequence: a buffer is as large as the larger needs it. Where sizes
  * are only asked for, the first is all. */
 static vram_status reserve_both(context *x, vr_lm_sizes *out)
@@ -199,6 +207,12 @@ static vram_status reserve_both(context *x, vr_lm_sizes *out)
     VR_TRY(reserve(x, &r, &c, plan->n_seq_max, plan->n_seq_max, true));
     if (x->broken == NULL)
         keep_most(out, plan, &r);
+    if (plan->n_seq_max == 1 || !reserved_alone(x))
+        return VRAM_OK;
+    x->alone = true;
+    VR_TRY(reserve(x, &r, &c, n_tokens, n_outputs, true));
+    if (x->broken == NULL)
+        keep_most(out, plan, &r);
     return VRAM_OK;
 }
 
@@ -214,6 +228,7 @@ vram_status vr_lm_compute(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params 
     vr_arena_init(&own, a->ctx);
     context x = { .lm = lm, .p = p, .plan = plan, .a = a, .settled = { p->flash_attn, true, true, true } };
     vr_gg_init(&x.g, &own);
+    x.g.clamp_apart = plan->rules.clamp_apart != 0;
     vram_status s = resolve_all(&x);
     if (s == VRAM_OK && x.broken == NULL)
         s = reserve_both(&x, out);
@@ -221,6 +236,7 @@ vram_status vr_lm_compute(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params 
     if (s != VRAM_OK)
         return s;
     out->compute_known = x.broken == NULL;
+    out->compute_near = plan->rules.compute != VR_LM_COMPUTE_EXACT;
     if (x.broken != NULL)
         not_known(out, plan, x.broken);
     return VRAM_OK;
