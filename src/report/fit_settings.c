@@ -12,6 +12,8 @@ static const char *tokens(vr_report *r, const vram_workload *w)
 
 static const char *sequences(vr_report *r, const vram_workload *w)
 {
+    if (w->slots)
+        return vr_say(r, U(w->sequences), T(" slots that share them"));
     return vr_count(r, w->sequences, "sequence", "sequences");
 }
 
@@ -171,6 +173,18 @@ static const struct {
     { VR_SET_SWA_FULL, NULL, true },
     { VR_SET_KV_UNIFIED, NULL, true },
     { VR_SET_NO_KV_OFFLOAD, NULL, true },
+    { VR_SET_TOOL, NULL, true },
+    { VR_SET_N_CTX, NULL, true },
+    { VR_SET_BATCH, NULL, true },
+    { VR_SET_FLASH, NULL, true },
+    { VR_SET_SPLIT_MODE, NULL, true },
+    { VR_SET_TENSOR_SPLIT, NULL, true },
+    { VR_SET_MAIN_GPU, NULL, true },
+    { VR_SET_OVERRIDE, NULL, true },
+    { VR_SET_CPU_MOE, NULL, true },
+    { VR_SET_N_CPU_MOE, NULL, true },
+    { VR_SET_NO_OP_OFFLOAD, NULL, true },
+    { VR_SET_EMBEDDING, NULL, true },
     { VR_SET_ENGINE_VERSION, version, false },
 };
 
