@@ -408,6 +408,13 @@ vram_status vr_llamacpp_plan_with(vr_plan *out, const vr_lm *lm, const vr_lm_par
     return plan_of_sizes(out, lm, s, rank, a);
 }
 
+vram_status vr_llamacpp_plan_of_nothing(vr_plan *out, const vram_model *m, const char *why, vr_arena *a)
+{
+    VR_TRY(plan_of_nothing(out, why, a));
+    out->refused = m->foreign ? why : NULL;
+    return VRAM_OK;
+}
+
 static vram_status plan(vr_plan *out, const vram_model *m, const vram_workload *w,
                         const vr_device_facts *device, vr_arena *a)
 {
@@ -418,11 +425,8 @@ static vram_status plan(vr_plan *out, const vram_model *m, const vram_workload *
         return vr_llamacpp_converted(out, m, w, a);
     *out = (vr_plan){ 0 };
     VR_TRY(vr_llamacpp_model(&lm, &why, m, w, a));
-    if (lm == NULL) {
-        VR_TRY(plan_of_nothing(out, why, a));
-        out->refused = m->foreign ? why : NULL;
-        return VRAM_OK;
-    }
+    if (lm == NULL)
+        return vr_llamacpp_plan_of_nothing(out, m, why, a);
     VR_TRY(vr_llamacpp_params(&p, w, a));
     return vr_llamacpp_plan_with(out, lm, &p, device, a);
 }
@@ -450,6 +454,7 @@ const vr_engine vr_engine_llamacpp = {
     .no_room = vr_llamacpp_no_room,
     .kv_dtypes = 1u << VR_KV_AS_MODEL,
     .kv_words = "llama.cpp keeps keys and values as -ctk and -ctv say",
+    .solvable = &vr_solvable_llamacpp,
     .options = vr_llamacpp_options,
     .n_options = VR_LLAMACPP_N_OPTIONS,
 };

@@ -151,7 +151,7 @@ VR_OPTION_FLAG(embedding, embedding)
     }
 
 static const vr_option_row rows[] = {
-    { { "n_gpu_layers", "--n-gpu-layers --gpu-layers -ngl", VRAM_OPT_STRING, "N", NULL, "all",
+    { { "n_gpu_layers", "--n-gpu-layers --gpu-layers -ngl --num-gpu", VRAM_OPT_STRING, "N", NULL, "all",
         "llama.cpp: layers that lie on the card, from the last on; all or a number.", "fit", 0,
         VR_MOST_TOKENS },
       VR_SET_GPU_LAYERS,
@@ -161,7 +161,7 @@ static const vr_option_row rows[] = {
            VR_SET_CACHE_TYPE_K, k),
     CHOICE("cache_type_v", "--cache-type-v -ctv", "TYPE", TYPES, "f16", "llama.cpp: what values are kept as.",
            VR_SET_CACHE_TYPE_V, v),
-    { { "ubatch_size", "--ubatch-size -ub", VRAM_OPT_COUNT, "TOKENS", NULL, "512",
+    { { "ubatch_size", "--ubatch-size -ub --num-batch", VRAM_OPT_COUNT, "TOKENS", NULL, "512",
         "llama.cpp: tokens computed at once, for which sliding layers have room beside their window.", "fit",
         1, VR_MOST_TOKENS },
       VR_SET_UBATCH,
