@@ -185,6 +185,7 @@ static const struct {
     { VR_SET_N_CPU_MOE, NULL, true },
     { VR_SET_NO_OP_OFFLOAD, NULL, true },
     { VR_SET_EMBEDDING, NULL, true },
+    { VR_SET_POOLING, NULL, true },
     { VR_SET_ENGINE_VERSION, version, false },
 };
 
