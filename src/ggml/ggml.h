@@ -253,6 +253,8 @@ vr_gg_tensor *vr_gg_gated_delta_net_kept(vr_gg *g, vr_gg_tensor *q, vr_gg_tensor
                                          uint64_t kept);
 vr_gg_tensor *vr_gg_lightning_indexer(vr_gg *g, vr_gg_tensor *q, vr_gg_tensor *k, vr_gg_tensor *weights,
                                       vr_gg_tensor *mask);
+/* The largest of each `kernel` elements that follow one another: pool_2d of one line. */
+vr_gg_tensor *vr_gg_pool_rows(vr_gg *g, vr_gg_tensor *a, uint64_t kernel);
 vr_gg_tensor *vr_gg_im2col(vr_gg *g, vr_gg_tensor *kernel, vr_gg_tensor *a, uint64_t stride0,
                            uint64_t stride1, uint64_t pad0, uint64_t pad1, uint64_t dilate0, uint64_t dilate1,
                            bool two_d, vr_dtype t);
