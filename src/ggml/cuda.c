@@ -259,6 +259,9 @@ static bool (*const runs[VR_GG_OP_COUNT])(const vr_gg_tensor *) = {
     [VR_GG_GATED_DELTA_NET] = always,
     [VR_GG_SOLVE_TRI] = always,
     [VR_GG_LIGHTNING_INDEXER] = indexes,
+    [VR_GG_DSV4_HC_COMB] = always, /* what they are made of is F32 */
+    [VR_GG_DSV4_HC_PRE] = always,
+    [VR_GG_DSV4_HC_POST] = always,
     [VR_GG_UNARY] = on_packed,
     [VR_GG_GLU] = on_packed_but_rows,
 };

@@ -77,6 +77,9 @@
     X(GATED_DELTA_NET, 0, 0)                                                                                 \
     X(SOLVE_TRI, 0, 0)                                                                                       \
     X(LIGHTNING_INDEXER, 0, 0)                                                                               \
+    X(DSV4_HC_COMB, 0, 0)                                                                                    \
+    X(DSV4_HC_PRE, 0, 0)                                                                                     \
+    X(DSV4_HC_POST, 0, 0)                                                                                    \
     X(UNARY, 1, 0)                                                                                           \
     X(GLU, 0, 0)
 
@@ -253,6 +256,11 @@ vr_gg_tensor *vr_gg_gated_delta_net_kept(vr_gg *g, vr_gg_tensor *q, vr_gg_tensor
                                          uint64_t kept);
 vr_gg_tensor *vr_gg_lightning_indexer(vr_gg *g, vr_gg_tensor *q, vr_gg_tensor *k, vr_gg_tensor *weights,
                                       vr_gg_tensor *mask);
+/* DeepSeek-V4's several residuals of a token: how they mix, their weighted sum, and what comes after. */
+vr_gg_tensor *vr_gg_dsv4_hc_comb(vr_gg *g, vr_gg_tensor *mixes, vr_gg_tensor *scale, vr_gg_tensor *base);
+vr_gg_tensor *vr_gg_dsv4_hc_pre(vr_gg *g, vr_gg_tensor *x, vr_gg_tensor *weights);
+vr_gg_tensor *vr_gg_dsv4_hc_post(vr_gg *g, vr_gg_tensor *x, vr_gg_tensor *residual, vr_gg_tensor *post,
+                                 vr_gg_tensor *comb);
 /* The largest of each `kernel` elements that follow one another: pool_2d of one line. */
 vr_gg_tensor *vr_gg_pool_rows(vr_gg *g, vr_gg_tensor *a, uint64_t kernel);
 vr_gg_tensor *vr_gg_im2col(vr_gg *g, vr_gg_tensor *kernel, vr_gg_tensor *a, uint64_t stride0,

@@ -262,6 +262,49 @@ vr_gg_tensor *vr_gg_lightning_indexer(vr_gg *g, vr_gg_tensor *q, vr_gg_tensor *k
     return vr_gg_by(t, VR_GG_LIGHTNING_INDEXER, q, k, weights);
 }
 
+/* ---- several residuals ---- */
+
+static bool is_f32(const vr_gg_tensor *t, uint64_t ne0, uint64_t ne1, uint64_t ne2)
+{
+    return t->type == VR_F32 && vr_gg_is_shape(t, ne0, ne1, ne2) && t->ne[3] == 1;
+}
+
+vr_gg_tensor *vr_gg_dsv4_hc_comb(vr_gg *g, vr_gg_tensor *mixes, vr_gg_tensor *scale, vr_gg_tensor *base)
+{
+    mixes = vr_gg_given(g, mixes);
+    scale = vr_gg_given(g, scale);
+    base = vr_gg_given(g, base);
+    vr_gg_rule(g, is_f32(mixes, 24, mixes->ne[1], 1), "dsv4_hc_comb: not of four residuals");
+    vr_gg_rule(g, scale->ne[0] >= 3 && is_f32(scale, scale->ne[0], 1, 1) && is_f32(base, mixes->ne[0], 1, 1),
+               "dsv4_hc_comb: scale or base");
+    return vr_gg_by(vr_gg_new_3d(g, VR_F32, 4, 4, mixes->ne[1]), VR_GG_DSV4_HC_COMB, mixes, scale, base);
+}
+
+vr_gg_tensor *vr_gg_dsv4_hc_pre(vr_gg *g, vr_gg_tensor *x, vr_gg_tensor *weights)
+{
+    x = vr_gg_given(g, x);
+    weights = vr_gg_given(g, weights);
+    vr_gg_rule(g, is_f32(x, x->ne[0], x->ne[1], x->ne[2]) && x->ne[1] > 0, "dsv4_hc_pre: residuals");
+    vr_gg_rule(g, is_f32(weights, x->ne[1], x->ne[2], 1), "dsv4_hc_pre: weights");
+    return vr_gg_by(vr_gg_new_2d(g, VR_F32, x->ne[0], x->ne[2]), VR_GG_DSV4_HC_PRE, x, weights, NULL);
+}
+
+vr_gg_tensor *vr_gg_dsv4_hc_post(vr_gg *g, vr_gg_tensor *x, vr_gg_tensor *residual, vr_gg_tensor *post,
+                                 vr_gg_tensor *comb)
+{
+    x = vr_gg_given(g, x);
+    residual = vr_gg_given(g, residual);
+    post = vr_gg_given(g, post);
+    comb = vr_gg_given(g, comb);
+    uint64_t n = x->ne[1], many = residual->ne[1];
+    vr_gg_rule(g, is_f32(x, x->ne[0], n, 1) && many > 0 && is_f32(residual, x->ne[0], many, n),
+               "dsv4_hc_post: residuals");
+    vr_gg_rule(g, is_f32(post, many, n, 1) && is_f32(comb, many, many, n), "dsv4_hc_post: weights");
+    vr_gg_tensor *t = vr_gg_new_3d(g, VR_F32, x->ne[0], many, n);
+    t->src[3] = comb;
+    return vr_gg_by(t, VR_GG_DSV4_HC_POST, x, residual, post);
+}
+
 /* ---- convolutions ---- */
 
 /* Places of a kernel, as ggml's division counts them: a kernel that is too large by less than a step has one.

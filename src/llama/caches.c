@@ -67,7 +67,7 @@ bool vr_lm_hybrid_memory(const vr_lm *lm)
     static const char *const names[] = { "jamba",       "falcon-h1", "plamo2",     "granitehybrid",
                                          "lfm2",        "lfm2moe",   "nemotron_h", "nemotron_h_moe",
                                          "qwen3next",   "qwen35",    "qwen35moe",  "minimax-01",
-                                         "kimi-linear", NULL };
+                                         "kimi-linear", "kimi-k3",   NULL };
     return is_one_of(lm->name, names);
 }
 
@@ -117,7 +117,7 @@ bool vr_lm_chooses_itself(const vr_lm *lm, uint32_t il)
 /* The model's description may not know what this engine is known to keep. */
 static bool worked_out(const vr_lm *lm)
 {
-    static const char *const names[] = { "kimi-linear", "minimax-01", NULL };
+    static const char *const names[] = { "kimi-linear", "kimi-k3", "minimax-01", NULL };
     return lm->model->kv_known || forgets(lm) || chooses(lm) || is_one_of(lm->name, names);
 }
 

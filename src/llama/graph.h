@@ -137,7 +137,8 @@ typedef enum vr_lm_act {
     VR_LM_SWIGLU,
     VR_LM_GEGLU,
     VR_LM_REGLU,
-    VR_LM_SWIGLU_OAI_MOE
+    VR_LM_SWIGLU_OAI_MOE,
+    VR_LM_SITU /* only with a gate */
 } vr_lm_act;
 typedef enum vr_lm_gating { VR_LM_FFN_SEQ, VR_LM_FFN_PAR } vr_lm_gating;
 typedef struct vr_lm_ffn {
