@@ -198,6 +198,23 @@ static vr_lm_params effective(const vr_lm *lm, const vr_lm_params *p)
     return own;
 }
 
+static vram_status measure_compute(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params *p,
+                                   const vr_lm_plan *plan, vr_arena *a)
+{
+    const char *why = NULL;
+    if (lm->n_embd == 0 || lm->n_vocab == 0)
+        why = "neither keys nor tensors of the file say the width and the vocabulary";
+    else if (plan->rules.compute == VR_LM_COMPUTE_NO)
+        why = "this build plans its memory in another way, which is not known here";
+    if (why == NULL) {
+        out->compute_near = plan->rules.compute == VR_LM_COMPUTE_NEAR;
+        return vr_lm_compute(out, lm, p, plan, a);
+    }
+    if (out->why == NULL)
+        out->why = why;
+    return VRAM_OK;
+}
+
 vram_status vr_lm_measure(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params *asked,
                           const vr_lm_device *devices, size_t n, vr_arena *a)
 {
@@ -216,9 +233,5 @@ vram_status vr_lm_measure(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params 
         if (plan.device_buft[i] != VR_GG_NOWHERE)
             out->device[i].pool = vr_lm_pool(lm, &plan, plan.device_buft[i]);
     }
-    if (lm->n_embd != 0 && lm->n_vocab != 0)
-        return vr_lm_compute(out, lm, p, &plan, a);
-    if (out->why == NULL)
-        out->why = "neither keys nor tensors of the file say the width and the vocabulary";
-    return VRAM_OK;
+    return measure_compute(out, lm, p, &plan, a);
 }

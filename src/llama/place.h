@@ -35,6 +35,7 @@ typedef struct vr_lm_plan {
     bool overridden;       /* there are tensor overrides: no pipelining */
     bool pipelined;        /* machine.copies is more than 1 */
     vr_lm_cache *caches;   /* n_layer_all */
+    bool copies_cache;     /* with flash attention keys or values are of another type than F16 */
     const char *caches_unknown; /* why it is not known what the layers keep; or NULL */
     uint64_t n_ctx, n_ctx_seq, n_batch, n_ubatch, n_seq_max, n_stream, n_outputs_max;
     uint64_t n_tokens;         /* of the graph that memory is reserved for */
