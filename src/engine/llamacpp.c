@@ -445,6 +445,7 @@ const vr_engine vr_engine_llamacpp = {
     .no_room = vr_llamacpp_no_room,
     .kv_dtypes = 1u << VR_KV_AS_MODEL,
     .kv_words = "llama.cpp keeps keys and values as -ctk and -ctv say",
+    .solvable = &vr_solvable_llamacpp,
     .options = vr_llamacpp_options,
     .n_options = VR_LLAMACPP_N_OPTIONS,
 };

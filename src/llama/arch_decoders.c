@@ -133,16 +133,36 @@ static vr_t add_stacked(vr_lm_graph *c, vr_t cur, int il)
     return vr_gg_add(c->g, cur, vr_gg_view_2d(c->g, c->inp_rows, n, c->n_tokens, c->inp_rows->nb[1], at));
 }
 
+/* Qwen3-TTS has a head of fewer words than it reads: the rest is never chosen. */
+static vr_t all_words(vr_lm_graph *c, vr_t logits)
+{
+    vr_gg *g = c->g;
+    uint64_t words = vr_lm_outside(c, "token_embd.weight")->ne[1];
+    if (words == logits->ne[0])
+        return logits;
+    if (words < logits->ne[0]) {
+        vr_lm_broken(c, "a head of more words than there are");
+        return logits;
+    }
+    vr_t none = vr_gg_scale(g, vr_gg_view_1d(g, vr_lm_outside(c, "output_norm.weight"), 1, 0));
+    none = vr_gg_repeat_4d(g, none, words - logits->ne[0], logits->ne[1], 1, 1);
+    return vr_gg_concat(g, none, logits, 0);
+}
+
 void vr_lm_build_qwen3vl(vr_lm_graph *c)
 {
     bool experts = vr_str_is(c->lm->name, "qwen3vlmoe");
+    vr_lm_plain d = { PRE, .feed = experts ? vr_lm_feed_experts : NULL, .behind = add_stacked };
     c->pos_per_token = 4;
     c->n_deepstack = vr_lm_number(c->lm, "n_deepstack_layers", 0);
-    if (c->n_deepstack > c->lm->n_layer)
+    if (c->n_deepstack > c->lm->n_layer) {
         vr_lm_broken(c, "more stacked vectors than layers");
-    else
-        vr_lm_plain_build(
-            c, &(vr_lm_plain){ PRE, .feed = experts ? vr_lm_feed_experts : NULL, .behind = add_stacked });
+        return;
+    }
+    vr_t cur = vr_lm_plain_layers(c, &d, vr_lm_inp_embd(c));
+    cur = vr_lm_build_norm(c, cur, vr_lm_outside(c, "output_norm.weight"), NULL, VR_LM_NORM_RMS, -1);
+    vr_lm_embd(c, cur);
+    vr_lm_logits(c, all_words(c, vr_lm_head_mm(c, cur)));
 }
 
 /* ---- CogVLM, of whose two sets of weights a prompt of text uses one ---- */

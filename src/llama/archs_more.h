@@ -55,6 +55,9 @@
     X("qwen3next", qwen3next)                                                                                \
     X("rwkv6", rwkv6)                                                                                        \
     X("rwkv6qwen2", rwkv6qwen2)                                                                              \
+    X("pockettts", pockettts)                                                                                \
+    X("qwen3tts", qwen3vl)                                                                                   \
+    X("muse-glimmer", muse_glimmer)                                                                          \
     X("rwkv7", rwkv7)
 
 #define X(name, function) void vr_lm_build_##function(vr_lm_graph *c);

@@ -369,6 +369,7 @@ void vr_fit_text(vr_report *r, const vram_fit *f)
     if (r->style->verbose)
         vr_fit_details(r, f);
     vr_fit_advice(r, f);
+    vr_fit_solved(r, f);
     put_base(r, f);
     vr_fit_settings(r, f);
 }
