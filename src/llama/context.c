@@ -190,9 +190,6 @@ static vram_status reserve_both(context *x, vr_lm_sizes *out)
     uint64_t n_outputs = n_tokens < plan->n_outputs_max ? n_tokens : plan->n_outputs_max;
     vr_gg_reserved r;
     vr_lm_graph c;
-    if (plan->rules.server_outputs == 0 &&
-        n_outputs == n_tokens) /* as many as there are once seqs are equal */
-        n_outputs = vr_round_up(n_tokens, plan->n_seq_max);
     VR_TRY(reserve(x, &r, &c, n_tokens, n_outputs, !x->p->as_fit));
     if (x->broken != NULL)
         return VRAM_OK;

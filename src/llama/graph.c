@@ -94,18 +94,14 @@ vr_t vr_lm_inp_embd(vr_lm_graph *c)
     vr_gg *g = c->g;
     uint64_t n_embd = c->lm->n_embd;
     uint64_t more = vr_mul_sat(n_embd, c->n_deepstack);
-    bool both = c->plan->rules.embd_input != 0;
-    vr_t tokens = vr_gg_input(g, "inp_tokens", VR_I32, c->n_tokens, 1, 1, 1), embd = NULL;
-    if (both)
-        embd = vr_gg_input(g, "inp_embd", VR_F32, vr_add_sat(n_embd, more), c->n_tokens, 1, 1);
+    vr_t tokens = vr_gg_input(g, "inp_tokens", VR_I32, c->n_tokens, 1, 1, 1);
+    vr_t embd = vr_gg_input(g, "inp_embd", VR_F32, vr_add_sat(n_embd, more), c->n_tokens, 1, 1);
     vr_t cur = vr_gg_get_rows(g, vr_lm_outside(c, "token_embd.weight"), tokens);
     if (more > 0)
         cur = vr_gg_pad(g, cur, more, 0, 0, 0);
     /* ggml_build_forward_select: both ways are in the graph, whichever the batch takes. */
-    if (both) {
-        vr_gg_build_forward_expand(g, cur);
-        vr_gg_build_forward_expand(g, embd);
-    }
+    vr_gg_build_forward_expand(g, cur);
+    vr_gg_build_forward_expand(g, embd);
     if (more > 0)
         cur = vr_gg_view_2d(g, cur, n_embd, c->n_tokens, cur->nb[1], 0);
     c->inp_rows = cur;
@@ -114,8 +110,7 @@ vr_t vr_lm_inp_embd(vr_lm_graph *c)
             cur = vr_gg_cont(g, cur);
         cur = vr_gg_scale(g, cur);
     }
-    if (both)
-        vr_gg_build_forward_expand(g, cur);
+    vr_gg_build_forward_expand(g, cur);
     return cur;
 }
 

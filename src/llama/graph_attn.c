@@ -68,15 +68,10 @@ static bool values_transposed(const vr_lm_graph *c)
     return false;
 }
 
-/* Older builds make it in 32 bits, with rows filled up, and cast it where attention runs. */
 static vr_t inp_mask(vr_lm_graph *c, uint64_t n_kv, uint64_t n_stream)
 {
-    const vr_lm_rules *r = &c->plan->rules;
-    bool flash = c->settled.flash_attn;
-    vr_dtype t = flash && r->mask_f16 != 0 ? VR_F16 : VR_F32;
-    uint64_t rows = vr_round_up(c->n_tokens / n_stream, r->mask_rows);
-    vr_t mask = vr_gg_input(c->g, "attn_inp_kq_mask", t, n_kv, rows, 1, n_stream);
-    return flash && t != VR_F16 ? vr_gg_cast(c->g, mask, VR_F16) : mask;
+    vr_dtype t = c->settled.flash_attn ? VR_F16 : VR_F32;
+    return vr_gg_input(c->g, "attn_inp_kq_mask", t, n_kv, c->n_tokens / n_stream, 1, n_stream);
 }
 
 static void inp_of_cache(vr_lm_graph *c, vr_lm_attn *in, uint64_t cells, bool values)
@@ -379,19 +374,19 @@ static void expand(vr_lm_graph *c, vr_t t)
 }
 
 /* Put into the graph before the caches are written, so that splits stay few. With one cache the keys come
- * last (since build 7044): turning them and storing them can be one kernel then. */
-static void expand_all(vr_lm_graph *c, const vr_lm_attention *a, bool as_given)
+ * last: turning them and storing them can be one kernel then. */
+static void expand_all(vr_lm_graph *c, const vr_lm_attention *a, bool two_caches)
 {
     expand(c, a->q);
-    expand(c, as_given ? a->k : a->v);
-    expand(c, as_given ? a->v : a->k);
+    expand(c, two_caches ? a->k : a->v);
+    expand(c, two_caches ? a->v : a->k);
 }
 
 vr_t vr_lm_build_attn(vr_lm_graph *c, const vr_lm_attention *given, int il)
 {
     if (c->none.mask != NULL)
         return vr_lm_build_attn_no_cache(c, given, il);
-    bool two_caches = c->swa.mask != NULL, as_given = two_caches || c->plan->rules.keys_last == 0;
+    bool two_caches = c->swa.mask != NULL;
     const vr_lm_attn *in = two_caches && slides(c, il) ? &c->swa : &c->full;
     if (in->mask == NULL) {
         vr_lm_broken(c, "attention without its inputs");
@@ -401,7 +396,7 @@ vr_t vr_lm_build_attn(vr_lm_graph *c, const vr_lm_attention *given, int il)
     a.q = rotated(c, a.q, in->k_rot);
     a.k = rotated(c, a.k, in->k_rot);
     a.v = rotated(c, a.v, in->v_rot);
-    expand_all(c, &a, as_given);
+    expand_all(c, &a, two_caches);
     if (a.k != NULL)
         expand(c, vr_lm_cpy_k(c, a.k, in->k_idxs, il));
     if (a.v != NULL && in->v_idxs != NULL)

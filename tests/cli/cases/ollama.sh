@@ -30,8 +30,10 @@ exec 2>&1
 vram fit made-F16.gguf --engine ollama --gpu 8GiB -c 2048
 vram fit made-F16.gguf --engine ollama --gpu 24GiB
 vram fit made-F16.gguf --engine ollama --gpu 3GiB -c 2048
-vram fit made-F16.gguf --engine ollama --gpu 3GiB -c 2048 --engine-version 0.13.5
-vram fit made-F16.gguf --engine ollama --gpu 3GiB -c 2048 --engine-version 0.9.6
+# Before 0.30 by its own estimate.
+for release in 0.13.5 0.9.6 0.6; do
+    vram fit made-F16.gguf --engine ollama --gpu 3GiB -c 2048 --engine-version $release | grep -e ollama -e weights -e cache
+done
 vram fit made-F16.gguf --engine ollama --gpu 2x3GiB -c 2048
 vram fit made-F16.gguf --engine ollama --gpu 8GiB --num-gpu 5 --kv-cache-type q8_0
 vram fit made-F16.gguf --gpu 8GiB -- OLLAMA_CONTEXT_LENGTH=2048 OLLAMA_NUM_PARALLEL=2 OLLAMA_KV_CACHE_TYPE=q8_0 ollama serve
