@@ -193,7 +193,7 @@ void vr_fit_advice(vr_report *r, const vram_fit *f)
     size_t n = 0, width = widest(r, f, &c);
     const vr_lever *best = NULL;
 
-    if (f->verdict == VRAM_FITS && !c.verbose)
+    if (f->verdict == VRAM_FITS && !c.verbose && !f->slow)
         return;
     for (size_t i = 0; i < f->n_levers && n < c.most; i++) {
         const vr_lever *v = &f->levers[i];
@@ -204,7 +204,7 @@ void vr_fit_advice(vr_report *r, const vram_fit *f)
         if (c.verbose)
             put_lever_details(r, v);
     }
-    if (best != NULL && f->verdict != VRAM_FITS)
+    if (best != NULL && (f->verdict != VRAM_FITS || f->slow))
         put_what_to_type(r, best);
     else if (n == 0 && f->n_levers != 0 && f->verdict != VRAM_UNKNOWN)
         vr_para(r, VR_INK_BOLD, "try", VR_FIT_INDENT,
