@@ -47,27 +47,33 @@ static uint64_t bytes_of(const vram_fit *f, vr_category c)
     return f->ledger.category[c].counted ? f->ledger.category[c].high : 0;
 }
 
-/* Without all that it changes it would be enough. Of several cards it is not looked at. */
-static bool could_help(const vram_fit *f, vr_goal g)
+/* What a setting can take off at most. */
+static uint64_t at_stake(const vram_fit *f, vr_goal g)
 {
-    uint64_t over = vr_sub_floor(f->ledger.required_high, f->device->available.low);
-    if (f->slow)
-        return g != VR_GOAL_SEQUENCES || f->workload->sequences > 1;
     uint64_t kept = bytes_of(f, VR_KV_CACHE), computed = bytes_of(f, VR_ACTIVATIONS);
     switch (g) {
     case VR_GOAL_UBATCH:
-        return f->n_ranks != 0 || f->ledger.partial || over <= computed;
+        return computed;
     case VR_GOAL_CACHE:
-        return f->n_ranks != 0 || over <= kept;
+        return kept;
     case VR_GOAL_SEQUENCES:
-        if (f->workload->set_by[VR_SET_SEQUENCES] != VR_BY_USER || f->workload->sequences < 2)
-            return false;
-        return f->n_ranks != 0 || f->ledger.partial || over <= vr_add_sat(kept, computed);
     case VR_GOAL_CONTEXT:
-        return f->n_ranks != 0 || f->ledger.partial || over <= vr_add_sat(kept, computed);
+        return vr_add_sat(kept, computed);
     default:
-        return true;
+        return UINT64_MAX;
     }
+}
+
+/* Without all that it changes it would be enough. Of several cards that is not looked at, nor where not all
+ * is counted. */
+static bool could_help(const vram_fit *f, vr_goal g)
+{
+    const vram_workload *w = f->workload;
+    uint64_t over = vr_sub_floor(f->ledger.required_high, f->device->available.low);
+    bool open = w->slots || w->sequences < 2; /* nobody asked for several */
+    if (g == VR_GOAL_SEQUENCES && open)
+        return false;
+    return f->slow || f->n_ranks != 0 || f->ledger.partial || over <= at_stake(f, g);
 }
 
 static vram_status seek_all(vram_fit *f, vr_solver *s)
