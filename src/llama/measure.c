@@ -237,5 +237,7 @@ vram_status vr_lm_measure(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params 
         if (plan.device_buft[i] != VR_GG_NOWHERE)
             out->device[i].pool = vr_lm_pool(lm, &plan, plan.device_buft[i]);
     }
-    return measure_compute(out, lm, p, &plan, a);
+    VR_TRY(measure_compute(out, lm, p, &plan, a));
+    out->context_held = out->compute_known || (lm->arch == NULL && vr_lm_kept_held(lm->name));
+    return VRAM_OK;
 }
