@@ -8,6 +8,7 @@
 #define VR_LM_OLDEST 1957  /* 2024-01-23; before it weights and caches were laid out in another way */
 #define VR_LM_NEWEST 10587 /* 2026-08-22; what came later is not known here */
 #define VR_LM_READ 10470   /* the build that this room was written by */
+#define VR_LM_ALIKE 10247  /* since then all rules are as in that one */
 
 /* How far the compute buffer of a build is known. */
 typedef enum vr_lm_compute_known {

@@ -386,7 +386,7 @@ vr_t vr_lm_attn_mha(vr_lm_graph *c, vr_t q, vr_t k, vr_t v, vr_t mask, const vr_
 }
 
 /* llama_mul_mat_hadamard */
-static vr_t rotated(vr_lm_graph *c, vr_t x, vr_t rot)
+vr_t vr_lm_rotated(vr_lm_graph *c, vr_t x, vr_t rot)
 {
     vr_gg *g = c->g;
     if (rot == NULL || x == NULL)
@@ -430,9 +430,9 @@ vr_t vr_lm_build_attn(vr_lm_graph *c, const vr_lm_attention *given, int il)
         return given->q;
     }
     vr_lm_attention a = *given;
-    a.q = rotated(c, a.q, in->k_rot);
-    a.k = rotated(c, a.k, in->k_rot);
-    a.v = rotated(c, a.v, in->v_rot);
+    a.q = vr_lm_rotated(c, a.q, in->k_rot);
+    a.k = vr_lm_rotated(c, a.k, in->k_rot);
+    a.v = vr_lm_rotated(c, a.v, in->v_rot);
     expand_all(c, &a, two_caches || c->plan->rules.keys_last == 0);
     if (a.k != NULL)
         expand(c, vr_lm_cpy_k(c, a.k, in->k_idxs, il));
@@ -445,7 +445,7 @@ vr_t vr_lm_build_attn(vr_lm_graph *c, const vr_lm_attention *given, int il)
         v = vr_gg_view_4d(c->g, k, a.v != NULL ? a.v->ne[0] : k->ne[0], k->ne[1], k->ne[2], k->ne[3],
                           k->nb[1], k->nb[2], k->nb[3], 0);
     vr_t cur = vr_lm_attn_mha(c, a.q, k, v, in->mask, &a, il);
-    return output(c, rotated(c, cur, in->v_rot), &a);
+    return output(c, vr_lm_rotated(c, cur, in->v_rot), &a);
 }
 
 vr_t vr_lm_build_attn_no_cache(vr_lm_graph *c, const vr_lm_attention *a, int il)

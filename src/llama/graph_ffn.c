@@ -22,6 +22,20 @@ static vr_t limited_swiglu(vr_lm_graph *c, vr_t gate, vr_t up)
     return vr_gg_mul(c->g, gate, up);
 }
 
+static vr_t scaled_tanh(vr_lm_graph *c, vr_t x)
+{
+    return vr_gg_scale(c->g, vr_gg_unary_of(c->g, vr_gg_scale(c->g, x), VR_GG_TANH));
+}
+
+static vr_t situ(vr_lm_graph *c, vr_t gate, vr_t up)
+{
+    double beta = 0;
+    vr_t act = vr_gg_mul(c->g, scaled_tanh(c, gate), vr_gg_unary_of(c->g, gate, VR_GG_SIGMOID));
+    if (vr_lm_float(c->lm, "activation.situ_linear_beta", &beta) && beta > 0)
+        up = scaled_tanh(c, up);
+    return vr_gg_mul(c->g, act, up);
+}
+
 /* Before build 5776: both halves of a row were copied, one of them acted on. */
 static vr_t act_halves(vr_lm_graph *c, vr_t cur, vr_gg_unary act)
 {
@@ -58,6 +72,7 @@ static vr_t act_alone(vr_lm_graph *c, vr_t cur, const vr_lm_ffn *f)
     case VR_LM_REGLU:
         return act_in_one(c, cur, VR_GG_REGLU, VR_GG_RELU);
     case VR_LM_SWIGLU_OAI_MOE:
+    case VR_LM_SITU:
         break;
     }
     vr_lm_broken(c, "this activation needs a gate");
@@ -80,6 +95,8 @@ static vr_t act_gated(vr_lm_graph *c, vr_t gate, vr_t up, const vr_lm_ffn *f)
         return vr_gg_glu_split(g, gate, up, VR_GG_REGLU);
     case VR_LM_SWIGLU_OAI_MOE:
         return vr_gg_glu_split(g, gate, up, VR_GG_SWIGLU_OAI);
+    case VR_LM_SITU:
+        return situ(c, gate, up);
     default: /* the product is an operation of its own */
         return vr_gg_mul(g, act_alone(c, gate, f), up);
     }

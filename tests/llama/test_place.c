@@ -205,12 +205,62 @@ static void test_no_memory(void **state)
     fail();
 }
 
+static int swallow(void *ud, const void *bytes, size_t n)
+{
+    (void)ud;
+    (void)bytes;
+    (void)n;
+    return 0;
+}
+
+/* The whole answer, on one card with room and on two without, in text and JSON. */
+static vram_status answer_all(const opened *o, size_t n)
+{
+    const vram_style styles[] = { { .format = VRAM_TEXT, .verbose = 1 }, { .format = VRAM_JSON } };
+    vram_ctx *ctx = o->w->ctx;
+    vram_workload *w;
+    vram_device *d[2];
+    vram_fit *f;
+    VR_TRY(vram_workload_new(&w, ctx, NULL));
+    VR_TRY(vram_workload_set(w, "context", "2048"));
+    VR_TRY(vram_workload_set(w, "override_tensor", "blk\\.1\\.ffn=CPU"));
+    for (size_t i = 0; i < n; i++)
+        VR_TRY(vram_device_new(&d[i], ctx, "1GiB", n == 1 ? 0 : 80 * VR_MIB));
+    VR_TRY(vram_fit_new(&f, o->m, w, (const vram_device *const *)d, n));
+    for (size_t i = 0; i < sizeof styles / sizeof *styles; i++)
+        VR_TRY(vram_fit_render(f, &styles[i], swallow, NULL));
+    return VRAM_OK;
+}
+
+static void test_answers_without_memory(void **state)
+{
+    (void)state;
+    for (size_t n = 1; n <= 2; n++) {
+        for (size_t i = 1;; i += i < 40 ? 1 : i / 20) {
+            opened o = small_model();
+            o.w->memory.fail_at = o.w->memory.n_calls + i;
+            size_t last = o.w->memory.fail_at;
+            vram_status status = answer_all(&o, n);
+            bool through = o.w->memory.n_calls < last;
+            o.w->memory.fail_at = 0;
+            if (through)
+                expect_ok(o.w, status);
+            end_world(o.w);
+            if (through)
+                break;
+            assert_true(status == VRAM_OK || status == VRAM_ENOMEM);
+            assert_true(i < 100000);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_card),  cmocka_unit_test(test_layers),  cmocka_unit_test(test_two_cards),
-        cmocka_unit_test(test_overrides), cmocka_unit_test(test_refused), cmocka_unit_test(test_hostile),
-        cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_one_card),  cmocka_unit_test(test_layers),
+        cmocka_unit_test(test_two_cards), cmocka_unit_test(test_overrides),
+        cmocka_unit_test(test_refused),   cmocka_unit_test(test_hostile),
+        cmocka_unit_test(test_no_memory), cmocka_unit_test(test_answers_without_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
