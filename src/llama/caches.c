@@ -117,7 +117,8 @@ bool vr_lm_chooses_itself(const vr_lm *lm, uint32_t il)
 /* The model's description may not know what this engine is known to keep. */
 static bool worked_out(const vr_lm *lm)
 {
-    static const char *const names[] = { "kimi-linear", "kimi-k3", "minimax-01", "deepseek4", NULL };
+    static const char *const names[] = { "kimi-linear", "kimi-k3",   "minimax-01", "deepseek4",
+                                         "t5",          "t5encoder", NULL };
     return lm->model->kv_known || forgets(lm) || chooses(lm) || is_one_of(lm->name, names);
 }
 
