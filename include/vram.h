@@ -123,6 +123,19 @@ VRAM_API vram_status vram_checkpoint_read_from(vram_checkpoint *ck, const char *
  * files' names match: '*' and '?' as in a shell, letters of either case; without any of the two, a part of
  * the name. */
 VRAM_API vram_status vram_checkpoint_choose(vram_checkpoint *ck, const char *pattern);
+/* Before the first step, for who seeks the largest that fits: of several GGUF files or sets of such, each a
+ * whole model, the n-th by size, from 1, which is the smallest; the largest where there are fewer. Of those
+ * that match where a pattern was given as well. */
+VRAM_API void vram_checkpoint_choose_size(vram_checkpoint *ck, size_t nth);
+
+typedef struct vram_choice {
+    const char *name; /* of the files, without what all names begin with: "Q4_K_M" */
+    uint64_t bytes;   /* of all its files */
+    bool taken;
+} vram_choice;
+/* What there was to choose from by size, smallest first; 0: nothing was, there is one model. */
+VRAM_API size_t vram_checkpoint_choices(const vram_checkpoint *ck, const vram_choice **out);
+
 /* Before the files are listed: the one of them that the user named. It is read as weights whatever its name
  * says, and of several models that lie together its own is meant. Copied. */
 VRAM_API vram_status vram_checkpoint_named(vram_checkpoint *ck, const char *file);
@@ -193,6 +206,12 @@ VRAM_API vram_status vram_workload_new(vram_workload **out, vram_ctx *ctx, const
 /* key is that of a vram_workload_option; a value that does not parse is VRAM_ESETTING. */
 VRAM_API vram_status vram_workload_set(vram_workload *w, const char *key, const char *value);
 
+/* What is sought instead of given, the most of it that fits: "ngl" (layers on the cards), "context",
+ * "sequences", "experts" (as few as can be on the CPU), "cache" (the type of keys and values), "ubatch"
+ * (tokens computed at once), "split" (layers over several cards); of engines that have such settings, on
+ * cards that are given. */
+VRAM_API vram_status vram_workload_solve(vram_workload *w, const char *what);
+
 /* A smaller model of the same context that drafts tokens for the one that is judged (assisted decoding of
  * transformers), beside the setting "assistant_model", its name. */
 VRAM_API vram_status vram_workload_assist(vram_workload *w, const vram_model *assistant);
@@ -215,6 +234,19 @@ typedef enum vram_verdict { VRAM_FITS, VRAM_TIGHT, VRAM_DOES_NOT_FIT, VRAM_UNKNO
 VRAM_API vram_status vram_fit_new(vram_fit **out, const vram_model *m, const vram_workload *w,
                                   const vram_device *const *devices, size_t n);
 VRAM_API vram_verdict vram_fit_verdict(const vram_fit *f);
+/* On the card that is worst off: what is available less what is counted; negative when it does not fit. */
+VRAM_API int64_t vram_fit_headroom(const vram_fit *f);
+/* It fits, or as far as it is counted; not when it is tight. */
+VRAM_API bool vram_fit_may(const vram_fit *f);
+
+/* Quantisations of one model, smallest first; those that were not judged have no fit. */
+typedef struct vram_quant {
+    const char *name;
+    uint64_t bytes; /* of the files */
+    const vram_fit *fit;
+} vram_quant;
+/* f is the fit of the `chosen` of them: its reports tell of the others. Copied. */
+VRAM_API vram_status vram_fit_quants(vram_fit *f, const vram_quant *list, size_t n, size_t chosen);
 
 /* The same in every engine, side by side. w: made without an engine; what was set of it counts for the
  * engines that have it. An engine that refuses model or settings is told so, which is no error. */

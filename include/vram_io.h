@@ -36,6 +36,7 @@ typedef struct vram_io_options {
     const char
         *revision;    /* branch, tag or commit of a repository; NULL: what the name says, else the default */
     const char *file; /* vram_checkpoint_choose; NULL: none */
+    size_t by_size;   /* vram_checkpoint_choose_size; 0: none */
     bool offline;     /* only what lies on this disk, with the cache of headers */
     bool refresh;     /* do not believe the cache of headers */
     bool allow_http;  /* plain http to other hosts than this one */

@@ -39,6 +39,17 @@ const vr_tensor *vr_checkpoint_find(const vram_checkpoint *ck, vr_str name)
     return i == VR_NO_NAME ? NULL : &ck->tensors[i];
 }
 
+void vram_checkpoint_choose_size(vram_checkpoint *ck, size_t nth)
+{
+    ck->loading->by_size = nth;
+}
+
+size_t vram_checkpoint_choices(const vram_checkpoint *ck, const vram_choice **out)
+{
+    *out = ck->choices;
+    return ck->n_choices;
+}
+
 vram_status vram_checkpoint_choose(vram_checkpoint *ck, const char *pattern)
 {
     ck->loading->chosen = vr_arena_copy(&ck->arena, vr_str_of(pattern));

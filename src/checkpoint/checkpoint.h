@@ -74,8 +74,8 @@ struct vram_checkpoint {
     size_t n_missing_tensors; /* named by the index, their file is missing */
     bool incomplete;          /* files are missing: tensor_bytes is not the whole */
     bool has_config;
-    bool config_only;                         /* there is no weight file: no tensors, no files */
-    const char *config_file;                  /* its name: "config.json", or what the user named */
+    bool config_only;         /* there is no weight file: no tensors, no files */
+    const char *config_file;  /* its name: "config.json", or what the user named */
     bool quantised_elsewhere; /* a file of its own says how, which is not read: hf_quant_config.json */
     const struct vr_catalogue_row *catalogue; /* a row of the built-in one, or NULL */
     vr_str config_raw;                        /* as it came */
@@ -83,6 +83,8 @@ struct vram_checkpoint {
     vr_json config;                           /* valid when has_config; in config_text */
     vr_left_out *left_out;                    /* sorted by name */
     size_t n_left_out;
+    vram_choice *choices; /* smallest first, where one was chosen by size */
+    size_t n_choices;
     vr_part *parts; /* sorted by name; n_parts 0: the checkpoint is one model */
     size_t n_parts;
     const char *pipeline;   /* _class_name of model_index.json, or NULL */

@@ -224,3 +224,28 @@ vram_status vr_choose_fail(vram_checkpoint *ck, const vr_set *const *sets, size_
     vr_hint(ck->ctx, hint);
     return s;
 }
+
+/* ---- by size ---- */
+
+vram_status vr_choose_by_size(vram_checkpoint *ck, vr_set **sets, size_t n)
+{
+    size_t nth = ck->loading->by_size - 1;
+    listed *list = VR_ARRAY(&ck->arena, listed, n);
+    ck->choices = VR_ARRAY(&ck->arena, vram_choice, n);
+    if (list == NULL || ck->choices == NULL)
+        return VRAM_ENOMEM;
+    for (size_t i = 0; i < n; i++)
+        list[i] = (listed){ sets[i], name_of(sets[i]) };
+    VR_TRY(vr_sort(ck->ctx, list, n, sizeof(*list), smaller, NULL));
+    size_t skip = alike(list, n);
+    nth = nth < n ? nth : n - 1;
+    for (size_t i = 0; i < n; i++) {
+        vr_str rest = { list[i].name.s + skip, list[i].name.n - skip };
+        ck->choices[i] = (vram_choice){ vr_arena_copy(&ck->arena, rest), list[i].set->bytes, i == nth };
+        if (ck->choices[i].name == NULL)
+            return VRAM_ENOMEM;
+        ck->loading->sets[list[i].set - ck->loading->sets].taken = i == nth;
+    }
+    ck->n_choices = n;
+    return VRAM_OK;
+}

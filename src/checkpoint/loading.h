@@ -110,6 +110,7 @@ typedef struct vr_loading {
     vram_status failed;    /* once in error, always in error */
     const char *chosen;    /* pattern of the files that are meant, or NULL */
     const char *named;     /* the file that the user named, or NULL */
+    size_t by_size;        /* the n-th by size is meant; 0: no such choice */
     uint64_t request_cost; /* bytes that may be read in vain to spare a request */
     uint64_t headers_bytes;
 
@@ -200,6 +201,8 @@ bool vr_set_is_projector(const vr_set *s); /* GGUF, by its name */
 /* Marks the sets that match best; the number of them. */
 size_t vr_choose(vram_checkpoint *ck);
 /* Every set with its size, or those that match, in the error text. */
+/* Of those in `sets`, which it sorts by size: the one that l->by_size means; all are in ck->choices. */
+vram_status vr_choose_by_size(vram_checkpoint *ck, vr_set **sets, size_t n);
 vram_status vr_choose_fail(vram_checkpoint *ck, const vr_set *const *sets, size_t n, const char *what);
 
 /* ---- shards.c ---- */

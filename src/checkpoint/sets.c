@@ -207,6 +207,27 @@ static vram_status take_chosen(vram_checkpoint *ck)
     return vr_choose_fail(ck, list, k, n == 0 ? NULL : " of them match: ");
 }
 
+/* Quantisations, each a whole model: those that match where a pattern was given. *taken: there are any. */
+static vram_status take_by_size(vram_checkpoint *ck, bool *taken)
+{
+    vr_loading *l = ck->loading;
+    vr_set **list = VR_ARRAY(&ck->arena, vr_set *, l->n_sets);
+    size_t n = 0;
+    *taken = false;
+    if (list == NULL)
+        return VRAM_ENOMEM;
+    if (l->chosen != NULL)
+        (void)vr_choose(ck);
+    for (size_t i = 0; i < l->n_sets; i++) {
+        vr_set *s = &l->sets[i];
+        if (s->first->kind.ext == VR_FILES_GGUF && !vr_set_is_projector(s) &&
+            (l->chosen == NULL || s->matches))
+            list[n++] = s;
+    }
+    *taken = n > 1;
+    return n > 1 ? vr_choose_by_size(ck, list, n) : VRAM_OK;
+}
+
 /* Of the file that the user named; NULL: none was, or it is of no set. */
 static vr_set *named_set(const vr_loading *l)
 {
@@ -223,6 +244,11 @@ vram_status vr_sets_take(vram_checkpoint *ck)
         named->taken = true;
         return VRAM_OK;
     }
+    bool taken = false;
+    if (ck->loading->by_size != 0)
+        VR_TRY(take_by_size(ck, &taken));
+    if (taken)
+        return VRAM_OK;
     return ck->loading->chosen != NULL ? take_chosen(ck) : take_best(ck);
 }
 

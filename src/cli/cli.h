@@ -150,6 +150,11 @@ typedef vram_status (*cli_render_fn)(vram_ctx *ctx, const char *search, const vr
                                      vram_write_fn write, void *ud);
 int cli_list(cli *c, cli_render_fn render);
 vram_status cli_open_checkpoint(cli *c, const char *name, vram_checkpoint **out);
+/* Of several quantisations that lie there the n-th by size, from 1. */
+vram_status cli_open_nth(cli *c, const char *name, size_t nth, vram_checkpoint **out);
+/* The fit of the largest of them that fits, otherwise of the smallest. */
+vram_status cli_quants(cli *c, const char *name, const vram_workload *w, const vram_device *const *devices,
+                       size_t n_devices, vram_fit **out);
 /* Another model beside that one, no example: without --revision and --file. */
 vram_status cli_open_other(cli *c, const char *name, vram_checkpoint **out);
 vram_status cli_device(cli *c, const char *query, const char *free_bytes, vram_device **out);

@@ -57,16 +57,31 @@ static vram_status read_assistant(cli *c, vram_workload *w)
     return s == VRAM_OK ? vram_workload_assist(w, model) : s;
 }
 
-static vram_status ask(cli *c, const char *name, const char *engine, question *q)
+static bool seeks_quant(const cli *c)
 {
-    vram_checkpoint *checkpoint = NULL;
+    return cli_has(c, "solve") && strcmp(cli_value(c, "solve"), "quant") == 0;
+}
+
+/* All but the model. */
+static vram_status prepare(cli *c, const char *engine, question *q)
+{
     vram_status s = vram_workload_new(&q->workload, c->ctx, engine);
 
     q->n_devices = cli_count(c, "gpu");
     if (s == VRAM_OK)
         s = set_workload(c, q->workload);
+    if (s == VRAM_OK && cli_has(c, "solve") && !seeks_quant(c))
+        s = vram_workload_solve(q->workload, cli_value(c, "solve"));
     if (s == VRAM_OK)
         s = make_devices(c, q->devices, q->n_devices);
+    return s;
+}
+
+static vram_status ask(cli *c, const char *name, const char *engine, question *q)
+{
+    vram_checkpoint *checkpoint = NULL;
+    vram_status s = prepare(c, engine, q);
+
     if (s == VRAM_OK)
         s = cli_open_checkpoint(c, name, &checkpoint);
     if (s == VRAM_OK)
@@ -106,9 +121,15 @@ int cli_fit(cli *c, const char *model)
 
     if (engine != NULL && strcmp(engine, "all") == 0)
         return compare(c, model);
-    s = ask(c, model, engine, &q);
-    if (s == VRAM_OK)
-        s = vram_fit_new(&fit, q.model, q.workload, (const vram_device *const *)q.devices, q.n_devices);
+    if (seeks_quant(c)) {
+        s = prepare(c, engine, &q);
+        if (s == VRAM_OK)
+            s = cli_quants(c, model, q.workload, (const vram_device *const *)q.devices, q.n_devices, &fit);
+    } else {
+        s = ask(c, model, engine, &q);
+        if (s == VRAM_OK)
+            s = vram_fit_new(&fit, q.model, q.workload, (const vram_device *const *)q.devices, q.n_devices);
+    }
     if (s == VRAM_OK)
         s = vram_fit_render(fit, &c->style, cli_write, NULL);
     return s == VRAM_OK ? cli_verdict_status(c, vram_fit_verdict(fit)) : cli_fail(c);
@@ -125,6 +146,11 @@ static int run(cli *c)
     if (n_free > 1 && n_free != n && n != 0) {
         cli_error("--free was given more than once, but not once for each --gpu");
         cli_hint("give it once for all cards, or once for each");
+        return CLI_USAGE;
+    }
+    if (cli_has(c, "solve") && n == 0) {
+        cli_error("--solve %s: what fits depends on the card, and no --gpu is given", cli_value(c, "solve"));
+        cli_hint("vram gpus lists the cards");
         return CLI_USAGE;
     }
     if (cli_has(c, "free") && !cli_has(c, "gpu")) {
@@ -151,6 +177,8 @@ const cli_command cli_fit_command = {
                 "vram fit bartowski/Qwen2.5-14B-Instruct-GGUF:Q4_K_M --gpu 4090\n"
                 "vram fit ollama:qwen2.5:14b --gpu 24GiB\n"
                 "vram fit qwen3-32b --gpu 80GiB\n"
+                "vram fit Qwen3-30B-A3B-Q4_K_M.gguf --gpu 12GiB --solve experts -c 32K\n"
+                "vram fit bartowski/Qwen2.5-14B-Instruct-GGUF --gpu 4090 --solve quant\n"
                 "vram fit deepseek-v3 --engine all\n"
                 "vram fit llama-3.3-70b-instruct --gpu 2x4090 --device-map auto\n"
                 "vram fit example:qwen2.5-7b --gpu \"4090\" --free 21.5GiB --json",

@@ -50,6 +50,15 @@ static const struct {
     { { "strict", "--strict", VRAM_OPT_FLAG, NULL, NULL, NULL, "A tight fit is a failure: exit status 1.",
         "fit ledger", 0, 0 },
       "the answer" },
+    { { "solve", "--solve", VRAM_OPT_CHOICE, "WHAT", "ngl|context|sequences|experts|cache|ubatch|split|quant",
+        NULL,
+        "Seeks the most that fits in llama.cpp, and what to type for it: layers on the card (ngl), tokens of "
+        "context, sequences at once, layers whose experts are on the card, bits of the cache, tokens "
+        "computed "
+        "at once (ubatch), the best split over several cards, or the largest quantisation of a repository or "
+        "folder (quant).",
+        "fit", 0, 0 },
+      "the answer" },
     { { "tensors", "--tensors", VRAM_OPT_FLAG, NULL, NULL, NULL, "Lists every tensor.", "inspect", 0, 0 },
       "the answer" },
     { { "json", "--json", VRAM_OPT_FLAG, NULL, NULL, NULL, "Writes JSON, bytes exact.",

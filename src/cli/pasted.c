@@ -299,7 +299,6 @@ static void set_value(pasted *p, const pasted_flag *f, const char *value)
     /* what its own default is stands for nothing that was typed */
     if (strcmp(value, "auto") == 0)
         return;
-    p->unified_said = p->unified_said || strcmp(f->to, "kv_unified") == 0;
     pasted_set(p, f->to, value);
 }
 
@@ -322,8 +321,8 @@ static void apply(pasted *p, const pasted_flag *f, const char *value)
     case ON:
         set_value(p, f, "");
         break;
-    case OFF: /* as every flag is when nothing is said */
-        p->unified_said = true;
+    case OFF: /* the server's own choice is none then */
+        pasted_set(p, f->to, "off");
         break;
     case MODEL:
     case REPO:
@@ -390,7 +389,8 @@ static void option(pasted *p, const char *word)
         wrong(p, "needs a value", word);
         return;
     }
-    apply(p, f, values > 0 ? p->words[p->at + 1] : "");
+    /* older builds knew -fa alone */
+    apply(p, f, values > 0 ? p->words[p->at + 1] : f->values == MAYBE ? "on" : "");
     p->at += values;
 }
 

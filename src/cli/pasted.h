@@ -48,7 +48,7 @@ typedef struct pasted {
     const char *typed;                                         /* the option */
     uint64_t context, parallel, prompt, generate, depth, pair; /* 0: not said */
     const char *model;
-    bool unified_said, repo;
+    bool repo;
     int status;
 } pasted;
 

@@ -21,60 +21,25 @@ static const pasted_flag bench[] = {
 
 /* ---- llama.cpp ---- */
 
-#define SLOTS 4           /* of a server when nothing is said, of one cache */
-#define SLOTS_SINCE 6925  /* build */
-#define CACHE_PADDING 256 /* the context of all sequences is a multiple of it */
 #define UNSAID UINT64_MAX
 
-/* --engine-version b6000 stands on the own side, before this is read. */
-static bool has_slots(const cli *c)
+/* -c is of all sequences together. */
+static void set_context(pasted *p)
 {
-    const char *version = cli_value(c, "engine_version");
-
-    return version == NULL || version[0] != 'b' || strtoull(version + 1, NULL, 10) >= SLOTS_SINCE;
+    if (p->context != 0)
+        pasted_set_number(p, "n_ctx", p->context);
+    else
+        cli_warning(
+            "%s without -c takes the context that the model was trained with, less where it does not fit; "
+            "-c says how much is counted here",
+            p->program->name);
 }
 
-static uint64_t padded(uint64_t tokens)
+static void finish_llama(pasted *p)
 {
-    return (tokens + CACHE_PADDING - 1) / CACHE_PADDING * CACHE_PADDING;
-}
-
-/* -c is of all sequences together: each has so much that together they are padded to the same. */
-static uint64_t share(uint64_t context, uint64_t sequences)
-{
-    uint64_t each = context / sequences;
-
-    return each != 0 && padded(each * sequences) == padded(context) ? each
-                                                                    : each + (context % sequences != 0);
-}
-
-static void set_context(pasted *p, uint64_t sequences)
-{
-    if (p->context != 0) {
-        pasted_set_number(p, "context", share(p->context, sequences));
-        return;
-    }
-    cli_warning(
-        "%s without -c takes the context that the model was trained with, less where it does not fit; "
-        "-c says how much is counted here",
-        p->program->name);
-}
-
-static void finish_server(pasted *p)
-{
-    uint64_t sequences = p->parallel != 0 ? p->parallel : has_slots(p->c) ? SLOTS : 1;
-
-    pasted_set_number(p, "sequences", sequences);
-    if (p->parallel == 0 && sequences > 1 && !p->unified_said)
-        pasted_set(p, "kv_unified", "");
-    set_context(p, sequences);
-}
-
-static void finish_one(pasted *p)
-{
-    if (p->parallel > 1)
+    if (p->parallel != 0)
         pasted_set_number(p, "sequences", p->parallel);
-    set_context(p, p->parallel > 1 ? p->parallel : 1);
+    set_context(p);
 }
 
 static void begin_bench(pasted *p)
@@ -91,7 +56,7 @@ static void finish_bench(pasted *p)
 
     if (p->pair > most)
         most = p->pair;
-    pasted_set_number(p, "context", most + p->depth == 0 ? 1 : most + p->depth);
+    pasted_set_number(p, "n_ctx", most + p->depth == 0 ? 1 : most + p->depth);
 }
 
 /* ---- Ollama ---- */
@@ -136,15 +101,15 @@ static void ollama_operand(pasted *p, const char *word)
 #define OLLAMA .engine = "ollama", .flags = ollama_run, .n_flags = sizeof ollama_run / sizeof *ollama_run
 
 static const pasted_program programs[] = {
-    { .name = "llama-server", LLAMA, .tool = "server", .finish = finish_server },
-    { .name = "llama serve", LLAMA, .tool = "server", .finish = finish_server },
-    { .name = "llama server", LLAMA, .tool = "server", .finish = finish_server },
-    { .name = "llama-cli", LLAMA, .tool = "cli", .finish = finish_one },
-    { .name = "llama cli", LLAMA, .tool = "cli", .finish = finish_one },
-    { .name = "llama-completion", LLAMA, .tool = "cli", .finish = finish_one },
-    { .name = "llama-mtmd-cli", LLAMA, .tool = "cli", .finish = finish_one },
-    { .name = "llama-fit-params", LLAMA, .tool = "cli", .finish = finish_one },
-    { .name = "llama fit-params", LLAMA, .tool = "cli", .finish = finish_one },
+    { .name = "llama-server", LLAMA, .tool = "server", .finish = finish_llama },
+    { .name = "llama serve", LLAMA, .tool = "server", .finish = finish_llama },
+    { .name = "llama server", LLAMA, .tool = "server", .finish = finish_llama },
+    { .name = "llama-cli", LLAMA, .tool = "cli", .finish = finish_llama },
+    { .name = "llama cli", LLAMA, .tool = "cli", .finish = finish_llama },
+    { .name = "llama-completion", LLAMA, .tool = "cli", .finish = finish_llama },
+    { .name = "llama-mtmd-cli", LLAMA, .tool = "cli", .finish = finish_llama },
+    { .name = "llama-fit-params", LLAMA, .tool = "fit-params", .finish = finish_llama },
+    { .name = "llama fit-params", LLAMA, .tool = "fit-params", .finish = finish_llama },
     { .name = "llama-bench",
       .engine = "llama.cpp",
       .tool = "bench",

@@ -43,7 +43,7 @@ static vram_status open_preferred(cli *c, const char *name, vram_io_options opti
     return s;
 }
 
-vram_status cli_open_checkpoint(cli *c, const char *name, vram_checkpoint **out)
+vram_status cli_open_nth(cli *c, const char *name, size_t nth, vram_checkpoint **out)
 {
     struct stat st;
     const char *example = "example:";
@@ -53,9 +53,15 @@ vram_status cli_open_checkpoint(cli *c, const char *name, vram_checkpoint **out)
         return cli_example_open(out, c->ctx, name + strlen(example), &c->keep);
     options.revision = cli_value(c, "revision");
     options.file = cli_value(c, "file");
-    if (c->prefers != NULL && options.file == NULL)
+    options.by_size = nth;
+    if (c->prefers != NULL && options.file == NULL && nth == 0)
         return open_preferred(c, name, options, out);
     return open_as(c, name, &options, out);
+}
+
+vram_status cli_open_checkpoint(cli *c, const char *name, vram_checkpoint **out)
+{
+    return cli_open_nth(c, name, 0, out);
 }
 
 vram_status cli_open_other(cli *c, const char *name, vram_checkpoint **out)

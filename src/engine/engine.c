@@ -7,6 +7,7 @@ static const vr_engine *const engines[] = {
     &vr_engine_vllm,
     &vr_engine_sglang,
     &vr_engine_llamacpp,
+    &vr_engine_ollama,
 };
 
 const vr_engine *const *vr_engines(size_t *n)
@@ -38,6 +39,24 @@ const char *vr_setting_key(vr_setting s)
 #undef X
     };
     return (unsigned)s < VR_SETTING_COUNT ? keys[s] : "";
+}
+
+vr_setting vr_setting_of(const char *key)
+{
+    int s = 0;
+    while (s < VR_SETTING_COUNT && !vr_str_is(vr_str_of(key), vr_setting_key((vr_setting)s)))
+        s++;
+    return (vr_setting)s;
+}
+
+const char *vr_goal_word(vr_goal g)
+{
+    static const char *const words[] = {
+#define X(id, word) word,
+        VR_GOALS(X)
+#undef X
+    };
+    return (unsigned)g < VR_GOAL_COUNT ? words[g] : "";
 }
 
 const char *vr_basis_name(vr_basis b)

@@ -91,6 +91,9 @@ typedef enum vr_expert_load { VR_LOAD_EVEN, VR_LOAD_SAME } vr_expert_load;
     X(KV_UNIFIED, "kv_unified")                                                                              \
     X(NO_KV_OFFLOAD, "no_kv_offload")                                                                        \
     X(TOOL, "tool")                                                                                          \
+    X(KV_CACHE_TYPE, "kv_cache_type")                                                                        \
+    X(GPU_OVERHEAD, "gpu_overhead")                                                                          \
+    X(SCHED_SPREAD, "sched_spread")                                                                          \
     X(N_CTX, "n_ctx")                                                                                        \
     X(BATCH, "batch_size")                                                                                   \
     X(FLASH, "flash_attn")                                                                                   \
@@ -101,7 +104,8 @@ typedef enum vr_expert_load { VR_LOAD_EVEN, VR_LOAD_SAME } vr_expert_load;
     X(CPU_MOE, "cpu_moe")                                                                                    \
     X(N_CPU_MOE, "n_cpu_moe")                                                                                \
     X(NO_OP_OFFLOAD, "no_op_offload")                                                                        \
-    X(EMBEDDING, "embedding")
+    X(EMBEDDING, "embedding")                                                                                \
+    X(POOLING, "pooling")
 
 typedef enum vr_setting {
 #define X(id, key) VR_SET_##id,
@@ -111,6 +115,7 @@ typedef enum vr_setting {
 } vr_setting;
 
 const char *vr_setting_key(vr_setting s);
+vr_setting vr_setting_of(const char *key); /* VR_SETTING_COUNT: there is none */
 
 struct vram_workload {
     vr_object object;
@@ -159,11 +164,16 @@ struct vram_workload {
     uint8_t cache_k, cache_v; /* vr_dtype */
     uint64_t ubatch;
     bool swa_full, kv_unified, no_kv_offload;
-    uint8_t tool, flash, split_mode; /* vr_lm_tool, vr_flash, vr_lm_split */
+    uint8_t tool, flash, split_mode, pooling; /* vr_lm_tool, vr_flash, vr_lm_split, vr_lm_pooling */
     uint64_t n_ctx, batch, main_gpu, n_cpu_moe; /* n_ctx 0: context x sequences */
     bool cpu_moe, no_op_offload, embedding;
+    /* ollama */
+    uint64_t gpu_overhead;
+    const char *overhead_text; /* as given, or NULL */
+    bool sched_spread;
     bool slots; /* after resolve: the server opens `sequences` on its own, which share one context */
     const char *shares_text, *override_text; /* as given, or NULL */
+    uint8_t solve;                           /* a vr_goal that is sought instead of given, plus 1; 0: none */
     uint8_t set_by[VR_SETTING_COUNT];
     /* The engine's own, made by resolve and shared by all copies: a fit plans a model thirty times. NULL: the
      * plan makes it for itself. */
@@ -180,6 +190,10 @@ vram_status vr_workload_check(const vram_workload *w);
 vram_workload *vr_workload_copy(const vram_workload *w, vr_arena *a);
 /* The value of a setting in words, for reports: "4096", "bf16", "sdpa". */
 const char *vr_workload_value(const vram_workload *w, vr_setting s, vr_arena *a);
+/* A setting as it is typed, by its shortest name: "-ctk q8_0"; "" of one that the engine lacks. */
+const char *vr_workload_typed(const vram_workload *w, vr_setting s, vr_arena *a);
+/* What has to be typed beside what was asked for to have w, which is resolved: "-ngl 27 -ctk q8_0". */
+const char *vr_workload_typed_beside(const vram_workload *w, const vram_workload *asked, vr_arena *a);
 
 /* In the place of a GPU's number. */
 #define VR_ON_HOST (UINT16_MAX - 1)
@@ -206,9 +220,9 @@ typedef struct vr_placement {
     uint16_t embedding, rotary, norm, head;
     uint64_t host_bytes, disk_bytes; /* weights that stay there */
     vr_host_share host;
-    const void *run;                 /* the engine's own, of all memories; or NULL */
-    uint64_t layers_off;             /* layers whose weights stay there and come to the first GPU each time */
-    const char *refused;             /* the engine stops before it loads anything, with this error; or NULL */
+    const void *run;     /* the engine's own, of all memories; or NULL */
+    uint64_t layers_off; /* layers whose weights stay there and come to the first GPU each time */
+    const char *refused; /* the engine stops before it loads anything, with this error; or NULL */
     const char
         *unknown; /* why it is not known how the model is spread; all the above is void then; or NULL */
 } vr_placement;
@@ -243,8 +257,8 @@ typedef struct vr_plan {
     bool outside_only;                      /* no allocator: what is taken is the driver's figure */
     /* Of weights that are not counted what is there in any case: 0 when nothing is known. */
     uint64_t weights_at_least;
-    uint64_t weight_bytes;                  /* sum of parameters that are loaded, in the load dtype */
-    uint64_t n_parameters;                  /* elements loaded */
+    uint64_t weight_bytes; /* sum of parameters that are loaded, in the load dtype */
+    uint64_t n_parameters; /* elements loaded */
     /* What the engine takes whatever is asked for, of which the cache gets what the rest leaves: in words, or
      * NULL; bytes, the most that is left, and the tokens that would fit in that (0: not known). */
     const char *pool;
@@ -275,6 +289,48 @@ typedef enum vr_basis {
 } vr_basis;
 const char *vr_basis_name(vr_basis b);
 
+/* What can be sought of a run instead of given: id, word on the command line. */
+#define VR_GOALS(X)                                                                                          \
+    X(LAYERS, "ngl")                                                                                         \
+    X(CONTEXT, "context")                                                                                    \
+    X(SEQUENCES, "sequences")                                                                                \
+    X(EXPERTS, "experts")                                                                                    \
+    X(CACHE, "cache")                                                                                        \
+    X(UBATCH, "ubatch")                                                                                      \
+    X(SPLIT, "split")
+
+typedef enum vr_goal {
+#define X(id, word) VR_GOAL_##id,
+    VR_GOALS(X)
+#undef X
+        VR_GOAL_COUNT
+} vr_goal;
+const char *vr_goal_word(vr_goal g);
+
+/* How an engine is asked for the settings that are sought (ledger/solver.c). Workloads to be read are
+ * resolved, those to be changed are as the user gave them. */
+typedef struct vr_solvable {
+    /* How many values there are; a later one puts more on the cards. 0: it cannot be sought of this run. */
+    uint64_t (*count)(vr_goal g, const vram_model *m, const vram_workload *w);
+    /* Which of them w has; UINT64_MAX: none of them. */
+    uint64_t (*own)(vr_goal g, const vram_model *m, const vram_workload *w);
+    /* To the x-th of them. */
+    vram_status (*set)(vram_workload *to, vr_goal g, uint64_t x, const vram_model *m, const vram_workload *w,
+                       vr_arena *a);
+    /* The number that people know it by, of the x-th value: tokens, layers. */
+    uint64_t (*number)(vr_goal g, uint64_t x, const vram_model *m, const vram_workload *w);
+    /* The units that a cut over several cards puts on one or the other, in their order, and about what each
+     * takes there. */
+    vram_status (*units)(uint64_t **bytes, size_t *n, const vram_model *m, const vram_workload *w,
+                         vr_arena *a);
+    vram_status (*cut)(vram_workload *to, const uint64_t *shares, size_t n, vr_arena *a);
+    /* Of a workload that has it: "27 of 81 layers on the card"; what that costs. */
+    const char *(*words)(vr_goal g, const vram_model *m, const vram_workload *w, size_t n_gpus, vr_arena *a);
+    const char *(*cost)(vr_goal g);
+    /* What one types to run it: "llama-server -m model.gguf -ngl 27 -c 8192". */
+    const char *(*command)(const vram_model *m, const vram_workload *w, vr_arena *a);
+} vr_solvable;
+
 typedef struct vr_engine {
     const char *name;
     const char *summary;
@@ -299,19 +355,24 @@ typedef struct vr_engine {
     /* Of a card's memory, in thousandths, what the engine takes at most; NULL: all. usable UINT64_MAX: any
      * card. */
     uint32_t (*share)(const vram_workload *w, uint64_t usable);
-    bool plans_by_size;                         /* another card's plan is another plan */
-    bool always_spreads;                        /* `place` says where things go without any device map */
+    bool plans_by_size;  /* another card's plan is another plan */
+    bool always_spreads; /* `place` says where things go without any device map */
     /* The engine's error when the driver has no room for the item, of so many bytes; NULL: CUDA's own. */
     const char *(*no_room)(vr_item item, uint64_t bytes, size_t rank, vr_arena *a);
     unsigned kv_dtypes;                         /* bits of vr_kv_dtype */
     const char *kv_words;                       /* "must be one of ...", for the others */
+    const vr_solvable *solvable;                /* NULL: nothing of it can be sought */
     const struct vr_option_row *const *options; /* beside those that all engines have */
     size_t n_options;
 } vr_engine;
 
 #define VR_ALL_ENGINES "all" /* is none, but asks for a comparison */
-#define VR_ENGINE_NAMES "transformers|vllm|sglang|llama.cpp"
-extern const vr_engine vr_engine_transformers, vr_engine_vllm, vr_engine_sglang, vr_engine_llamacpp;
+#define VR_ENGINE_NAMES "transformers|vllm|sglang|llama.cpp|ollama"
+/* In files of their own. */
+extern const vr_solvable vr_solvable_llamacpp;
+const char *vr_llamacpp_command(const vram_model *m, const vram_workload *w, vr_arena *a);
+extern const vr_engine vr_engine_transformers, vr_engine_vllm, vr_engine_sglang, vr_engine_llamacpp,
+    vr_engine_ollama;
 const vr_engine *vr_engine_find(vr_str name);
 const vr_engine *const *vr_engines(size_t *n); /* the first is the default */
 bool vr_engine_has(const vr_engine *e, vr_setting s);

@@ -8,7 +8,7 @@
 
 #define VR_ALL_LAYERS UINT64_MAX
 
-#define VR_LLAMACPP_N_OPTIONS 19
+#define VR_LLAMACPP_N_OPTIONS 20
 extern const struct vr_option_row *const vr_llamacpp_options[VR_LLAMACPP_N_OPTIONS];
 
 /* w is resolved. Overrides live in `a`. */
@@ -24,6 +24,8 @@ vram_status vr_llamacpp_place_with(vr_placement *out, const vr_lm *lm, const vr_
                                    const vr_device_facts *gpus, size_t n, vr_arena *a);
 vram_status vr_llamacpp_plan_with(vr_plan *out, const vr_lm *lm, const vr_lm_params *p,
                                   const vr_device_facts *device, vr_arena *a);
+/* Of a file that is not understood. */
+vram_status vr_llamacpp_plan_of_nothing(vr_plan *out, const vram_model *m, const char *why, vr_arena *a);
 const char *vr_llamacpp_no_room(vr_item item, uint64_t bytes, size_t rank, vr_arena *a);
 
 /* A model that is no GGUF file yet (llamacpp_converted.c): sums. */

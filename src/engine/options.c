@@ -112,9 +112,18 @@ static const char *show_engine(const vram_workload *w, vr_arena *a)
     return w->engine->name;
 }
 
+/* "b10470": a build of llama.cpp, whichever engine it would be otherwise. */
+static bool is_build(vr_str value)
+{
+    uint64_t n;
+    return value.n > 1 && value.s[0] == 'b' && vr_parse_u64((vr_str){ value.s + 1, value.n - 1 }, &n);
+}
+
 static vram_status set_version(vram_workload *w, const vram_option *o, vr_str value)
 {
     (void)o;
+    if (!w->engine_given && is_build(value))
+        w->engine = &vr_engine_llamacpp;
     return w->engine->version(w, value);
 }
 
@@ -287,6 +296,50 @@ const char *vr_workload_value(const vram_workload *w, vr_setting s, vr_arena *a)
 {
     const vr_option_row *row = row_of(w->engine, s);
     return row != NULL ? row->show(w, a) : "";
+}
+
+/* ---- as it is typed ---- */
+
+/* The one of letters where there is one: "-ngl". */
+static vr_str short_name(const vram_option *o)
+{
+    vr_str rest = vr_str_of(o->flags), best = { NULL, 0 }, word;
+    while (vr_str_split(&rest, ' ', &word)) {
+        if (best.n == 0 || (!vr_str_starts(word, "--") && vr_str_starts(best, "--")))
+            best = word;
+    }
+    return best;
+}
+
+const char *vr_workload_typed(const vram_workload *w, vr_setting s, vr_arena *a)
+{
+    const vr_option_row *row = row_of(w->engine, s);
+    if (row == NULL)
+        return "";
+    if (row->option.type == VRAM_OPT_FLAG)
+        return vr_text(a, S(short_name(&row->option)));
+    const char *value = row->show(w, a);
+    return value == NULL ? NULL : vr_text(a, S(short_name(&row->option)), T(" "), T(value));
+}
+
+static bool same_value(const vram_workload *w, const vram_workload *asked, vr_setting s, vr_arena *a)
+{
+    const vr_option_row *row = row_of(w->engine, s);
+    const char *now = row->show(w, a), *then = row->show(asked, a);
+    return asked->set_by[s] == VR_BY_USER && now != NULL && then != NULL && vr_str_is(vr_str_of(now), then);
+}
+
+const char *vr_workload_typed_beside(const vram_workload *w, const vram_workload *asked, vr_arena *a)
+{
+    const char *list = "";
+    for (int i = 0; i < VR_SETTING_COUNT && list != NULL; i++) {
+        vr_setting s = (vr_setting)i;
+        if (w->set_by[s] != VR_BY_USER || !vr_engine_has(w->engine, s) || same_value(w, asked, s, a))
+            continue;
+        const char *typed = vr_workload_typed(w, s, a);
+        list = typed == NULL ? NULL : vr_text(a, T(list), T(*list != '\0' ? " " : ""), T(typed));
+    }
+    return list;
 }
 
 /* ---- what an engine lacks ---- */

@@ -37,6 +37,22 @@ vram_status vram_workload_new(vram_workload **out, vram_ctx *ctx, const char *en
     return VRAM_OK;
 }
 
+vram_status vram_workload_solve(vram_workload *w, const char *what)
+{
+    const char *words = "";
+    for (int g = 0; g < VR_GOAL_COUNT && words != NULL; g++) {
+        const char *word = vr_goal_word((vr_goal)g);
+        if (vr_str_is(vr_str_of(what), word)) {
+            w->solve = (uint8_t)(g + 1);
+            return VRAM_OK;
+        }
+        words = vr_text(&w->ctx->arena, T(words), T(g > 0 ? "|" : ""), T(word));
+    }
+    if (words == NULL)
+        return VRAM_ENOMEM;
+    return vr_fail(w->ctx, VRAM_ESETTING, T("--solve '"), T(what), T("': must be one of "), T(words));
+}
+
 vram_workload *vr_workload_copy(const vram_workload *w, vr_arena *a)
 {
     vram_workload *copy = VR_NEW(a, vram_workload);

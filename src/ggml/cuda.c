@@ -182,6 +182,15 @@ static bool on_f32(const vr_gg_tensor *t)
     return t->src[0]->type == VR_F32;
 }
 
+static bool on_floats(const vr_gg_tensor *t)
+{
+    for (int i = 0; i < VR_GG_MAX_SRC; i++) {
+        if (t->src[i] != NULL && t->src[i]->type != VR_F32)
+            return false;
+    }
+    return t->type == VR_F32;
+}
+
 static bool aligned(const vr_gg_tensor *t)
 {
     return vr_dtype_ggml(t->type) || (t->nb[1] % 16 == 0 && t->nb[2] % 16 == 0 && t->nb[3] % 16 == 0);
@@ -238,6 +247,7 @@ static bool (*const runs[VR_GG_OP_COUNT])(const vr_gg_tensor *) = {
     [VR_GG_DIAG] = always,
     [VR_GG_SOFT_MAX] = always,
     [VR_GG_ROPE] = rotates,
+    [VR_GG_ROPE_BACK] = rotates,
     [VR_GG_CLAMP] = always,
     [VR_GG_IM2COL] = on_two_packed,
     [VR_GG_CONV_2D] = on_two_packed,
@@ -259,9 +269,9 @@ static bool (*const runs[VR_GG_OP_COUNT])(const vr_gg_tensor *) = {
     [VR_GG_GATED_DELTA_NET] = always,
     [VR_GG_SOLVE_TRI] = always,
     [VR_GG_LIGHTNING_INDEXER] = indexes,
-    [VR_GG_DSV4_HC_COMB] = always, /* what they are made of is F32 */
-    [VR_GG_DSV4_HC_PRE] = always,
-    [VR_GG_DSV4_HC_POST] = always,
+    [VR_GG_DSV4_HC_COMB] = on_floats,
+    [VR_GG_DSV4_HC_PRE] = on_floats,
+    [VR_GG_DSV4_HC_POST] = on_floats,
     [VR_GG_UNARY] = on_packed,
     [VR_GG_GLU] = on_packed_but_rows,
 };

@@ -53,6 +53,7 @@
     X(DIAG, 0, 0)                                                                                            \
     X(SOFT_MAX, 1, 0)                                                                                        \
     X(ROPE, 1, 0)                                                                                            \
+    X(ROPE_BACK, 1, 0)                                                                                       \
     X(CLAMP, 0, 0)                                                                                           \
     X(IM2COL, 0, 0)                                                                                          \
     X(CONV_2D, 0, 0)                                                                                         \
@@ -220,6 +221,7 @@ vr_gg_tensor *vr_gg_soft_max_ext(vr_gg *g, vr_gg_tensor *a, vr_gg_tensor *mask, 
 void vr_gg_soft_max_add_sinks(vr_gg_tensor *a, vr_gg_tensor *sinks);
 vr_gg_tensor *vr_gg_rope(vr_gg *g, vr_gg_tensor *a, vr_gg_tensor *positions, vr_gg_tensor *factors);
 vr_gg_tensor *vr_gg_rope_inplace(vr_gg *g, vr_gg_tensor *a, vr_gg_tensor *positions, vr_gg_tensor *factors);
+vr_gg_tensor *vr_gg_rope_back(vr_gg *g, vr_gg_tensor *a, vr_gg_tensor *positions, vr_gg_tensor *factors);
 vr_gg_tensor *vr_gg_clamp(vr_gg *g, vr_gg_tensor *a); /* a view of a, as in ggml */
 vr_gg_tensor *vr_gg_pad(vr_gg *g, vr_gg_tensor *a, uint64_t p0, uint64_t p1, uint64_t p2, uint64_t p3);
 vr_gg_tensor *vr_gg_roll(vr_gg *g, vr_gg_tensor *a);
@@ -256,7 +258,7 @@ vr_gg_tensor *vr_gg_gated_delta_net_kept(vr_gg *g, vr_gg_tensor *q, vr_gg_tensor
                                          uint64_t kept);
 vr_gg_tensor *vr_gg_lightning_indexer(vr_gg *g, vr_gg_tensor *q, vr_gg_tensor *k, vr_gg_tensor *weights,
                                       vr_gg_tensor *mask);
-/* DeepSeek-V4's several residuals of a token: how they mix, their weighted sum, and what comes after. */
+/* Hyper-connections of DeepSeek V4 and Kimi K3. */
 vr_gg_tensor *vr_gg_dsv4_hc_comb(vr_gg *g, vr_gg_tensor *mixes, vr_gg_tensor *scale, vr_gg_tensor *base);
 vr_gg_tensor *vr_gg_dsv4_hc_pre(vr_gg *g, vr_gg_tensor *x, vr_gg_tensor *weights);
 vr_gg_tensor *vr_gg_dsv4_hc_post(vr_gg *g, vr_gg_tensor *x, vr_gg_tensor *residual, vr_gg_tensor *post,
@@ -266,6 +268,10 @@ vr_gg_tensor *vr_gg_pool_rows(vr_gg *g, vr_gg_tensor *a, uint64_t kernel);
 vr_gg_tensor *vr_gg_im2col(vr_gg *g, vr_gg_tensor *kernel, vr_gg_tensor *a, uint64_t stride0,
                            uint64_t stride1, uint64_t pad0, uint64_t pad1, uint64_t dilate0, uint64_t dilate1,
                            bool two_d, vr_dtype t);
+
+/* Windows of kernel0 x kernel1 elements, each step0 and step1 behind the last; without a border. */
+vr_gg_tensor *vr_gg_pool_2d(vr_gg *g, vr_gg_tensor *a, uint64_t kernel0, uint64_t kernel1, uint64_t step0,
+                            uint64_t step1);
 
 typedef enum vr_gg_unary {
     VR_GG_SILU,

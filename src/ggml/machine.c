@@ -32,6 +32,7 @@ static bool cuda_offloads(const vr_gg_machine *m, uint8_t backend, const vr_gg_t
         return t->ne[1] >= OFFLOAD_FROM;
     case VR_GG_MUL_MAT_ID:
     case VR_GG_ROPE:
+    case VR_GG_ROPE_BACK:
         return t->ne[2] >= OFFLOAD_FROM;
     default:
         return rows_of(t) >= OFFLOAD_FROM;

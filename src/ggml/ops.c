@@ -310,6 +310,13 @@ vr_gg_tensor *vr_gg_rope_inplace(vr_gg *g, vr_gg_tensor *a, vr_gg_tensor *positi
     return rope(g, a, positions, factors, true);
 }
 
+vr_gg_tensor *vr_gg_rope_back(vr_gg *g, vr_gg_tensor *a, vr_gg_tensor *positions, vr_gg_tensor *factors)
+{
+    vr_gg_tensor *t = rope(g, a, positions, factors, false);
+    t->op = VR_GG_ROPE_BACK;
+    return t;
+}
+
 vr_gg_tensor *vr_gg_clamp(vr_gg *g, vr_gg_tensor *a)
 {
     return of_one(g, VR_GG_CLAMP, a, true);

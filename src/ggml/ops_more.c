@@ -262,11 +262,13 @@ vr_gg_tensor *vr_gg_lightning_indexer(vr_gg *g, vr_gg_tensor *q, vr_gg_tensor *k
     return vr_gg_by(t, VR_GG_LIGHTNING_INDEXER, q, k, weights);
 }
 
-/* ---- several residuals ---- */
+/* ---- hyper-connections ---- */
 
-static bool is_f32(const vr_gg_tensor *t, uint64_t ne0, uint64_t ne1, uint64_t ne2)
+#define STREAMS 4 /* ggml takes no other number: mixes are of 4 * 4 + 2 * 4 */
+
+static bool is_vector_of(const vr_gg_tensor *t, uint64_t ne0)
 {
-    return t->type == VR_F32 && vr_gg_is_shape(t, ne0, ne1, ne2) && t->ne[3] == 1;
+    return vr_gg_is_shape(t, ne0, 1, 1) && t->ne[3] == 1;
 }
 
 vr_gg_tensor *vr_gg_dsv4_hc_comb(vr_gg *g, vr_gg_tensor *mixes, vr_gg_tensor *scale, vr_gg_tensor *base)
@@ -274,35 +276,44 @@ vr_gg_tensor *vr_gg_dsv4_hc_comb(vr_gg *g, vr_gg_tensor *mixes, vr_gg_tensor *sc
     mixes = vr_gg_given(g, mixes);
     scale = vr_gg_given(g, scale);
     base = vr_gg_given(g, base);
-    vr_gg_rule(g, is_f32(mixes, 24, mixes->ne[1], 1), "dsv4_hc_comb: not of four residuals");
-    vr_gg_rule(g, scale->ne[0] >= 3 && is_f32(scale, scale->ne[0], 1, 1) && is_f32(base, mixes->ne[0], 1, 1),
-               "dsv4_hc_comb: scale or base");
-    return vr_gg_by(vr_gg_new_3d(g, VR_F32, 4, 4, mixes->ne[1]), VR_GG_DSV4_HC_COMB, mixes, scale, base);
+    vr_gg_rule(g, mixes->type == VR_F32 && scale->type == VR_F32 && base->type == VR_F32,
+               "dsv4_hc_comb: no F32");
+    vr_gg_rule(g,
+               vr_gg_is_shape(mixes, STREAMS * STREAMS + 2 * STREAMS, mixes->ne[1], 1) && mixes->ne[3] == 1,
+               "dsv4_hc_comb: mixes");
+    vr_gg_rule(g, scale->ne[0] >= 3 && is_vector_of(scale, scale->ne[0]), "dsv4_hc_comb: scale");
+    vr_gg_rule(g, is_vector_of(base, mixes->ne[0]), "dsv4_hc_comb: base");
+    return vr_gg_by(vr_gg_new_3d(g, VR_F32, STREAMS, STREAMS, mixes->ne[1]), VR_GG_DSV4_HC_COMB, mixes, scale,
+                    base);
 }
 
 vr_gg_tensor *vr_gg_dsv4_hc_pre(vr_gg *g, vr_gg_tensor *x, vr_gg_tensor *weights)
 {
     x = vr_gg_given(g, x);
     weights = vr_gg_given(g, weights);
-    vr_gg_rule(g, is_f32(x, x->ne[0], x->ne[1], x->ne[2]) && x->ne[1] > 0, "dsv4_hc_pre: residuals");
-    vr_gg_rule(g, is_f32(weights, x->ne[1], x->ne[2], 1), "dsv4_hc_pre: weights");
+    vr_gg_rule(g, x->type == VR_F32 && weights->type == VR_F32, "dsv4_hc_pre: no F32");
+    vr_gg_rule(g, x->ne[1] > 0 && x->ne[3] == 1, "dsv4_hc_pre: streams");
+    vr_gg_rule(g, vr_gg_is_shape(weights, x->ne[1], x->ne[2], 1) && weights->ne[3] == 1,
+               "dsv4_hc_pre: weights");
     return vr_gg_by(vr_gg_new_2d(g, VR_F32, x->ne[0], x->ne[2]), VR_GG_DSV4_HC_PRE, x, weights, NULL);
 }
 
 vr_gg_tensor *vr_gg_dsv4_hc_post(vr_gg *g, vr_gg_tensor *x, vr_gg_tensor *residual, vr_gg_tensor *post,
                                  vr_gg_tensor *comb)
 {
-    x = vr_gg_given(g, x);
-    residual = vr_gg_given(g, residual);
-    post = vr_gg_given(g, post);
-    comb = vr_gg_given(g, comb);
-    uint64_t n = x->ne[1], many = residual->ne[1];
-    vr_gg_rule(g, is_f32(x, x->ne[0], n, 1) && many > 0 && is_f32(residual, x->ne[0], many, n),
-               "dsv4_hc_post: residuals");
-    vr_gg_rule(g, is_f32(post, many, n, 1) && is_f32(comb, many, many, n), "dsv4_hc_post: weights");
-    vr_gg_tensor *t = vr_gg_new_3d(g, VR_F32, x->ne[0], many, n);
-    t->src[3] = comb;
-    return vr_gg_by(t, VR_GG_DSV4_HC_POST, x, residual, post);
+    vr_gg_tensor *src[4] = { x, residual, post, comb };
+    for (int i = 0; i < 4; i++) {
+        src[i] = vr_gg_given(g, src[i]);
+        vr_gg_rule(g, src[i]->type == VR_F32 && src[i]->ne[3] == 1, "dsv4_hc_post: no F32, or too many axes");
+    }
+    uint64_t width = src[0]->ne[0], tokens = src[0]->ne[1], streams = src[1]->ne[1];
+    vr_gg_rule(g, streams > 0 && src[0]->ne[2] == 1, "dsv4_hc_post: streams");
+    vr_gg_rule(g, vr_gg_is_shape(src[1], width, streams, tokens), "dsv4_hc_post: residual");
+    vr_gg_rule(g, vr_gg_is_shape(src[2], streams, tokens, 1), "dsv4_hc_post: post");
+    vr_gg_rule(g, vr_gg_is_shape(src[3], streams, streams, tokens), "dsv4_hc_post: comb");
+    vr_gg_tensor *t = vr_gg_new_3d(g, VR_F32, width, streams, tokens);
+    t->src[3] = src[3];
+    return vr_gg_by(t, VR_GG_DSV4_HC_POST, src[0], src[1], src[2]);
 }
 
 /* ---- convolutions ---- */
@@ -343,4 +354,15 @@ vr_gg_tensor *vr_gg_im2col(vr_gg *g, vr_gg_tensor *kernel, vr_gg_tensor *a, uint
     vr_gg_tensor *t =
         vr_gg_new_4d(g, type, two_d ? vr_mul_sat(row, kernel->ne[2]) : row, wide, high, two_d ? a->ne[3] : 1);
     return vr_gg_by(t, VR_GG_IM2COL, kernel, a, NULL);
+}
+
+vr_gg_tensor *vr_gg_pool_2d(vr_gg *g, vr_gg_tensor *a, uint64_t kernel0, uint64_t kernel1, uint64_t step0,
+                            uint64_t step1)
+{
+    a = vr_gg_given(g, a);
+    vr_gg_rule(g, kernel0 > 0 && kernel1 > 0 && a->ne[0] >= kernel0 && a->ne[1] >= kernel1,
+               "pool_2d: smaller than the window");
+    vr_gg_tensor *t = vr_gg_new_4d(g, VR_F32, places(a->ne[0], kernel0, step0, 0, 1),
+                                   places(a->ne[1], kernel1, step1, 0, 1), a->ne[2], a->ne[3]);
+    return vr_gg_by(t, VR_GG_POOL_2D, a, NULL, NULL);
 }

@@ -407,6 +407,8 @@ vram_status io_local_open(vram_checkpoint **out, vram_io *io, vram_ctx *ctx, con
     if (s == VRAM_OK && io->options.file != NULL)
         s = vram_checkpoint_choose(o.source.ck, io->options.file);
     if (s == VRAM_OK)
+        vram_checkpoint_choose_size(o.source.ck, io->options.by_size);
+    if (s == VRAM_OK)
         s = io_read_checkpoint(&o.source);
     if (s == VRAM_OK)
         *out = o.source.ck;

@@ -195,6 +195,7 @@ vram_status io_remote_read(vram_checkpoint **out, io_remote *r, const char *call
         chosen = quant;
     if (chosen != NULL)
         VR_TRY(vram_checkpoint_choose(r->source.ck, chosen));
+    vram_checkpoint_choose_size(r->source.ck, r->source.io->options.by_size);
     VR_TRY(io_read_checkpoint(&r->source));
     *out = r->source.ck;
     return VRAM_OK;

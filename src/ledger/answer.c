@@ -236,3 +236,21 @@ vram_status vr_try(vr_trial *out, const vram_model *m, const vram_workload *w, c
     out->fits = out->fits && all_counted(&s.here->plan, m);
     return VRAM_OK;
 }
+
+vram_status vr_try_left(vr_trial_left *out, const vram_model *m, const vram_workload *w, const vram_device *d,
+                        vr_rooms *rooms)
+{
+    vr_device_facts facts = vr_facts_of(d);
+    vr_scene s = { .model = m, .workload = w, .device = d, .plans = &rooms->trial, .hall = &rooms->hall };
+    vr_rehearsal needs, high;
+    vr_arena_reset(&rooms->trial);
+    VR_TRY(vr_planned(&s.here, &s, &facts));
+    const vr_plan *p = &s.here->plan;
+    VR_TRY(vr_need_nominal(&needs, NULL, &s));
+    VR_TRY(vr_need(&high, NULL, &s, VR_HIGH, d->available.low));
+    uint64_t most = vr_add_sat(counted_sum(&high.peak, p), p->weights_at_least);
+    out->required = counted_sum(&needs.peak, p);
+    out->counted = all_counted(p, m);
+    out->left = p->stops != NULL || p->refused != NULL ? INT64_MIN : vr_diff(d->available.low, most);
+    return VRAM_OK;
+}

@@ -81,6 +81,21 @@ struct vr_memories; /* memories.h */
 /* asked: the workload as the user gave it; gpus: of the run, as the workload spreads the model over them. */
 vram_status vr_levers(vram_fit *f, const vram_workload *asked, const struct vr_memories *gpus);
 
+/* What the inputs at their highest leave of the least that may be available; negative: it does not fit.
+ * required: with nominal inputs. counted: nothing is missing in these. */
+typedef struct vr_trial_left {
+    int64_t left;
+    uint64_t required;
+    bool counted;
+} vr_trial_left;
+vram_status vr_try_left(vr_trial_left *out, const vram_model *m, const vram_workload *w, const vram_device *d,
+                        vr_rooms *rooms);
+
+/* The smallest card of the table that is larger than the fit's and holds its run; *out NULL: there is none.
+ */
+vram_status vr_larger_card(const vram_device **out, uint64_t *required, vram_fit *f, vr_rooms *rooms);
+vram_status vr_card_words(vr_lever *v, vram_fit *f, const vram_device *card);
+
 #define VR_DECK_KINDS 160
 
 /* Cards of the table, judged for one model and workload. */

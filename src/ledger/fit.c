@@ -2,7 +2,7 @@
  *
  * `vram fit`: the answer for one model, workload and the cards of one run, or for all cards of the table,
  * each alone. */
-#include "ledger/memories.h"
+#include "ledger/solver.h"
 
 static void release(vr_object *self)
 {
@@ -325,6 +325,7 @@ vram_status vram_fit_new(vram_fit **out, const vram_model *m, const vram_workloa
     VR_TRY(make(&f, m));
     VR_TRY(vr_workload_resolve(&resolved, w, m, &f->arena));
     f->workload = resolved;
+    f->asked = w;
     f->foreign = no_engine_for(m) && !resolved->engine_given;
     VR_TRY(warn_fp32(m, resolved));
     gpus = VR_NEW(&f->arena, vr_memories);
@@ -335,7 +336,9 @@ vram_status vram_fit_new(vram_fit **out, const vram_model *m, const vram_workloa
     cap_all(f, gpus);
     VR_TRY(warn_all_on_first(f));
     vr_rooms_open(&rooms, m->ctx);
-    vram_status status = gpus->n != 0 ? fit_on_cards(f, w, gpus, &rooms) : fit_on_any(f, &rooms);
+    vram_status status = w->solve != 0 ? vr_solver_answer(f, &w, gpus, &rooms) : VRAM_OK;
+    if (status == VRAM_OK)
+        status = gpus->n != 0 ? fit_on_cards(f, w, gpus, &rooms) : fit_on_any(f, &rooms);
     bool starved = f->arena.starved || rooms.kept.starved || rooms.trial.starved;
     vr_rooms_close(&rooms);
     if (status == VRAM_OK && starved)
@@ -348,4 +351,31 @@ vram_status vram_fit_new(vram_fit **out, const vram_model *m, const vram_workloa
 vram_verdict vram_fit_verdict(const vram_fit *f)
 {
     return f->verdict;
+}
+
+int64_t vram_fit_headroom(const vram_fit *f)
+{
+    return f->headroom;
+}
+
+bool vram_fit_may(const vram_fit *f)
+{
+    return f->verdict == VRAM_FITS || (f->verdict == VRAM_UNKNOWN && f->device != NULL && f->headroom >= 0);
+}
+
+vram_status vram_fit_quants(vram_fit *f, const vram_quant *list, size_t n, size_t chosen)
+{
+    vram_quant *copy = VR_ARRAY(&f->arena, vram_quant, n);
+    if (copy == NULL)
+        return VRAM_ENOMEM;
+    for (size_t i = 0; i < n; i++) {
+        copy[i] = list[i];
+        copy[i].name = vr_arena_copy(&f->arena, vr_str_of(list[i].name));
+        if (copy[i].name == NULL)
+            return VRAM_ENOMEM;
+    }
+    f->quants = copy;
+    f->n_quants = n;
+    f->quant = chosen;
+    return VRAM_OK;
 }

@@ -27,6 +27,7 @@ typedef struct vr_lever {
     const char *ids[2]; /* ids[1] NULL for a single lever */
     const char *change; /* in words */
     const char *flag;   /* what to type in the engine's own language; NULL: nothing to type */
+    bool is_command;    /* flag is a whole command line */
     const char *option; /* what to type to see it here: "--dtype bf16" */
     const char *cost;   /* what it costs, in words */
     unsigned rank;      /* 1 first */
@@ -35,6 +36,9 @@ typedef struct vr_lever {
     bool fits;
     uint8_t basis; /* vr_basis */
 } vr_lever;
+
+struct vr_solution; /* solver.h */
+typedef struct vr_solution vr_solution;
 
 struct vram_fit {
     vr_object object;
@@ -63,9 +67,17 @@ struct vram_fit {
     unsigned loaded_permille;
     vr_lever *levers;
     size_t n_levers;
-    const char *ranked_by;   /* by what the levers are ranked, a sentence */
-    uint64_t smallest_count; /* 0: not known */
-    const char *count_note;  /* "real sharding is never perfect ...", or why smallest_count is not known */
+    /* Settings that were sought: when it fits, the context; otherwise those of the levers and others that did
+     * not help. solved: the first of them was asked for, and this is the fit with it. */
+    vr_solution *solutions;
+    size_t n_solutions;
+    bool solved;
+    const vram_quant *quants;   /* files that it was chosen from, smallest first */
+    size_t n_quants, quant;     /* quant: it is this one of them */
+    const vram_workload *asked; /* as the user gave it, without what was sought */
+    const char *ranked_by;      /* by what the levers are ranked, a sentence */
+    uint64_t smallest_count;    /* 0: not known */
+    const char *count_note;     /* "real sharding is never perfect ...", or why smallest_count is not known */
     /* Of several GPUs. The figures above are those of the one that is worst off; each has its own in `ranks`,
      * as a fit without levers, verdict_reason and all. NULL: only one takes part. */
     struct vram_fit *ranks;

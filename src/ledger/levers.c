@@ -6,10 +6,9 @@
  * other hardware. */
 #include <string.h>
 
-#include "ledger/memories.h"
+#include "ledger/solver.h"
 
 #define LEAST_CONTEXT 256 /* tokens; below, the change would make the run useless */
-#define LEAST_UBATCH 64   /* tokens; below, prompts take too long */
 #define LITTLE 16         /* of all that is needed, the part that a cache of another kind has to save */
 #define MOST_PAIRS 3      /* shown */
 #define MOST_TRIES 6      /* pairs rehearsed */
@@ -97,7 +96,6 @@ static vram_status half_context(change *c, bool *applies)
 {
     *applies = c->now->context / 2 >= LEAST_CONTEXT;
     c->w->context = c->now->context / 2;
-    c->w->n_ctx = c->now->n_ctx / 2;
     set(c, VR_SET_CONTEXT);
     return VRAM_OK;
 }
@@ -158,45 +156,6 @@ static vram_status cache_quantized(change *c, bool *applies)
     return VRAM_OK;
 }
 
-/* llama.cpp. Keys and values of one vector have one type. */
-static vram_status cache_type(change *c, bool *applies, vr_dtype to)
-{
-    vr_dtype now = (vr_dtype)c->now->cache_k;
-    bool smaller =
-        vr_dtype_block_bytes(to) * vr_dtype_block(now) < vr_dtype_block_bytes(now) * vr_dtype_block(to);
-    *applies = smaller && c->now->flash != VR_FLASH_OFF && !c->now->no_kv_offload;
-    c->w->cache_k = c->w->cache_v = (uint8_t)to;
-    set(c, VR_SET_CACHE_TYPE_K);
-    set(c, VR_SET_CACHE_TYPE_V);
-    return VRAM_OK;
-}
-
-static vram_status cache_q8(change *c, bool *applies)
-{
-    return cache_type(c, applies, VR_Q8_0);
-}
-
-static vram_status cache_q4(change *c, bool *applies)
-{
-    return cache_type(c, applies, VR_Q4_0);
-}
-
-static vram_status half_ubatch(change *c, bool *applies)
-{
-    *applies = c->now->ubatch / 2 >= LEAST_UBATCH;
-    c->w->ubatch = c->now->ubatch / 2;
-    set(c, VR_SET_UBATCH);
-    return VRAM_OK;
-}
-
-static vram_status cpu_moe(change *c, bool *applies)
-{
-    *applies = c->m->experts != 0 && c->m->gguf && !c->now->cpu_moe && c->now->gpu_layers != 0;
-    c->w->cpu_moe = true;
-    set(c, VR_SET_CPU_MOE);
-    return VRAM_OK;
-}
-
 /* flag, option: "%" stands for the setting's new value; NULL: nothing to type. */
 static const struct row {
     const char *id;
@@ -206,7 +165,6 @@ static const struct row {
     const char *change, *flag, *older_flag; /* before transformers older_major.older_minor */
     unsigned older_major, older_minor;
     const char *option, *cost;
-    const char *llama_flag; /* what to type to llama.cpp */
 } ROWS[] = {
     { "logits_last", logits_last, VR_SET_LOGITS, 0, "logits of the last position only",
       "logits_to_keep=1 (generate() does it by itself)",
@@ -223,20 +181,12 @@ static const struct row {
     { "device_map_auto", map_auto, VR_SET_DEVICE_MAP, 0, "the layers spread over all cards",
       "device_map=\"%\"", NULL, 0, 0, "--device-map %", "one card works at a time" },
     { "half_sequences", half_sequences, VR_SET_SEQUENCES, 1, "% sequences at once", NULL, NULL, 0, 0,
-      "--sequences %", "less at once: more passes for the same work", "-np %" },
+      "--sequences %", "less at once: more passes for the same work" },
     { "cache_offloaded", cache_offloaded, VR_SET_CACHE, 1, "keys and values in host memory",
       "generate(..., cache_implementation=\"%\")", NULL, 0, 0, "--cache %",
       "slower: a layer's keys and values come to the card for each token" },
     { "half_context", half_context, VR_SET_CONTEXT, 2, "a context of % tokens",
-      "tokenizer(..., truncation=True, max_length=%)", NULL, 0, 0, "--context %", "shorter prompts", "-c %" },
-    { "half_ubatch", half_ubatch, VR_SET_UBATCH, 1, "% tokens computed at once", "-ub %", NULL, 0, 0, "-ub %",
-      "slower prompts" },
-    { "cpu_moe", cpu_moe, VR_SET_CPU_MOE, 2, "all experts in host memory", "--cpu-moe", NULL, 0, 0,
-      "--cpu-moe", "slower: experts are computed on the CPU" },
-    { "cache_q8_0", cache_q8, VR_SET_CACHE_TYPE_K, 3, "keys and values in 8 bits", "-ctk q8_0 -ctv q8_0",
-      NULL, 0, 0, "-ctk q8_0 -ctv q8_0", "a small loss of quality" },
-    { "cache_q4_0", cache_q4, VR_SET_CACHE_TYPE_K, 4, "keys and values in 4 bits", "-ctk q4_0 -ctv q4_0",
-      NULL, 0, 0, "-ctk q4_0 -ctv q4_0", "some loss of quality" },
+      "tokenizer(..., truncation=True, max_length=%)", NULL, 0, 0, "--context %", "shorter prompts" },
     { "weights_8bit", weights_8, VR_SET_WEIGHT_QUANT, 3, "weights in 8 bits (bitsandbytes)",
       "quantization_config=BitsAndBytesConfig(load_in_8bit=True)", NULL, 0, 0, "--quantization %",
       "a small loss of quality" },
@@ -429,35 +379,37 @@ static uint64_t least_anywhere(const vram_fit *f)
     return least > f->plan.weight_bytes ? least : f->plan.weight_bytes;
 }
 
-static void found_card(search *q, const vram_device *card, uint64_t required)
-{
-    q->found[q->n++] = (candidate){ .card = card,
-                                    .cost_class = CARD_CLASS,
-                                    .workload = q->f->workload,
-                                    .trial = { required, true, VR_BASIS_SIMULATED } };
-}
-
-/* The smallest one, if the table has one. */
-static vram_status try_cards(search *q)
+vram_status vr_larger_card(const vram_device **out, uint64_t *required, vram_fit *f, vr_rooms *rooms)
 {
     vr_deck deck;
-    uint64_t least = least_anywhere(q->f), required;
-    VR_TRY(vr_deck_new(&deck, q->f->model, q->f->workload, &q->f->arena, &q->rooms));
-    if (q->f->device->facts.placement == NULL) /* of a card of its own */
-        vr_deck_know(&deck, q->f->device, q->f->here);
-    for (size_t i = 0; i < deck.n; i++) {
+    uint64_t least = least_anywhere(f);
+    *out = NULL;
+    VR_TRY(vr_deck_new(&deck, f->model, f->workload, &f->arena, rooms));
+    if (f->device->facts.placement == NULL) /* of a card of its own */
+        vr_deck_know(&deck, f->device, f->here);
+    for (size_t i = 0; i < deck.n && *out == NULL; i++) {
         const vram_device *card = &deck.devices[i];
         bool fits;
         if (vr_add_sat(least, card->context.low) > card->available.low ||
-            card->available.bytes <= q->f->device->available.bytes ||
+            card->available.bytes <= f->device->available.bytes ||
             card->gpu->unified) /* a computer of its own, not a card to put in */
             continue;
-        VR_TRY(vr_deck_fits(&deck, i, &fits, &required));
-        if (fits) {
-            found_card(q, card, required);
-            break;
-        }
+        VR_TRY(vr_deck_fits(&deck, i, &fits, required));
+        *out = fits ? card : NULL;
     }
+    return VRAM_OK;
+}
+
+static vram_status try_cards(search *q)
+{
+    const vram_device *card;
+    uint64_t required;
+    VR_TRY(vr_larger_card(&card, &required, q->f, &q->rooms));
+    if (card != NULL)
+        q->found[q->n++] = (candidate){ .card = card,
+                                        .cost_class = CARD_CLASS,
+                                        .workload = q->f->workload,
+                                        .trial = { required, true, VR_BASIS_SIMULATED } };
     return VRAM_OK;
 }
 
@@ -477,8 +429,6 @@ static bool ranks_before(void *ud, const void *x, const void *y)
 /* In a sentence: 2,048 rather than 2048. */
 static const char *value_to_read(const vram_workload *w, const struct row *row, vr_arena *a)
 {
-    if (row->setting == VR_SET_UBATCH)
-        return vr_text(a, GROUPED(w->ubatch));
     if (row->setting == VR_SET_CONTEXT || row->setting == VR_SET_SEQUENCES)
         return vr_text(a, GROUPED(row->setting == VR_SET_CONTEXT ? w->context : w->sequences));
     return "";
@@ -496,11 +446,6 @@ static const char *put_in(vr_arena *a, const char *pattern, const char *value)
 
 static const char *value_to_type(const vram_workload *w, const struct row *row, bool to_engine, vr_arena *a)
 {
-    bool all = to_engine && row->apply == half_context && vr_engine_has(w->engine, VR_SET_N_CTX);
-    if (all) /* llama.cpp's own -c is of all sequences together */
-        return vr_text(a, U(w->n_ctx != 0 ? w->n_ctx
-                            : w->slots    ? w->context
-                                          : vr_mul_sat(w->context, w->sequences)));
     if (to_engine && row->apply == dtype_16)
         return w->dtype == VR_F16 ? "float16" : "bfloat16";
     return vr_workload_value(w, row->setting, a);
@@ -536,8 +481,6 @@ static vram_status add_words(vr_lever *v, const search *q, const candidate *c, c
     vr_arena *a = &q->f->arena;
     bool older = row->older_flag != NULL && !version_from(c->workload, row->older_major, row->older_minor);
     const char *flag = older ? row->older_flag : row->flag;
-    if (vr_engine_has(c->workload->engine, VR_SET_GPU_LAYERS) && row->llama_flag != NULL)
-        flag = row->llama_flag;
     const char *engine = value_to_type(c->workload, row, true, a),
                *here = value_to_type(c->workload, row, false, a);
     const char *read = value_to_read(c->workload, row, a), *pattern = row->change;
@@ -552,10 +495,10 @@ static vram_status add_words(vr_lever *v, const search *q, const candidate *c, c
     return VRAM_OK;
 }
 
-static vram_status card_words(vr_lever *v, const search *q, const vram_device *card)
+vram_status vr_card_words(vr_lever *v, vram_fit *f, const vram_device *card)
 {
-    vr_arena *a = &q->f->arena;
-    bool larger = card->usable.bytes > q->f->device->usable.bytes;
+    vr_arena *a = &f->arena;
+    bool larger = card->usable.bytes > f->device->usable.bytes;
     v->ids[0] = "another_gpu";
     v->change =
         vr_text(a, T(larger ? "a larger card: " : "another card, with nothing else on it: "), T(card->name));
@@ -571,7 +514,7 @@ static vram_status write_out(vr_lever *v, const search *q, const candidate *c, u
     };
     v->saved = vr_diff(q->f->ledger.required, c->trial.required);
     if (c->card != NULL)
-        return card_words(v, q, c->card);
+        return vr_card_words(v, q->f, c->card);
     for (size_t i = 0; i < 2 && c->rows[i] != NULL; i++) {
         v->ids[i] = c->rows[i]->id;
         VR_TRY(add_words(v, q, c, c->rows[i]));
@@ -607,9 +550,22 @@ static vram_status write_all(search *q)
     return VRAM_OK;
 }
 
+static vram_status find_settings(vram_fit *f, const vram_workload *asked, const vr_memories *gpus)
+{
+    vr_rooms rooms;
+    vr_rooms_open(&rooms, f->ctx);
+    vram_status status = vr_solver_levers(f, asked, gpus, &rooms);
+    vr_rooms_close(&rooms);
+    return status;
+}
+
 vram_status vr_levers(vram_fit *f, const vram_workload *asked, const vr_memories *gpus)
 {
     search q = { .f = f, .asked = asked, .gpus = gpus };
+    if (f->solved)
+        return VRAM_OK;
+    if (!f->foreign && f->workload->engine->solvable != NULL && f->plan.counted[VR_WEIGHTS])
+        return find_settings(f, asked, gpus);
     /* the changes are written for engines whose runs are rehearsed */
     if (f->foreign || f->plan.sums_only || !f->plan.counted[VR_WEIGHTS])
         return VRAM_OK;

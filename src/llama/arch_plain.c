@@ -111,7 +111,8 @@ void vr_lm_build_glm4(vr_lm_graph *c)
 
 void vr_lm_build_hunyuan_dense(vr_lm_graph *c)
 {
-    set_sections(c);
+    if (vr_str_is(c->lm->name, "hunyuan_vl"))
+        set_sections(c);
     vr_lm_plain_build(c, &(vr_lm_plain){ PRE, .heads = VR_LM_HEADS_TURNED, .factors = true });
 }
 

@@ -285,6 +285,7 @@ vram_status vr_lm_place_caches(vr_lm_plan *plan, const vr_lm *lm, const vr_lm_pa
         plan->caches_unknown = "the file's keys do not say the model's shape";
     else if (!worked_out(lm))
         plan->caches_unknown = "what llama.cpp keeps of the tokens of this architecture is not worked out";
+    plan->copies_cache = p->flash_attn && (p->type_k != VR_F16 || p->type_v != VR_F16);
     plan->caches = VR_ARRAY(a, vr_lm_cache, lm->n_layer_all);
     if (plan->caches == NULL)
         return VRAM_ENOMEM;

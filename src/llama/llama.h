@@ -41,6 +41,7 @@ typedef struct vr_lm {
     vr_str name;                   /* general.architecture */
     const struct vr_lm_arch *arch; /* NULL: its graph is not known here */
     uint32_t n_layer_all, n_layer, n_layer_nextn;
+    uint32_t loops; /* the file's layers are run so often, each time with a cache of their own */
     uint32_t n_embd, n_vocab, n_ctx_train;
     uint32_t n_expert, n_expert_used;
     uint32_t n_swa; /* 0: no layer slides */
@@ -110,6 +111,7 @@ typedef struct vr_lm_params {
     /* Compute buffers as llama-fit-params prints them: that run forgets what was pinned to a device, which a
      * real one does not, and sizes the prompt's graph only. */
     bool as_fit;
+    bool no_repack;  /* without GPUs no weight is laid out anew for the CPU */
     bool embeddings; /* an embedding is returned, no logits */
     uint8_t pooling; /* vr_lm_pooling, of embeddings */
 } vr_lm_params;
@@ -145,6 +147,7 @@ typedef struct vr_lm_sizes {
     uint8_t *layer_device;    /* by layer, with the output behind them; or VR_LM_HOST; NULL: not known */
     uint64_t experts_off;     /* layers of a device whose experts stay on the host */
     bool compute_near;        /* the graph is of a later build than was asked for: near, not exact */
+    bool held;                /* graphs of this architecture were held against llama.cpp's own */
     bool verified;            /* such runs of this architecture were held against llama.cpp's own figures */
     bool compute_known;       /* false: the graph is not known; compute is 0 then */
     const char *why;          /* it is not, or what llama.cpp refuses: a sentence */

@@ -46,23 +46,34 @@ static void add_weight(vr_lm_sizes *out, const vr_lm_plan *plan, const vr_lm_wei
     add(&m->elements, w->tensor->elements);
 }
 
-/* Architectures whose rope factors are for some of the layers. */
+/* Layers that have rope factors of their own. */
 static bool turns(const vr_lm *lm, uint32_t il)
 {
-    return il < lm->n_layer && !(vr_str_is(lm->name, "gemma4") && lm->layers[il].swa);
+    if (vr_str_is(lm->name, "step35"))
+        return true;
+    if (vr_str_is(lm->name, "gemma4") && il < lm->n_layer && lm->layers[il].swa)
+        return false;
+    return il < lm->n_layer / lm->loops;
 }
 
 /* One copy in each buffer that a layer's small tensors lie in. */
 static void add_rope_factors(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_plan *plan, const vr_lm_weight *w)
 {
     bool there[2 * VR_GG_MAX_BACKENDS] = { false };
-    for (uint32_t il = 0; il < lm->n_layer; il++) {
+    for (uint32_t il = 0; il < lm->n_layer_all; il++) {
         uint8_t buft = vr_lm_plain_buft(plan, il);
         if (!turns(lm, il) || there[buft])
             continue;
         there[buft] = true;
         add_weight(out, plan, w, buft);
     }
+}
+
+/* Of an embedding a head is made, or of a head the embedding. */
+static bool copied(const vr_lm *lm, const vr_lm_weight *w)
+{
+    bool tied = vr_lm_find_outside(lm, "token_embd.weight") != NULL;
+    return vr_str_is(w->name, tied ? "token_embd.weight" : "output.weight");
 }
 
 static void add_weights(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_plan *plan)
@@ -78,7 +89,7 @@ static void add_weights(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_plan *pla
             add_rope_factors(out, lm, plan, w);
         else
             add_weight(out, plan, w, plan->outside_buft[i]);
-        if (plan->head_copied && vr_str_is(w->name, "token_embd.weight"))
+        if (plan->head_copied && copied(lm, w))
             add_weight(out, plan, w, plan->head_buft);
     }
 }
@@ -185,7 +196,8 @@ static void describe(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params *p, c
     out->layer_device = plan->layer_device;
     out->experts_off = experts_off(lm, plan);
     out->output = output_bytes(lm, p, plan);
-    out->verified = vr_lm_held(lm->name) && plan->machine.n_backends <= 2;
+    out->held = vr_lm_held(lm->name);
+    out->verified = out->held && plan->machine.n_backends <= 2;
     out->context_known = plan->caches_unknown == NULL;
     out->why = plan->caches_unknown;
 }
@@ -197,6 +209,23 @@ static vr_lm_params effective(const vr_lm *lm, const vr_lm_params *p)
     if (vr_str_is(lm->name, "grok"))
         own.flash_attn = own.flash_auto = false;
     return own;
+}
+
+static vram_status measure_compute(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params *p,
+                                   const vr_lm_plan *plan, vr_arena *a)
+{
+    const char *why = NULL;
+    if (lm->n_embd == 0 || lm->n_vocab == 0)
+        why = "neither keys nor tensors of the file say the width and the vocabulary";
+    else if (plan->rules.compute == VR_LM_COMPUTE_NO)
+        why = "this build plans its memory in another way, which is not known here";
+    if (why == NULL) {
+        out->compute_near = plan->rules.compute == VR_LM_COMPUTE_NEAR;
+        return vr_lm_compute(out, lm, p, plan, a);
+    }
+    if (out->why == NULL)
+        out->why = why;
+    return VRAM_OK;
 }
 
 vram_status vr_lm_measure(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params *asked,
@@ -217,9 +246,5 @@ vram_status vr_lm_measure(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params 
         if (plan.device_buft[i] != VR_GG_NOWHERE)
             out->device[i].pool = vr_lm_pool(lm, &plan, plan.device_buft[i]);
     }
-    if (lm->n_embd != 0 && lm->n_vocab != 0)
-        return vr_lm_compute(out, lm, p, &plan, a);
-    if (out->why == NULL)
-        out->why = "neither keys nor tensors of the file say the width and the vocabulary";
-    return VRAM_OK;
+    return measure_compute(out, lm, p, &plan, a);
 }

@@ -212,9 +212,10 @@ static void read_layer(vr_lm *lm, uint32_t il, vr_lm_layer *l, uint32_t heads)
 {
     const vram_model *m = lm->model;
     const vr_layer *seen = il < m->n_layers ? &m->layers[il] : NULL;
-    l->n_head = at_layer(lm, "attention.head_count", il, 0);
-    l->n_head_kv = at_layer(lm, "attention.head_count_kv", il, l->n_head);
-    l->n_ff = at_layer(lm, "feed_forward_length", il, 0);
+    uint32_t of = m->n_layers != 0 && il >= m->n_layers && lm->loops > 1 ? il % (uint32_t)m->n_layers : il;
+    l->n_head = at_layer(lm, "attention.head_count", of, 0);
+    l->n_head_kv = at_layer(lm, "attention.head_count_kv", of, l->n_head);
+    l->n_ff = at_layer(lm, "feed_forward_length", of, 0);
     l->swa = seen != NULL && seen->attention == VR_ATTENTION_SLIDING && seen->window != 0;
     if (l->swa)
         lm->n_swa = seen->window;
@@ -254,6 +255,11 @@ static void read_numbers(vr_lm *lm)
     const vram_model *m = lm->model;
     lm->n_layer_nextn = (uint32_t)m->n_predict_layers;
     lm->n_layer = m->n_layers != 0 ? (uint32_t)m->n_layers : layers_named(m->checkpoint);
+    lm->loops = vr_str_is(lm->name, "nanbeige") ? number(lm, "num_loops", 1) : 1;
+    if (lm->loops > 1 && lm->loops <= MOST_LAYERS && lm->n_layer <= MOST_LAYERS / lm->loops)
+        lm->n_layer *= lm->loops;
+    else
+        lm->loops = 1;
     lm->n_layer_all = lm->n_layer + lm->n_layer_nextn;
     lm->n_embd = (uint32_t)m->hidden;
     lm->n_vocab = (uint32_t)m->vocab;

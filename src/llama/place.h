@@ -40,10 +40,11 @@ typedef struct vr_lm_plan {
     uint8_t **weight_buft; /* by layer, as its weights are ordered */
     uint8_t *outside_buft; /* as vr_lm.outside; rope factors: that of layer 0, and see vr_lm_plain_buft */
     uint8_t head_buft;     /* of the head: its own tensor's or the copy's; VR_GG_NOWHERE: there is none */
-    bool head_copied;      /* a tied embedding lies in memory twice */
+    bool head_copied;      /* a tied embedding lies in memory twice, and codeshell's only matrix */
     bool overridden;       /* there are tensor overrides: no pipelining */
     bool pipelined;        /* machine.copies is more than 1 */
     vr_lm_cache *caches;   /* n_layer_all */
+    bool copies_cache;     /* with flash attention keys or values are of another type than F16 */
     const char *caches_unknown; /* why it is not known what the layers keep; or NULL */
     uint64_t n_ctx, n_ctx_seq, n_batch, n_ubatch, n_seq_max, n_stream, n_outputs_max;
     uint64_t n_tokens;         /* of the graph that memory is reserved for */
@@ -71,6 +72,8 @@ vr_lm_memory *vr_lm_memory_of(vr_lm_sizes *out, const vr_lm_plan *plan, uint8_t 
 /* layer_device and bufts are there. */
 vram_status vr_lm_place_weights(vr_lm_plan *plan, const vr_lm *lm, const vr_lm_params *p, vr_arena *a);
 vram_status vr_lm_place_caches(vr_lm_plan *plan, const vr_lm *lm, const vr_lm_params *p, vr_arena *a);
+/* Whether a tensor of the layer is loaded at all (predicting.c). */
+bool vr_lm_loaded(const vr_lm *lm, const vr_lm_rules *r, uint32_t il, vr_str name);
 /* Attention layers beside recurrent ones, or both in one layer. */
 bool vr_lm_hybrid_memory(const vr_lm *lm);
 /* The layer chooses the tokens that it attends to, and keeps keys for that. */

@@ -71,7 +71,7 @@ static bool cuda_multiplies(uint8_t type)
     case VR_Q8_1:
         return false;
     default:
-        return type == VR_F32 || type == VR_F16 || type == VR_BF16 || vr_dtype_ggml(type);
+        return type == VR_F32 || type == VR_F16 || type == VR_BF16 || type == VR_I32 || vr_dtype_ggml(type);
     }
 }
 
@@ -151,12 +151,6 @@ static uint8_t placed(const placing *c, const vr_lm_weight *w, uint32_t il, uint
     return device == VR_LM_HOST || !takes ? host : plan->device_buft[device];
 }
 
-/* Heads that predict further tokens are not loaded without a draft of their own. */
-static bool loaded(const vr_lm *lm, uint32_t il)
-{
-    return il < lm->n_layer;
-}
-
 static vram_status place_layer(const placing *c, uint32_t il, vr_arena *a)
 {
     const vr_lm_layer *l = &c->lm->layers[il];
@@ -165,8 +159,9 @@ static vram_status place_layer(const placing *c, uint32_t il, vr_arena *a)
     if (bufts == NULL)
         return VRAM_ENOMEM;
     for (size_t i = 0; i < l->n_weights; i++)
-        bufts[i] =
-            loaded(c->lm, il) ? placed(c, &l->weights[i], il, c->plan->layer_device[il]) : VR_GG_NOWHERE;
+        bufts[i] = vr_lm_loaded(c->lm, &c->plan->rules, il, l->weights[i].name)
+                       ? placed(c, &l->weights[i], il, c->plan->layer_device[il])
+                       : VR_GG_NOWHERE;
     return VRAM_OK;
 }
 
@@ -235,25 +230,41 @@ static uint8_t copy_buft(const placing *c, const vr_lm_weight *w)
     return device == VR_LM_HOST || !takes ? host : plan->device_buft[device];
 }
 
+/* Those make the head first, before there is a matrix that it could share. */
+static bool head_first(const vr_lm *lm)
+{
+    return vr_str_is(lm->name, "gemma3n") || vr_str_is(lm->name, "gemma4");
+}
+
+static void share_embedding(const placing *c, size_t i)
+{
+    const vr_lm_weight *w = &c->lm->outside[i];
+    vr_lm_plan *plan = c->plan;
+    if (vr_str_is(c->lm->name, "bitnet")) { /* multiplies with the very matrix that it looks up in */
+        plan->head_buft = plan->outside_buft[i];
+        return;
+    }
+    plan->head_buft = copy_buft(c, w);
+    bool apart = plan->head_buft == plan->host_buft && !c->p->no_repack && cpu_repacks(w);
+    plan->head_copied = apart || head_first(c->lm) || plan->head_buft != plan->outside_buft[i];
+}
+
 static void place_head(const placing *c)
 {
     const vr_lm *lm = c->lm;
     vr_lm_plan *plan = c->plan;
+    size_t embedding = lm->n_outside;
     plan->head_buft = VR_GG_NOWHERE;
     for (size_t i = 0; i < lm->n_outside; i++) {
         if (vr_str_is(lm->outside[i].name, "output.weight"))
             plan->head_buft = plan->outside_buft[i];
+        if (vr_str_is(lm->outside[i].name, "token_embd.weight"))
+            embedding = i;
     }
-    if (plan->head_buft != VR_GG_NOWHERE || headless(lm))
-        return;
-    for (size_t i = 0; i < lm->n_outside; i++) {
-        const vr_lm_weight *w = &lm->outside[i];
-        if (!vr_str_is(w->name, "token_embd.weight"))
-            continue;
-        plan->head_buft = copy_buft(c, w);
-        bool apart = plan->head_buft == plan->host_buft && cpu_repacks(w);
-        plan->head_copied = apart || plan->head_buft != plan->outside_buft[i];
-    }
+    if (plan->head_buft == VR_GG_NOWHERE && embedding < lm->n_outside && !headless(lm))
+        share_embedding(c, embedding);
+    if (embedding == lm->n_outside)
+        plan->head_copied = plan->head_buft != VR_GG_NOWHERE && vr_str_is(lm->name, "codeshell");
 }
 
 /* ---- the whole ---- */

@@ -157,6 +157,10 @@ static void put_what_to_type(vr_report *r, const vr_lever *v)
 
     if (type == NULL || strcmp(v->ids[0], "another_gpu") == 0) /* nothing to type into the engine */
         return;
+    if (v->is_command) {
+        vr_fit_command(r, v->flag);
+        return;
+    }
     if (v->flag != NULL && v->option != NULL)
         here = vr_say(r, T("   (here: "), T(v->option), T(")"));
     if (vr_terminal(r) &&
@@ -195,7 +199,7 @@ void vr_fit_advice(vr_report *r, const vram_fit *f)
         const vr_lever *v = &f->levers[i];
         if (!shown(f, v, &c))
             continue;
-        best = best == NULL && v->fits ? v : best;
+        best = best == NULL && (v->fits || v->is_command) ? v : best;
         put_lever(r, f, v, n++, width);
         if (c.verbose)
             put_lever_details(r, v);

@@ -407,6 +407,7 @@ static void put_fit(vr_json_out *o, vr_report *r, const vram_fit *f)
     vr_json_kv_text(o, "verdict", vr_verdict_json(f->verdict));
     vr_json_kv_text(o, "verdict_reason", f->verdict_reason);
     put_levers(o, f);
+    vr_fit_solver_json(o, f);
 }
 
 void vr_fit_json(vr_report *r, const vram_fit *f)

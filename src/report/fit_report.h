@@ -34,6 +34,10 @@ void vr_fit_side_by_side(vr_report *r, const vram_fit *f);
 void vr_fit_places(vr_report *r, const vram_fit *f);
 /* "embeddings, layers 0-10" of a GPU, or VR_ON_HOST: also what lies on disk. */
 const char *vr_fit_pieces(vr_report *r, const vram_fit *f, uint16_t where);
+/* Settings that were sought, and the command line that has them. */
+void vr_fit_solved(vr_report *r, const vram_fit *f);
+void vr_fit_command(vr_report *r, const char *command);
+void vr_fit_solver_json(vr_json_out *o, const vram_fit *f);
 /* What to change and the cards that would do. */
 void vr_fit_advice(vr_report *r, const vram_fit *f);
 

@@ -12,6 +12,8 @@ static const char *tokens(vr_report *r, const vram_workload *w)
 
 static const char *sequences(vr_report *r, const vram_workload *w)
 {
+    if (w->slots)
+        return vr_say(r, U(w->sequences), T(" slots that share them"));
     return vr_count(r, w->sequences, "sequence", "sequences");
 }
 
@@ -171,6 +173,19 @@ static const struct {
     { VR_SET_SWA_FULL, NULL, true },
     { VR_SET_KV_UNIFIED, NULL, true },
     { VR_SET_NO_KV_OFFLOAD, NULL, true },
+    { VR_SET_TOOL, NULL, true },
+    { VR_SET_N_CTX, NULL, true },
+    { VR_SET_BATCH, NULL, true },
+    { VR_SET_FLASH, NULL, true },
+    { VR_SET_SPLIT_MODE, NULL, true },
+    { VR_SET_TENSOR_SPLIT, NULL, true },
+    { VR_SET_MAIN_GPU, NULL, true },
+    { VR_SET_OVERRIDE, NULL, true },
+    { VR_SET_CPU_MOE, NULL, true },
+    { VR_SET_N_CPU_MOE, NULL, true },
+    { VR_SET_NO_OP_OFFLOAD, NULL, true },
+    { VR_SET_EMBEDDING, NULL, true },
+    { VR_SET_POOLING, NULL, true },
     { VR_SET_ENGINE_VERSION, version, false },
 };
 
@@ -195,13 +210,20 @@ static const char *words_of(vr_report *r, const vram_fit *f, size_t i)
                                               : vr_workload_value(w, shown[i].setting, &r->arena);
 }
 
-static const char *list_of(vr_report *r, const vram_fit *f, vr_set_by by)
+/* What was sought stands as if the user had typed it. */
+static bool is_sought(const vram_fit *f, vr_setting s)
+{
+    return f->solved && f->workload->set_by[s] == VR_BY_USER && f->asked->set_by[s] != VR_BY_USER;
+}
+
+static const char *list_of(vr_report *r, const vram_fit *f, vr_set_by by, bool sought)
 {
     const char *list = "";
 
     for (size_t i = 0; i < sizeof shown / sizeof *shown; i++) {
         const char *words = words_of(r, f, i), *option;
-        if (words == NULL || f->workload->set_by[shown[i].setting] != by)
+        if (words == NULL || f->workload->set_by[shown[i].setting] != by ||
+            is_sought(f, shown[i].setting) != sought)
             continue;
         option = by != VR_BY_USER ? option_of(r, f->workload, shown[i].setting) : NULL;
         list = vr_say(r, T(list), T(*list != '\0' ? ", " : ""), T(words), T(option != NULL ? " (" : ""),
@@ -215,16 +237,18 @@ void vr_fit_settings(vr_report *r, const vram_fit *f)
     static const struct {
         vr_set_by by;
         const char *head;
+        bool sought;
     } groups[] = {
-        { VR_BY_DEFAULT, "" },
-        { VR_BY_MODEL, "by the model: " },
-        { VR_BY_USER, "set by you: " },
+        { VR_BY_DEFAULT, "", false },
+        { VR_BY_MODEL, "by the model: ", false },
+        { VR_BY_USER, "set by you: ", false },
+        { VR_BY_USER, "solved: ", true },
     };
     const char *text =
         f->model->checkpoint->pipeline != NULL ? "all parts on the card at once, as they are stored" : "";
 
     for (size_t i = 0; i < sizeof groups / sizeof *groups; i++) {
-        const char *list = list_of(r, f, groups[i].by);
+        const char *list = list_of(r, f, groups[i].by, groups[i].sought);
         if (*list != '\0')
             text = vr_say(r, T(text), T(*text != '\0' ? vr_dot(r) : ""), T(groups[i].head), T(list));
     }

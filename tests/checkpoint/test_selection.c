@@ -438,13 +438,86 @@ static void test_first_wants(void **state)
     }
 }
 
+/* ---- by size ---- */
+
+static vram_checkpoint *list_sizes(vram_ctx *ctx, size_t nth, const char *pattern, const char *named)
+{
+    static const struct {
+        const char *name;
+        uint64_t size;
+    } files[] = {
+        { "q-Q4_K_M.gguf", 400 },
+        { "q-F16-00002-of-00002.gguf", 500 },
+        { "mmproj-q.gguf", 100 },
+        { "q-Q2_K.gguf", 200 },
+        { "q-F16-00001-of-00002.gguf", 500 },
+        { "imatrix.gguf", 5 },
+        { "sub/q-Q3_K.gguf", 300 },
+        { "config.json", 10 },
+    };
+    vram_checkpoint *ck;
+    assert_int_equal(vram_checkpoint_new(&ck, ctx, "here"), VRAM_OK);
+    if (pattern != NULL)
+        assert_int_equal(vram_checkpoint_choose(ck, pattern), VRAM_OK);
+    if (named != NULL)
+        assert_int_equal(vram_checkpoint_named(ck, named), VRAM_OK);
+    vram_checkpoint_choose_size(ck, nth);
+    assert_int_equal(vram_checkpoint_step(ck), VRAM_MORE);
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
+        assert_int_equal(vram_checkpoint_add_file(ck, files[i].name, files[i].size), VRAM_OK);
+    assert_int_equal(vram_checkpoint_listed(ck), VRAM_OK);
+    return ck;
+}
+
+/* The n-th by size, all shards of one together; projectors and importance matrices are no models. */
+static void test_by_size(void **state)
+{
+    static const char *const names[] = { "Q2_K", "Q3_K", "Q4_K_M", "F16" };
+    static const uint64_t bytes[] = { 200, 300, 400, 1000 };
+    hook memory = { 0 };
+    vram_ctx *ctx;
+    const vram_choice *list;
+    (void)state;
+    assert_int_equal(vram_open(&ctx, hook_alloc, &memory), VRAM_OK);
+    for (size_t nth = 1; nth < 6; nth++) {
+        size_t meant = nth < 4 ? nth : 4;
+        vram_checkpoint *ck = list_sizes(ctx, nth, NULL, NULL);
+        assert_int_equal(vram_checkpoint_step(ck), VRAM_MORE);
+        assert_int_equal(vram_checkpoint_choices(ck, &list), 4);
+        for (size_t i = 0; i < 4; i++) {
+            assert_non_null(strstr(list[i].name, names[i]));
+            assert_int_equal(list[i].bytes, bytes[i]);
+            assert_int_equal(list[i].taken, i + 1 == meant);
+        }
+        const vram_want *wants;
+        size_t n = vram_checkpoint_wants(ck, &wants), met = 0;
+        for (size_t i = 0; i < n; i++) {
+            bool weights = strstr(wants[i].file, ".gguf") != NULL;
+            met += weights;
+            assert_true(!weights || strstr(wants[i].file, names[meant - 1]) != NULL);
+        }
+        assert_int_equal(met, meant == 4 ? 2 : 1);
+    }
+    vram_checkpoint *ck = list_sizes(ctx, 1, "*_K*", NULL);
+    assert_int_equal(vram_checkpoint_step(ck), VRAM_MORE);
+    assert_int_equal(vram_checkpoint_choices(ck, &list), 3);
+    ck = list_sizes(ctx, 1, NULL, "q-Q4_K_M.gguf"); /* one file is one file */
+    assert_int_equal(vram_checkpoint_step(ck), VRAM_MORE);
+    assert_int_equal(vram_checkpoint_choices(ck, &list), 0);
+    ck = list_sizes(ctx, 1, "F16", NULL);
+    assert_int_equal(vram_checkpoint_step(ck), VRAM_MORE);
+    assert_int_equal(vram_checkpoint_choices(ck, &list), 0);
+    ck = list_sizes(ctx, 0, NULL, NULL);
+    assert_int_equal(vram_checkpoint_step(ck), VRAM_ESETTING);
+    vram_close(ctx);
+    assert_int_equal(memory.live_bytes, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rows),
-        cmocka_unit_test(test_allocations),
-        cmocka_unit_test(test_many),
-        cmocka_unit_test(test_first_wants),
+        cmocka_unit_test(test_rows), cmocka_unit_test(test_by_size),     cmocka_unit_test(test_allocations),
+        cmocka_unit_test(test_many), cmocka_unit_test(test_first_wants),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

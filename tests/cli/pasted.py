@@ -70,42 +70,31 @@ class Pasted(unittest.TestCase):
         self.assertEqual(self.asked(["--"] + pasted.split()), self.asked(own.split()), pasted)
 
     def test_servers(self):
-        self.same("llama-server -m m.gguf -c 8192 -np 1 --port 8080 --jinja", "m.gguf -c 8192 -np 1")
-        # four slots of one cache: 8192 of all
-        self.same("llama-server -m m.gguf -c 8192", "m.gguf -c 2048 -np 4 -kvu")
-        self.same("./build/bin/llama-server --model m.gguf --ctx-size 8192 --parallel 2 -ctk q8_0 -ctv q8_0",
-                  "m.gguf -c 4096 -np 2 -ctk q8_0 -ctv q8_0")
-        self.same("llama serve -m m.gguf --ctx_size 8192 -np 2 -no-kvu -nkvo -ngl 3 -ub 256",
-                  "m.gguf -c 4096 -np 2 -nkvo -ngl 3 -ub 256")
-        self.same("llama-server -m m.gguf -c 8192 -no-kvu", "m.gguf -c 2048 -np 4")
-        # 8192 / 3 = 2730.7: with 2730 each all together are padded to the same 8192
-        self.same("llama-server -m m.gguf -c 8192 -np 3", "m.gguf -c 2730 -np 3")
-        # 8195 = 3 x 2731 + 2 is padded to 8448; so is 3 x 2731
-        self.same("llama-server -m m.gguf -c 8195 -np 3", "m.gguf -c 2731 -np 3")
-        # 8193 = 4 x 2048 + 1 would be padded to less with 2048 each
-        self.same("llama-server -m m.gguf -c 8193 -np 4", "m.gguf -c 2049 -np 4")
+        self.same("llama-server -m m.gguf -c 8192 -np 1 --port 8080 --jinja", "m.gguf --n-ctx 8192 -np 1 --tool server")
+        self.same("llama-server -m m.gguf -c 8192", "m.gguf --n-ctx 8192 --tool server")
+        self.same("./build/bin/llama-server --model m.gguf --ctx-size 8192 --parallel 2 -ctk q8_0 -ctv q8_0 -fa on",
+                  "m.gguf --n-ctx 8192 -np 2 -ctk q8_0 -ctv q8_0 -fa on --tool server")
+        self.same("llama serve -m m.gguf --ctx_size 8192 -np 2 -kvu -nkvo -ngl 3 -ub 256 -b 1024",
+                  "m.gguf --n-ctx 8192 -np 2 -kvu -nkvo -ngl 3 -ub 256 -b 1024 --tool server")
 
     def test_others(self):
-        self.same("llama-cli -m m.gguf -c 4096 -ngl all -p hello -no-cnv", "m.gguf -c 4096 -ngl all")
-        self.same("llama-fit-params -m m.gguf -c 16384 -fitp on", "m.gguf -c 16384")
+        self.same("llama-cli -m m.gguf -c 4096 -ngl all -p hello -no-cnv", "m.gguf --n-ctx 4096 -ngl all --tool cli")
+        self.same("llama-fit-params -m m.gguf -c 16384 -fitp on", "m.gguf --n-ctx 16384 --tool fit-params")
         # 2048 of a prompt behind 4096; 128 generated are less
-        self.same("llama-bench -m m.gguf -p 512,2048 -n 128 -d 0,4096 -ngl 99", "m.gguf -c 6144 -ngl 99")
-        self.same("llama-bench -m m.gguf", "m.gguf -c 512")
-        self.same("llama-bench -m m.gguf -p 0 -n 32 -pg 1024,256", "m.gguf -c 1280")
-        self.same("llama-bench -m m.gguf -p 128-1024*2 -n 0", "m.gguf -c 1024")
+        self.same("llama-bench -m m.gguf -p 512,2048 -n 128 -d 0,4096 -ngl 99", "m.gguf --n-ctx 6144 -ngl 99 --tool bench")
+        self.same("llama-bench -m m.gguf -fa 1", "m.gguf --n-ctx 512 -fa on --tool bench")
+        self.same("llama-bench -m m.gguf -p 0 -n 32 -pg 1024,256", "m.gguf --n-ctx 1280 --tool bench")
+        self.same("llama-bench -m m.gguf -p 128-1024*2 -n 0", "m.gguf --n-ctx 1024 --tool bench")
 
     def test_variables(self):
         self.same("CUDA_VISIBLE_DEVICES=0 LLAMA_ARG_CTX_SIZE=8192 LLAMA_ARG_N_PARALLEL=1 llama-server -m m.gguf",
-                  "m.gguf -c 8192 -np 1")
-        self.same("env LLAMA_ARG_CTX_SIZE=8192 sudo nohup llama-cli -m m.gguf -c 4096", "m.gguf -c 4096")
+                  "m.gguf --n-ctx 8192 -np 1 --tool server")
+        self.same("env LLAMA_ARG_CTX_SIZE=8192 sudo nohup llama-cli -m m.gguf -c 4096",
+                  "m.gguf --n-ctx 4096 --tool cli")
 
     def test_own_words_win(self):
-        self.same("llama-server -m m.gguf -c 8192 -np 1", "m.gguf -c 8192 -np 1")
-        first = self.asked(["-c", "2048", "--", "llama-server", "-m", "m.gguf", "-c", "8192", "-np", "1"])
-        self.assertEqual(first, self.asked(["m.gguf", "-c", "2048", "-np", "1"]))
-        # a server of that build has one slot
-        old = self.asked(["--engine-version", "b6975", "--", "llama-server", "-m", "m.gguf", "-c", "8192"])
-        self.assertEqual(old[1]["sequences"]["value"], 4)
+        first = self.asked(["--n-ctx", "2048", "--", "llama-server", "-m", "m.gguf", "-c", "8192", "-np", "1"])
+        self.assertEqual(first, self.asked("m.gguf --n-ctx 2048 -np 1 --tool server".split()))
 
     def wrong(self, pasted, *texts):
         done = self.run_words(["--"] + pasted.split())
@@ -139,9 +128,10 @@ class Pasted(unittest.TestCase):
         room = {"NONE": [[]], "ONE": [["v"]], "TWO": [["1", "2"]], "MAYBE": [[], ["on"]], "SCALED": [["v"], ["v", "0.5"]]}
         value = {"CONTEXT": "4096", "PARALLEL": "2", "PROMPT": "64", "GENERATE": "64", "DEPTH": "64", "PAIR": "64,64"}
         known = {"batch_size": "512", "ubatch_size": "256", "cache_type_k": "f16", "cache_type_v": "f16",
-                 "n_gpu_layers": "2", "no_kv_offload": "1"}
-        left_out = {"file", "tensor_split", "override_tensor", "split_mode", "main_gpu", "n_cpu_moe", "flash_attn", "mmproj",
-                    "fit", "fit_target", "fit_ctx", "lora", "pooling", "embeddings", "no_op_offload"}
+                 "n_gpu_layers": "2", "no_kv_offload": "1", "no_op_offload": "0", "embedding": "1", "flash_attn": "on",
+                 "n_cpu_moe": "1", "main_gpu": "0", "split_mode": "layer", "tensor_split": "1",
+                 "override_tensor": "exps=CPU"}
+        left_out = {"mmproj", "fit", "fit_target", "fit_ctx", "lora", "pooling"}
         tried = 0
         for name, program in (("pasted_llama.inc", "llama-server"), ("pasted_bench.inc", "llama-bench")):
             with open(os.path.join(ROOT, "src", "cli", name), encoding="utf-8") as f:

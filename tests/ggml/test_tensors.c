@@ -88,6 +88,8 @@ static void results(void **state)
     vr_gg_tensor *q = vr_gg_new_3d(g, VR_F32, 64, 5, 8), *k = vr_gg_new_3d(g, VR_F16, 64, 256, 2);
     vr_gg_tensor *mask = vr_gg_new_2d(g, VR_F16, 256, 5);
     is_shape(vr_gg_flash_attn_ext(g, q, k, k, mask), VR_F32, 64, 8, 5, 1);
+    /* windows of 4 x 1 side by side over 10 x 5: 2 of them and 2 elements more */
+    is_shape(vr_gg_pool_2d(g, vr_gg_new_2d(g, VR_F32, 10, 5), 4, 1, 4, 1), VR_F32, 2, 5, 1, 1);
     /* a kernel of 3 over 10 with a step of 2 and a border of 1: (10 + 2 - 3) / 2 + 1 = 5 places */
     vr_gg_tensor *kernel = vr_gg_new_3d(g, VR_F16, 3, 16, 32), *wave = vr_gg_new_2d(g, VR_F32, 10, 16);
     is_shape(vr_gg_im2col(g, kernel, wave, 2, 0, 1, 0, 1, 0, false, VR_F16), VR_F16, 48, 5, 1, 1);
@@ -117,6 +119,22 @@ static void states(void **state)
     is_shape(vr_gg_gated_delta_net(g, v, v, v, gate, gate, kept), VR_F32, 128, 76, 1, 1);
     is_shape(vr_gg_gated_delta_net_kept(g, v, v, v, gate, gate, kept, 3), VR_F32, 128, 204, 1, 1);
     assert_null(g->broken);
+}
+
+/* Four streams of 96 for 5 tokens: 4 * 4 + 2 * 4 mixes a token. */
+static void streams(void **state)
+{
+    vr_gg *g = &((bench *)*state)->g;
+    vr_gg_tensor *mixes = vr_gg_new_2d(g, VR_F32, 24, 5), *scale = vr_gg_new_1d(g, VR_F32, 3);
+    vr_gg_tensor *comb = vr_gg_dsv4_hc_comb(g, mixes, scale, vr_gg_new_1d(g, VR_F32, 24));
+    is_shape(comb, VR_F32, 4, 4, 5, 1);
+    vr_gg_tensor *x = vr_gg_new_3d(g, VR_F32, 96, 4, 5), *post = vr_gg_new_2d(g, VR_F32, 4, 5);
+    vr_gg_tensor *one = vr_gg_dsv4_hc_pre(g, x, post);
+    is_shape(one, VR_F32, 96, 5, 1, 1);
+    is_shape(vr_gg_dsv4_hc_post(g, one, x, post, comb), VR_F32, 96, 4, 5, 1);
+    assert_null(g->broken);
+    vr_gg_dsv4_hc_pre(g, x, vr_gg_new_2d(g, VR_F32, 4, 6));
+    assert_string_equal(g->broken, "dsv4_hc_pre: weights");
 }
 
 /* ---- rules ---- */
@@ -369,9 +387,9 @@ static void too_many(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(sizes_of_blocks), TEST(views),    TEST(far_strides), TEST(results),
-        TEST(states),          TEST(refusals), TEST(endless),     TEST(order),
-        TEST(hostile_calls),   TEST(deep),     TEST(too_many),
+        TEST(sizes_of_blocks), TEST(views),         TEST(far_strides), TEST(results),
+        TEST(states),          TEST(streams),       TEST(refusals),    TEST(endless),
+        TEST(order),           TEST(hostile_calls), TEST(deep),        TEST(too_many),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -113,7 +113,9 @@ static bool valued(asked *a, const char *o, const char *v)
             return true;
         }
     }
-    if (strcmp(o, "-fa") == 0) {
+    if (strcmp(o, "--build") == 0) {
+        a->p.build = (uint32_t)number(v);
+    } else if (strcmp(o, "-fa") == 0) {
         a->p.flash_attn = strcmp(v, "off") != 0;
         a->p.flash_auto = strcmp(v, "auto") == 0;
     } else if (strcmp(o, "-ctk") == 0) {
@@ -242,36 +244,43 @@ static void dump(const vr_lm *lm, const asked *a, vr_arena *arena)
         print_tensor("node", i, g.nodes[i]);
 }
 
-int main(int argc, char **argv)
+static int measure(vram_ctx *ctx, vram_io *io, const char *file, const asked *a)
 {
-    vram_io *io;
-    vram_ctx *ctx;
     vram_checkpoint *ck;
     vram_model *m;
-    asked a;
-    if (argc < 2 || vram_io_new(&io) != VRAM_OK || vram_open(&ctx, plain, NULL) != VRAM_OK)
-        return 2;
-    ask(&a, argc, argv);
-    if (vram_io_open_path(&ck, io, ctx, argv[1]) != VRAM_OK || vram_model_new(&m, ck) != VRAM_OK) {
+    if (vram_io_open_path(&ck, io, ctx, file) != VRAM_OK || vram_model_new(&m, ck) != VRAM_OK) {
         fprintf(stderr, "%s\n", vram_last_error(ctx)->text);
         return 1;
     }
     vr_arena arena;
     vr_arena_init(&arena, ctx);
-    const vr_lm *lm;
+    const vr_lm *lm = NULL;
     const char *why = "";
     vr_lm_sizes s;
-    if (vr_lm_of(&lm, &why, m, &arena) != VRAM_OK || lm == NULL) {
-        fprintf(stderr, "no model: %s\n", why);
-        return 1;
+    vram_status st = vr_lm_of(&lm, &why, m, &arena);
+    if (st == VRAM_OK && lm != NULL)
+        st = vr_lm_measure(&s, lm, &a->p, a->devices, a->n_devices, &arena);
+    if (st != VRAM_OK || lm == NULL) {
+        fprintf(stderr, "%d %s\n", st, st != VRAM_OK ? vram_last_error(ctx)->text : why);
+    } else {
+        print_sizes(&s, a->n_devices);
+        if (a->dump)
+            dump(lm, a, &arena);
     }
-    vram_status st = vr_lm_measure(&s, lm, &a.p, a.devices, a.n_devices, &arena);
-    if (st != VRAM_OK) {
-        fprintf(stderr, "%d %s\n", st, vram_last_error(ctx)->text);
-        return 1;
-    }
-    print_sizes(&s, a.n_devices);
-    if (a.dump)
-        dump(lm, &a, &arena);
-    return 0;
+    vr_arena_free(&arena);
+    return st == VRAM_OK && lm != NULL ? 0 : 1;
+}
+
+int main(int argc, char **argv)
+{
+    vram_io *io;
+    vram_ctx *ctx;
+    asked a;
+    if (argc < 2 || vram_io_new(&io) != VRAM_OK || vram_open(&ctx, plain, NULL) != VRAM_OK)
+        return 2;
+    ask(&a, argc, argv);
+    int status = measure(ctx, io, argv[1], &a);
+    vram_close(ctx);
+    vram_io_free(io);
+    return status;
 }

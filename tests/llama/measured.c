@@ -55,6 +55,18 @@ static void set_shares(asked *q, char *value)
     }
 }
 
+/* Mebibytes of each device, the last of all that follow. */
+static void set_free(asked *q, char *value)
+{
+    for (size_t i = 0; i < VR_LM_MOST_DEVICES; i++) {
+        q->devices[i].free_bytes = strtoull(value, &value, 10) << 20;
+        if (*value == ',')
+            value++;
+        else
+            value = (char *)"0";
+    }
+}
+
 static void set(asked *q, char *word)
 {
     char *value = strchr(word, '=');
@@ -74,7 +86,7 @@ static void set(asked *q, char *word)
     } flags[] = {
         { "fa", &q->p.flash_attn },   { "kvu", &q->p.kv_unified },     { "swa_full", &q->p.swa_full },
         { "kvo", &q->p.offload_kqv }, { "opo", &q->p.op_offload },     { "embeddings", &q->p.embeddings },
-        { "as_fit", &q->p.as_fit },   { "fa_auto", &q->p.flash_auto },
+        { "as_fit", &q->p.as_fit },   { "fa_auto", &q->p.flash_auto }, { "no_repack", &q->p.no_repack },
     };
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
         if (strcmp(counts[i].name, word) == 0)
@@ -90,8 +102,12 @@ static void set(asked *q, char *word)
         q->n_devices = (size_t)n;
     else if (strcmp(word, "sm") == 0)
         q->p.split_mode = (uint8_t)n;
+    else if (strcmp(word, "pooling") == 0)
+        q->p.pooling = (uint8_t)n;
     else if (strcmp(word, "mg") == 0)
         q->p.main_gpu = (uint8_t)n;
+    else if (strcmp(word, "free") == 0)
+        set_free(q, value);
     else if (strcmp(word, "ts") == 0)
         set_shares(q, value);
     else if (strcmp(word, "ot") == 0)
@@ -114,10 +130,10 @@ static void read_line(asked *q, char *line)
                            .op_offload = true,
                            .n_gpu_layers = UINT64_MAX };
     q->n_devices = 1;
+    for (size_t i = 0; i < VR_LM_MOST_DEVICES; i++)
+        q->devices[i] = (vr_lm_device){ FREE_BYTES, 89 };
     for (char *word = strtok(NULL, "\t"); word != NULL; word = strtok(NULL, "\t"))
         set(q, word);
-    for (size_t i = 0; i < q->n_devices; i++)
-        q->devices[i] = (vr_lm_device){ FREE_BYTES, 89 };
     q->p.overrides = q->overrides;
 }
 
@@ -139,10 +155,12 @@ static void print_sizes(const vr_lm_sizes *s, size_t n)
     print_memory("CPU", &s->host);
     printf("\"n_ctx\": %llu, \"n_ctx_seq\": %llu, \"n_batch\": %llu, \"n_ubatch\": %llu, \"nodes\": %zu, "
            "\"splits\": "
-           "%zu, \"compute_known\": %s, \"context_known\": %s, \"refused\": %s, \"why\": \"%s\"}\n",
+           "%zu, \"compute_known\": %s, \"held\": %s, \"context_known\": %s, \"refused\": %s, \"why\": "
+           "\"%s\"}\n",
            (unsigned long long)s->n_ctx, (unsigned long long)s->n_ctx_seq, (unsigned long long)s->n_batch,
            (unsigned long long)s->n_ubatch, s->n_nodes, s->n_splits, s->compute_known ? "true" : "false",
-           s->context_known ? "true" : "false", s->refused ? "true" : "false", s->why != NULL ? s->why : "");
+           s->held ? "true" : "false", s->context_known ? "true" : "false", s->refused ? "true" : "false",
+           s->why != NULL ? s->why : "");
 }
 
 static vram_status answer(asked *q, vram_ctx *ctx, vram_io *io)

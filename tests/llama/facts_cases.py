@@ -1,0 +1,135 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Small models of every architecture, made from tests/oracle/llamacpp/facts/, against what llama.cpp itself asked of each
+memory there (recorded by tests/oracle/llamacpp/): weights, caches and compute buffers, nodes and splits of the graph.
+
+    facts_cases.py MEASURED SOURCE-ROOT [-v] [ARCHITECTURE...]
+"""
+import collections
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+MEASURED, ROOT = sys.argv[1], sys.argv[2]
+sys.path.insert(0, os.path.join(ROOT, "tests/oracle/llamacpp"))
+import gguf  # noqa: E402
+
+FACTS = os.path.join(ROOT, "tests/oracle/llamacpp/facts")
+WITH_VALUE = {"-c": "c", "-b": "b", "-ub": "ub", "-np": "np", "-ngl": "ngl", "-ctk": "ctk", "-ctv": "ctv", "-ts": "ts",
+              "--n-cpu-moe": "ncmoe", "--devices": "devices", "-ot": "ot", "-mg": "mg", "--n-outputs-max": "outputs",
+              "--free": "free"}
+FLAGS = {"-nkvo": "kvo=0", "--cpu-moe": f"ncmoe={2**64 - 1}", "--no-repack": "no_repack=1", "-kvu": "kvu=1",
+         "--swa-full": "swa_full=1", "--no-op-offload": "opo=0", "--embeddings": "embeddings=1"}
+MODES = {"layer": "0", "row": "1", "none": "2", "tensor": "3"}
+POOLS = {"none": "1", "mean": "2", "cls": "3", "last": "4", "rank": "5"}
+
+
+def settings(options):
+    """The words of MEASURED for the recorder's."""
+    words, out, server, slots, batch, given = options.split(), {"fa_auto": "1"}, False, None, 2048, False
+    while words:
+        word = words.pop(0)
+        if word == "-fa":
+            out["fa_auto"], out["fa"] = "0", str(int(words.pop(0) == "on"))
+        elif word == "-sm":
+            out["sm"] = MODES[words.pop(0)]
+        elif word == "--pooling":
+            out["pooling"] = POOLS[words.pop(0)]
+        elif word == "--server":
+            server = True
+        elif word in WITH_VALUE:
+            out[WITH_VALUE[word]] = words.pop(0)
+        elif FLAGS[word] is not None:
+            key, _, value = FLAGS[word].partition("=")
+            out[key] = value
+    slots, batch, given = out.get("np"), int(out.get("b", batch)), "outputs" in out
+    if server and slots is None:
+        out["np"], out["kvu"] = "4", "1"
+    if server and not given and "embeddings" not in out:
+        out["outputs"] = str(min(batch, int(out["np"])))
+    return [f"{key}={value}" for key, value in out.items()]
+
+
+def runs_of(lines):
+    """(options, facts) of each run"""
+    out = []
+    for kind, *fields in lines:
+        if kind == "run":
+            out.append((fields[0], {"bytes": {}, "graph": {}}))
+        elif kind == "bytes":
+            out[-1][1]["bytes"][fields[0]] = [int(f) for f in fields[1:]]
+        elif kind == "graph":
+            out[-1][1]["graph"][fields[0]] = [int(f) for f in fields[1:]]
+        else:
+            out[-1][1][kind] = fields
+    return out
+
+
+def memories(answer):
+    return {name: figures for name, figures in answer.items() if isinstance(figures, list) and any(figures)}
+
+
+def told(facts):
+    out = {}
+    for name, figures in facts["bytes"].items():
+        to = out.setdefault("CPU" if name == "CPU_REPACK" else name, [0, 0, 0])
+        for i, n in enumerate(figures):
+            to[i] += n
+    return {name: figures for name, figures in out.items() if any(figures)}
+
+
+def compare(answer, facts):
+    """What differs: a set of words."""
+    if "error" in facts:
+        refused = answer.get("refused") or "error" in answer or not answer["context_known"]
+        return set() if refused else {"refused"}
+    if "error" in answer or answer["refused"]:
+        return {"started"}
+    ours, theirs, out = memories(answer), told(facts), set()
+    for name in ours.keys() | theirs.keys():
+        for what, a, b in zip(("model", "context", "compute"), ours.get(name, [0] * 3), theirs.get(name, [0] * 3)):
+            known = answer.get(f"{what}_known", True)
+            if a != b and known:
+                out.add(what)
+    if answer["held"] and not answer["compute_known"]:
+        out.add("known")
+    if answer["compute_known"] and [answer["nodes"], answer["splits"]] != facts["graph"]["pp"]:
+        out.add("graph")
+    return out
+
+
+def main():
+    wanted = [w for w in sys.argv[3:] if w != "-v"]
+    files = [os.path.join(FACTS, f) for f in sorted(os.listdir(FACTS)) if not wanted or f[:-4] in wanted]
+    asked, expected = [], []
+    with tempfile.TemporaryDirectory() as folder:
+        for path in files:
+            for name, (keys, tensors, lines) in gguf.models(path).items():
+                file = os.path.join(folder, name + ".gguf")
+                gguf.write(file, keys, tensors)
+                for options, facts in runs_of(lines):
+                    asked.append("\t".join([file, *settings(options)]))
+                    expected.append((os.path.basename(path)[:-4], name, options, facts))
+        ran = subprocess.run([MEASURED], input="\n".join(asked) + "\n", capture_output=True, check=True, text=True)
+    answers = [json.loads(line) for line in ran.stdout.splitlines()]
+    assert len(answers) == len(expected), (len(answers), len(expected))
+    wrong, unknown, by_arch = collections.Counter(), 0, collections.defaultdict(list)
+    for answer, (arch, name, options, facts) in zip(answers, expected):
+        differs = compare(answer, facts)
+        unknown += not answer.get("compute_known") and "error" not in facts
+        wrong.update(differs)
+        if differs:
+            by_arch[arch].append((name, options, differs, answer, facts))
+    print(f"{len(expected)} runs of {len(files)} architectures, {sum(map(len, by_arch.values()))} different "
+          f"({dict(wrong)}), compute buffers not known in {unknown}")
+    for arch, list_ in sorted(by_arch.items()):
+        words = collections.Counter(w for one in list_ for w in one[2])
+        print(arch, len(list_), dict(words))
+        for name, options, differs, answer, facts in list_[:3] if "-v" in sys.argv else ():
+            print("   ", name, options, differs, memories(answer) or answer, told(facts), facts.get("error"))
+    return 1 if by_arch else 0
+
+
+sys.exit(main())
