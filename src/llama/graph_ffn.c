@@ -18,6 +18,8 @@ static vr_t mul_if(vr_lm_graph *c, vr_t t, vr_t scale)
 static vr_t limited_swiglu(vr_lm_graph *c, vr_t gate, vr_t up)
 {
     up = vr_gg_clamp(c->g, up);
+    if (vr_str_is(c->lm->name, "deepseek4"))
+        return vr_gg_glu_split(c->g, vr_gg_clamp(c->g, gate), up, VR_GG_SWIGLU);
     gate = vr_gg_clamp(c->g, vr_gg_unary_of(c->g, gate, VR_GG_SILU));
     return vr_gg_mul(c->g, gate, up);
 }
