@@ -207,9 +207,9 @@ VRAM_API vram_status vram_workload_new(vram_workload **out, vram_ctx *ctx, const
 VRAM_API vram_status vram_workload_set(vram_workload *w, const char *key, const char *value);
 
 /* What is sought instead of given, the most of it that fits: "ngl" (layers on the cards), "context",
- * "sequences", "experts" (as few as can be on the CPU), "cache" (the type of keys and values), "ubatch" (tokens
- * computed at once), "split" (layers over several cards); of engines that have such settings, on cards that are
- * given. */
+ * "sequences", "experts" (as few as can be on the CPU), "cache" (the type of keys and values), "ubatch"
+ * (tokens computed at once), "split" (layers over several cards); of engines that have such settings, on
+ * cards that are given. */
 VRAM_API vram_status vram_workload_solve(vram_workload *w, const char *what);
 
 /* A smaller model of the same context that drafts tokens for the one that is judged (assisted decoding of

@@ -177,6 +177,8 @@ const cli_command cli_fit_command = {
                 "vram fit bartowski/Qwen2.5-14B-Instruct-GGUF:Q4_K_M --gpu 4090\n"
                 "vram fit ollama:qwen2.5:14b --gpu 24GiB\n"
                 "vram fit qwen3-32b --gpu 80GiB\n"
+                "vram fit Qwen3-30B-A3B-Q4_K_M.gguf --gpu 12GiB --solve experts -c 32K\n"
+                "vram fit bartowski/Qwen2.5-14B-Instruct-GGUF --gpu 4090 --solve quant\n"
                 "vram fit deepseek-v3 --engine all\n"
                 "vram fit llama-3.3-70b-instruct --gpu 2x4090 --device-map auto\n"
                 "vram fit example:qwen2.5-7b --gpu \"4090\" --free 21.5GiB --json",

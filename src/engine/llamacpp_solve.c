@@ -290,7 +290,7 @@ static const char *cost(vr_goal g)
 {
     switch (g) {
     case VR_GOAL_LAYERS:
-        return "slower: the other layers run on the CPU";
+        return "much slower";
     case VR_GOAL_CONTEXT:
         return "shorter prompts";
     case VR_GOAL_SEQUENCES:
@@ -298,7 +298,7 @@ static const char *cost(vr_goal g)
     case VR_GOAL_UBATCH:
         return "slower prompts";
     case VR_GOAL_EXPERTS:
-        return "slower: those experts run on the CPU";
+        return "slower";
     case VR_GOAL_CACHE:
         return "a small loss of quality";
     default:

@@ -58,6 +58,7 @@
     X("pockettts", pockettts)                                                                                \
     X("qwen3tts", qwen3vl)                                                                                   \
     X("muse-glimmer", muse_glimmer)                                                                          \
+    X("minimax-01", minimax_01)                                                                              \
     X("rwkv7", rwkv7)
 
 #define X(name, function) void vr_lm_build_##function(vr_lm_graph *c);

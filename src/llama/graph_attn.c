@@ -136,10 +136,11 @@ static void make_kept(vr_lm_graph *c, vr_lm_kept *kept, const vr_lm_cache *from)
         kept->v = kept_tensor(c, from, c->p->type_v, from->v_width, false);
     if (from->cells > 0 && from->index_width > 0)
         kept->index = kept_tensor(c, from, c->p->type_k, from->index_width, false);
-    if (from->r_width > 0)
-        kept->r = kept_tensor(c, from, VR_F32, from->r_width, true);
-    if (from->s_width > 0)
-        kept->s = kept_tensor(c, from, VR_F32, from->s_width, true);
+    if (from->r_width == 0 && from->s_width == 0)
+        return;
+    /* either may be of no elements */
+    kept->r = kept_tensor(c, from, VR_F32, from->r_width, true);
+    kept->s = kept_tensor(c, from, VR_F32, from->s_width, true);
 }
 
 vr_lm_kept *vr_lm_kept_of(vr_lm_graph *c, int il)

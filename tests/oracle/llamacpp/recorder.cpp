@@ -232,7 +232,7 @@ void apply_server(options & o, common_params & params, bool slots_given) {
 
 // ---- output --------------------------------------------------------------------------------------------------------
 
-std::string quoted(const std::string & s) {
+std::string json_text(const std::string & s) {
     std::string out = "\"";
     for (const char c : s) {
         if (c == '"' || c == '\\') {
@@ -255,7 +255,7 @@ void print_bytes(llama_context * ctx) {
     const char * comma = "";
     for (const auto & item : by_name) {
         if (item.second.total() != 0) {
-            printf("%s%s:{\"model\":%zu,\"context\":%zu,\"compute\":%zu}", comma, quoted(item.first).c_str(),
+            printf("%s%s:{\"model\":%zu,\"context\":%zu,\"compute\":%zu}", comma, json_text(item.first).c_str(),
                    item.second.model, item.second.context, item.second.compute);
             comma = ",";
         }
@@ -267,14 +267,14 @@ void print_graphs() {
     printf("\"graphs\":{");
     const char * comma = "";
     for (const auto & item : rec.sizes) {
-        printf("%s%s:{\"nodes\":%d,\"splits\":%d}", comma, quoted(item.first).c_str(), item.second.nodes,
+        printf("%s%s:{\"nodes\":%d,\"splits\":%d}", comma, json_text(item.first).c_str(), item.second.nodes,
                item.second.splits);
         comma = ",";
     }
     printf("},\"one_token_compute\":{");
     comma = "";
     for (const auto & item : rec.one_token) {
-        printf("%s%s:%zu", comma, quoted(item.first).c_str(), item.second);
+        printf("%s%s:%zu", comma, json_text(item.first).c_str(), item.second);
         comma = ",";
     }
     printf("},");
@@ -283,7 +283,7 @@ void print_graphs() {
 void print_context(llama_context * ctx) {
     print_bytes(ctx);
     const auto & output = rec.buffers.empty() ? std::pair<std::string, size_t>("-", 0) : rec.buffers[0];
-    printf("\"output\":{%s:%zu},", quoted(output.first).c_str(), output.second);
+    printf("\"output\":{%s:%zu},", json_text(output.first).c_str(), output.second);
     printf("\"effective\":{\"n_ctx\":%u,\"n_ctx_seq\":%u,\"n_batch\":%u,\"n_ubatch\":%u,\"n_seq_max\":%u},",
            llama_n_ctx(ctx), llama_n_ctx_seq(ctx), llama_n_batch(ctx), llama_n_ubatch(ctx), llama_n_seq_max(ctx));
     print_graphs();
@@ -302,7 +302,7 @@ int fail(const char * what) {
     while (!rec.error.empty() && rec.error.back() == '\n') {
         rec.error.pop_back();
     }
-    printf("{\"error\":%s,\"text\":%s}\n", quoted(what).c_str(), quoted(rec.error).c_str());
+    printf("{\"error\":%s,\"text\":%s}\n", json_text(what).c_str(), json_text(rec.error).c_str());
     return 1;
 }
 
