@@ -179,6 +179,7 @@ static vram_status place_layers(vr_placement *out, const vr_lm *lm, const vr_lm_
         layers[i] = s->layer_device[i] == VR_LM_HOST ? VR_ON_HOST : s->layer_device[i];
         out->layers_off += layers[i] == VR_ON_HOST;
     }
+    out->experts_off = s->experts_off;
     uint8_t last = s->layer_device[lm->n_layer_all];
     out->layers = layers;
     out->embedding = VR_ON_HOST;

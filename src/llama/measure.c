@@ -123,13 +123,15 @@ static void add_cache(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params *p, 
     const kept_tensor k = { (vr_dtype)p->type_k, c->k_width, c->cells, c->streams };
     const kept_tensor v = { (vr_dtype)p->type_v, c->v_width, c->cells, c->streams };
     const kept_tensor index = { (vr_dtype)p->type_k, c->index_width, c->cells, c->streams };
+    const kept_tensor beside = { (vr_dtype)p->type_v, c->index_values, c->cells, c->streams };
     const kept_tensor r = { VR_F32, c->r_width, c->r_rows, 1 }, s = { VR_F32, c->s_width, c->r_rows, 1 };
     add_kept(m, lm->layers[il].swa ? &m->sliding : &m->full,
              vr_add_sat(vr_add_sat(kept_bytes(plan, buft, &k), kept_bytes(plan, buft, &v)),
-                        kept_bytes(plan, buft, &index)));
+                        vr_add_sat(kept_bytes(plan, buft, &index), kept_bytes(plan, buft, &beside))));
     add_kept(m, &m->states, vr_add_sat(kept_bytes(plan, buft, &r), kept_bytes(plan, buft, &s)));
     add(&m->token, vr_add_sat(vr_gg_row_size(k.type, k.width), vr_gg_row_size(v.type, v.width)));
-    add(&m->token, vr_gg_row_size(index.type, index.width));
+    add(&m->token,
+        vr_add_sat(vr_gg_row_size(index.type, index.width), vr_gg_row_size(beside.type, beside.width)));
 }
 
 void vr_lm_add_placed(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params *p, const vr_lm_plan *plan)
@@ -184,7 +186,9 @@ static void describe(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params *p, c
     out->experts_off = experts_off(lm, plan);
     out->output = output_bytes(lm, p, plan);
     out->held = vr_lm_held(lm->name);
-    out->verified = out->held && plan->machine.n_backends <= 2;
+    /* Graphs are those of VR_LM_READ. */
+    out->compute_near = plan->rules.compute != VR_LM_COMPUTE_EXACT;
+    out->verified = out->held && plan->machine.n_backends <= 2 && p->build >= VR_LM_ALIKE;
     out->context_known = plan->caches_unknown == NULL;
     out->why = plan->caches_unknown;
 }

@@ -34,6 +34,10 @@ static vram_status add_devices(vr_lm_plan *plan, const vr_lm_params *p, const vr
         plan->pinned_buft = plan->host_buft;
     m->cc = cc != 0 ? cc : 89;
     m->op_offload = p->op_offload;
+    m->past = (vr_gg_past){ .sinks_decide = plan->rules.small_offload == 0,
+                            .f16_in_pool = plan->rules.flash_copy == 0,
+                            .fill_apart = plan->rules.fill_in_place == 0,
+                            .split_inputs = plan->rules.split_inputs };
     return VRAM_OK;
 }
 

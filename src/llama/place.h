@@ -10,6 +10,7 @@ typedef struct vr_lm_cache {
     uint64_t k_width, v_width; /* elements of a cell; 0: none */
     uint64_t cells, streams;   /* 0: the layer keeps no keys */
     uint64_t index_width;      /* of keys that choose which tokens are attended to; 0: none */
+    uint64_t index_values;     /* kept beside them, never read */
     uint64_t r_width, s_width; /* 32-bit floats of a sequence */
     uint64_t r_rows;           /* sequences, and their snapshots */
     bool v_transposed;
