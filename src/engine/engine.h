@@ -104,7 +104,8 @@ typedef enum vr_expert_load { VR_LOAD_EVEN, VR_LOAD_SAME } vr_expert_load;
     X(CPU_MOE, "cpu_moe")                                                                                    \
     X(N_CPU_MOE, "n_cpu_moe")                                                                                \
     X(NO_OP_OFFLOAD, "no_op_offload")                                                                        \
-    X(EMBEDDING, "embedding")
+    X(EMBEDDING, "embedding")                                                                                \
+    X(POOLING, "pooling")
 
 typedef enum vr_setting {
 #define X(id, key) VR_SET_##id,
@@ -163,7 +164,7 @@ struct vram_workload {
     uint8_t cache_k, cache_v; /* vr_dtype */
     uint64_t ubatch;
     bool swa_full, kv_unified, no_kv_offload;
-    uint8_t tool, flash, split_mode; /* vr_lm_tool, vr_flash, vr_lm_split */
+    uint8_t tool, flash, split_mode, pooling; /* vr_lm_tool, vr_flash, vr_lm_split, vr_lm_pooling */
     uint64_t n_ctx, batch, main_gpu, n_cpu_moe; /* n_ctx 0: context x sequences */
     bool cpu_moe, no_op_offload, embedding;
     /* ollama */

@@ -85,6 +85,7 @@ static const change changes[] = {
     SINCE(6975, ctx_pad_flash, 256),
     SINCE(6975, seq_rounding, VR_LM_SEQ_PAD),
     SINCE(6975, sliding, VR_LM_SLIDING_AFTER),
+    SINCE(7044, keys_last, 1), /* 2025-11-13 */
     SINCE(7256, mask_rows, 1),
     SINCE(7256, least_batch, 1),
     SINCE(7335, fill_in_place, 1),

@@ -56,6 +56,7 @@ typedef struct vr_lm_rules {
     uint32_t mask_rows;     /* the mask has a multiple of this many rows */
     uint32_t mask_f16;      /* with flash attention made in 16 bits; else made in 32 and cast on the device */
     uint32_t set_rows;      /* K and V are written through index inputs; else through views with a copy */
+    uint32_t keys_last;     /* with one cache keys are in the graph behind values; else before them */
     uint32_t glu;           /* one node for activation and product of a gated FFN; else two */
     uint32_t embd_input;    /* the graph always has both inputs, tokens and embeddings */
     uint32_t rotated;       /* quantised caches: K, V and Q go through a rotation (inputs of n x n floats) */

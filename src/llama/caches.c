@@ -95,7 +95,8 @@ static bool forgets(const vr_lm *lm)
 
 static bool chooses(const vr_lm *lm)
 {
-    return vr_str_is(lm->name, "deepseek32") || vr_str_is(lm->name, "glm-dsa");
+    return vr_str_is(lm->name, "deepseek32") || vr_str_is(lm->name, "glm-dsa") ||
+           vr_str_is(lm->name, "minimax-m3");
 }
 
 /* In GLM 5.2 three of four layers take what one before them chose. */
@@ -104,6 +105,8 @@ bool vr_lm_chooses_itself(const vr_lm *lm, uint32_t il)
     uint64_t types = 0;
     if (!chooses(lm) || il >= lm->n_layer)
         return false;
+    if (vr_str_is(lm->name, "minimax-m3"))
+        return il >= vr_lm_number(lm, "leading_dense_block_count", 0);
     if (!vr_str_is(lm->name, "glm-dsa"))
         return true;
     if (vr_lm_u64(lm, "attention.indexer.types", il, &types))
@@ -175,8 +178,10 @@ static void keys_of(vr_lm_cache *c, const vr_lm_plan *plan, const vr_lm *lm, con
     c->v_width = values_of(plan, lm, p, l);
     c->cells = l->swa ? plan->swa_cells : plan->cells;
     c->streams = plan->n_stream;
-    if (vr_lm_chooses_itself(lm, il))
-        c->index_width = vr_lm_number(lm, "attention.indexer.key_length", 0);
+    if (!vr_lm_chooses_itself(lm, il))
+        return;
+    c->index_width = vr_lm_number(lm, "attention.indexer.key_length", 0);
+    c->index_values = latent(lm) ? 0 : l->head_v;
 }
 
 static vr_lm_cache cache_of(const vr_lm_plan *plan, const vr_lm *lm, const vr_lm_params *p, uint32_t il)
@@ -236,6 +241,7 @@ vram_status vr_lm_place_caches(vr_lm_plan *plan, const vr_lm *lm, const vr_lm_pa
         plan->caches_unknown = "the file's keys do not say the model's shape";
     else if (!worked_out(lm))
         plan->caches_unknown = "what llama.cpp keeps of the tokens of this architecture is not worked out";
+    plan->copies_cache = p->flash_attn && (p->type_k != VR_F16 || p->type_v != VR_F16);
     plan->caches = VR_ARRAY(a, vr_lm_cache, lm->n_layer_all);
     if (plan->caches == NULL)
         return VRAM_ENOMEM;

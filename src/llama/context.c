@@ -75,7 +75,12 @@ typedef struct context {
 
 static vram_status make(context *x, vr_lm_graph *c, uint64_t n_tokens, uint64_t n_outputs, bool pins)
 {
-    vr_lm_batch batch = { n_tokens, x->plan->n_seq_max, n_outputs, pins };
+    const vr_lm_rules *r = &x->plan->rules;
+    vr_lm_batch batch = { n_tokens, r->worst_seqs != 0 ? x->plan->n_seq_max : 1, n_outputs, pins };
+    /* tokens are a multiple of the sequences, and all of them were answered to */
+    uint64_t raised = vr_round_up(n_tokens, batch.n_seqs > 0 ? batch.n_seqs : 1);
+    if (r->server_outputs == 0 && raised > n_tokens)
+        batch.n_outputs = raised;
     VR_TRY(vr_lm_graph_make(c, &x->g, x->lm, x->p, x->plan, x->settled, batch));
     x->broken = x->g.broken;
     return VRAM_OK;
@@ -172,6 +177,8 @@ static void not_known(vr_lm_sizes *out, const vr_lm_plan *plan, const char *why)
 
 static const char *cannot(const vr_lm *lm, const vr_lm_plan *plan)
 {
+    if (plan->rules.compute == VR_LM_COMPUTE_NO)
+        return "compute buffers of builds before b2129 are not known here";
     if (lm->arch == NULL)
         return "the graph of this architecture is not known here";
     if (plan->caches_unknown != NULL)
@@ -221,6 +228,7 @@ vram_status vr_lm_compute(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params 
     if (s != VRAM_OK)
         return s;
     out->compute_known = x.broken == NULL;
+    out->compute_near = plan->rules.compute != VR_LM_COMPUTE_EXACT;
     if (x.broken != NULL)
         not_known(out, plan, x.broken);
     return VRAM_OK;

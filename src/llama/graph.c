@@ -95,13 +95,15 @@ vr_t vr_lm_inp_embd(vr_lm_graph *c)
     uint64_t n_embd = c->lm->n_embd;
     uint64_t more = vr_mul_sat(n_embd, c->n_deepstack);
     vr_t tokens = vr_gg_input(g, "inp_tokens", VR_I32, c->n_tokens, 1, 1, 1);
-    vr_t embd = vr_gg_input(g, "inp_embd", VR_F32, vr_add_sat(n_embd, more), c->n_tokens, 1, 1);
     vr_t cur = vr_gg_get_rows(g, vr_lm_outside(c, "token_embd.weight"), tokens);
     if (more > 0)
         cur = vr_gg_pad(g, cur, more, 0, 0, 0);
     /* ggml_build_forward_select: both ways are in the graph, whichever the batch takes. */
     vr_gg_build_forward_expand(g, cur);
-    vr_gg_build_forward_expand(g, embd);
+    if (c->plan->rules.embd_input != 0) {
+        uint64_t width = vr_add_sat(n_embd, more);
+        vr_gg_build_forward_expand(g, vr_gg_input(g, "inp_embd", VR_F32, width, c->n_tokens, 1, 1));
+    }
     if (more > 0)
         cur = vr_gg_view_2d(g, cur, n_embd, c->n_tokens, cur->nb[1], 0);
     c->inp_rows = cur;

@@ -137,7 +137,8 @@ typedef enum vr_lm_act {
     VR_LM_SWIGLU,
     VR_LM_GEGLU,
     VR_LM_REGLU,
-    VR_LM_SWIGLU_OAI_MOE
+    VR_LM_SWIGLU_OAI_MOE,
+    VR_LM_SITU /* only with a gate */
 } vr_lm_act;
 typedef enum vr_lm_gating { VR_LM_FFN_SEQ, VR_LM_FFN_PAR } vr_lm_gating;
 typedef struct vr_lm_ffn {
@@ -188,6 +189,9 @@ vr_t vr_lm_build_attn_no_cache(vr_lm_graph *c, const vr_lm_attention *a, int il)
 vr_t vr_lm_attn_of(vr_lm_graph *c, vr_lm_qkv x, int il);
 /* build_attn_mha */
 vr_t vr_lm_attn_mha(vr_lm_graph *c, vr_t q, vr_t k, vr_t v, vr_t mask, const vr_lm_attention *a, int il);
+
+/* llama_mul_mat_hadamard; rot NULL: x itself. */
+vr_t vr_lm_rotated(vr_lm_graph *c, vr_t x, vr_t rot);
 
 /* The layer's cache as attention reads it, and what puts new keys and values there. */
 vr_t vr_lm_get_k(vr_lm_graph *c, int il);

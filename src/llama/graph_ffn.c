@@ -22,6 +22,35 @@ static vr_t limited_swiglu(vr_lm_graph *c, vr_t gate, vr_t up)
     return vr_gg_mul(c->g, gate, up);
 }
 
+static vr_t scaled_tanh(vr_lm_graph *c, vr_t x)
+{
+    return vr_gg_scale(c->g, vr_gg_unary_of(c->g, vr_gg_scale(c->g, x), VR_GG_TANH));
+}
+
+static vr_t situ(vr_lm_graph *c, vr_t gate, vr_t up)
+{
+    double beta = 0;
+    vr_t act = vr_gg_mul(c->g, scaled_tanh(c, gate), vr_gg_unary_of(c->g, gate, VR_GG_SIGMOID));
+    if (vr_lm_float(c->lm, "activation.situ_linear_beta", &beta) && beta > 0)
+        up = scaled_tanh(c, up);
+    return vr_gg_mul(c->g, act, up);
+}
+
+/* Before build 5776: both halves of a row were copied, one of them acted on. */
+static vr_t act_halves(vr_lm_graph *c, vr_t cur, vr_gg_unary act)
+{
+    vr_gg *g = c->g;
+    uint64_t half = cur->ne[0] / 2, at = vr_mul_sat(half, vr_gg_element_size(cur));
+    vr_t first = vr_gg_cont(g, vr_gg_view_2d(g, cur, half, cur->ne[1], cur->nb[1], 0));
+    vr_t second = vr_gg_cont(g, vr_gg_view_2d(g, cur, half, cur->ne[1], cur->nb[1], at));
+    return vr_gg_mul(g, vr_gg_unary_of(g, first, act), second);
+}
+
+static vr_t act_in_one(vr_lm_graph *c, vr_t cur, vr_gg_glu kind, vr_gg_unary act)
+{
+    return c->plan->rules.glu != 0 ? vr_gg_glu_of(c->g, cur, kind) : act_halves(c, cur, act);
+}
+
 /* What acts on one input. */
 static vr_t act_alone(vr_lm_graph *c, vr_t cur, const vr_lm_ffn *f)
 {
@@ -37,12 +66,13 @@ static vr_t act_alone(vr_lm_graph *c, vr_t cur, const vr_lm_ffn *f)
     case VR_LM_RELU_SQR:
         return vr_gg_sqr(g, vr_gg_unary_of(g, cur, VR_GG_RELU));
     case VR_LM_SWIGLU:
-        return vr_gg_glu_of(g, cur, VR_GG_SWIGLU);
+        return act_in_one(c, cur, VR_GG_SWIGLU, VR_GG_SILU);
     case VR_LM_GEGLU:
-        return vr_gg_glu_of(g, cur, VR_GG_GEGLU);
+        return act_in_one(c, cur, VR_GG_GEGLU, VR_GG_GELU);
     case VR_LM_REGLU:
-        return vr_gg_glu_of(g, cur, VR_GG_REGLU);
+        return act_in_one(c, cur, VR_GG_REGLU, VR_GG_RELU);
     case VR_LM_SWIGLU_OAI_MOE:
+    case VR_LM_SITU:
         break;
     }
     vr_lm_broken(c, "this activation needs a gate");
@@ -53,6 +83,9 @@ static vr_t act_alone(vr_lm_graph *c, vr_t cur, const vr_lm_ffn *f)
 static vr_t act_gated(vr_lm_graph *c, vr_t gate, vr_t up, const vr_lm_ffn *f)
 {
     vr_gg *g = c->g;
+    bool one_node = c->plan->rules.glu != 0 || f->act == VR_LM_SWIGLU_OAI_MOE;
+    if (!one_node && !f->clamped)
+        return vr_gg_mul(g, act_alone(c, gate, f), up);
     switch (f->act) {
     case VR_LM_SILU:
         return f->clamped ? limited_swiglu(c, gate, up) : vr_gg_glu_split(g, gate, up, VR_GG_SWIGLU);
@@ -62,6 +95,8 @@ static vr_t act_gated(vr_lm_graph *c, vr_t gate, vr_t up, const vr_lm_ffn *f)
         return vr_gg_glu_split(g, gate, up, VR_GG_REGLU);
     case VR_LM_SWIGLU_OAI_MOE:
         return vr_gg_glu_split(g, gate, up, VR_GG_SWIGLU_OAI);
+    case VR_LM_SITU:
+        return situ(c, gate, up);
     default: /* the product is an operation of its own */
         return vr_gg_mul(g, act_alone(c, gate, f), up);
     }

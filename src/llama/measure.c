@@ -123,13 +123,15 @@ static void add_cache(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params *p, 
     const kept_tensor k = { (vr_dtype)p->type_k, c->k_width, c->cells, c->streams };
     const kept_tensor v = { (vr_dtype)p->type_v, c->v_width, c->cells, c->streams };
     const kept_tensor index = { (vr_dtype)p->type_k, c->index_width, c->cells, c->streams };
+    const kept_tensor beside = { (vr_dtype)p->type_v, c->index_values, c->cells, c->streams };
     const kept_tensor r = { VR_F32, c->r_width, c->r_rows, 1 }, s = { VR_F32, c->s_width, c->r_rows, 1 };
     add_kept(m, lm->layers[il].swa ? &m->sliding : &m->full,
              vr_add_sat(vr_add_sat(kept_bytes(plan, buft, &k), kept_bytes(plan, buft, &v)),
-                        kept_bytes(plan, buft, &index)));
+                        vr_add_sat(kept_bytes(plan, buft, &index), kept_bytes(plan, buft, &beside))));
     add_kept(m, &m->states, vr_add_sat(kept_bytes(plan, buft, &r), kept_bytes(plan, buft, &s)));
     add(&m->token, vr_add_sat(vr_gg_row_size(k.type, k.width), vr_gg_row_size(v.type, v.width)));
-    add(&m->token, vr_gg_row_size(index.type, index.width));
+    add(&m->token,
+        vr_add_sat(vr_gg_row_size(index.type, index.width), vr_gg_row_size(beside.type, beside.width)));
 }
 
 void vr_lm_add_placed(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params *p, const vr_lm_plan *plan)
@@ -198,6 +200,23 @@ static vr_lm_params effective(const vr_lm *lm, const vr_lm_params *p)
     return own;
 }
 
+static vram_status measure_compute(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params *p,
+                                   const vr_lm_plan *plan, vr_arena *a)
+{
+    const char *why = NULL;
+    if (lm->n_embd == 0 || lm->n_vocab == 0)
+        why = "neither keys nor tensors of the file say the width and the vocabulary";
+    else if (plan->rules.compute == VR_LM_COMPUTE_NO)
+        why = "this build plans its memory in another way, which is not known here";
+    if (why == NULL) {
+        out->compute_near = plan->rules.compute == VR_LM_COMPUTE_NEAR;
+        return vr_lm_compute(out, lm, p, plan, a);
+    }
+    if (out->why == NULL)
+        out->why = why;
+    return VRAM_OK;
+}
+
 vram_status vr_lm_measure(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params *asked,
                           const vr_lm_device *devices, size_t n, vr_arena *a)
 {
@@ -216,9 +235,5 @@ vram_status vr_lm_measure(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params 
         if (plan.device_buft[i] != VR_GG_NOWHERE)
             out->device[i].pool = vr_lm_pool(lm, &plan, plan.device_buft[i]);
     }
-    if (lm->n_embd != 0 && lm->n_vocab != 0)
-        return vr_lm_compute(out, lm, p, &plan, a);
-    if (out->why == NULL)
-        out->why = "neither keys nor tensors of the file say the width and the vocabulary";
-    return VRAM_OK;
+    return measure_compute(out, lm, p, &plan, a);
 }

@@ -34,11 +34,26 @@ static vram_status add_devices(vr_lm_plan *plan, const vr_lm_params *p, const vr
         plan->pinned_buft = plan->host_buft;
     m->cc = cc != 0 ? cc : 89;
     m->op_offload = p->op_offload;
+    m->past = (vr_gg_past){ .sinks_decide = plan->rules.small_offload == 0,
+                            .f16_in_pool = plan->rules.flash_copy == 0,
+                            .fill_apart = plan->rules.fill_in_place == 0,
+                            .split_inputs = plan->rules.split_inputs };
     return VRAM_OK;
+}
+
+static bool names_what_is_not_there(const vr_lm_params *p, size_t n)
+{
+    for (size_t i = 0; i < p->n_overrides; i++) {
+        if (p->overrides[i].device != VR_LM_HOST && p->overrides[i].device >= n)
+            return true;
+    }
+    return false;
 }
 
 static const char *refusal(const vr_lm_rules *r, const vr_lm_params *p, size_t n)
 {
+    if (names_what_is_not_there(p, n))
+        return "a tensor override names a GPU that is not there";
     if (p->split_mode == VR_LM_SPLIT_NONE && n > 0 && p->main_gpu >= n)
         return "--main-gpu names a GPU that is not there";
     if (p->split_mode == VR_LM_SPLIT_ROW && n > 0 && r->row_split == 0)

@@ -10,6 +10,7 @@ typedef struct vr_lm_cache {
     uint64_t k_width, v_width; /* elements of a cell; 0: none */
     uint64_t cells, streams;   /* 0: the layer keeps no keys */
     uint64_t index_width;      /* of keys that choose which tokens are attended to; 0: none */
+    uint64_t index_values;     /* kept beside them, never read */
     uint64_t r_width, s_width; /* 32-bit floats of a sequence */
     uint64_t r_rows;           /* sequences, and their snapshots */
     bool v_transposed;
@@ -35,6 +36,7 @@ typedef struct vr_lm_plan {
     bool overridden;       /* there are tensor overrides: no pipelining */
     bool pipelined;        /* machine.copies is more than 1 */
     vr_lm_cache *caches;   /* n_layer_all */
+    bool copies_cache;     /* with flash attention keys or values are of another type than F16 */
     const char *caches_unknown; /* why it is not known what the layers keep; or NULL */
     uint64_t n_ctx, n_ctx_seq, n_batch, n_ubatch, n_seq_max, n_stream, n_outputs_max;
     uint64_t n_tokens;         /* of the graph that memory is reserved for */
