@@ -207,6 +207,7 @@ typedef struct vr_host_share {
     bool told; /* false: nothing is said of it */
     bool kv_counted, activations_counted;
     bool verified;
+    uint8_t kv_basis, compute_basis; /* vr_basis */
     uint64_t weights, kv, compute, output; /* output: of logits */
     uint64_t pinned; /* of all of it what cannot be paged out */
     const char *words; /* for what, in words */

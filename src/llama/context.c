@@ -22,7 +22,7 @@ static bool make_room(vr_lm_graph *c)
     c->outside_weights = VR_ARRAY(a, vr_t, lm->n_outside);
     c->copies = VR_ARRAY(a, vr_t, lm->n_outside * c->plan->machine.n_bufts);
     c->kept = VR_ARRAY(a, vr_lm_kept, lm->n_layer_all);
-    c->fused_room = 4 * (size_t)lm->n_layer_all;
+    c->fused_room = 8 * (size_t)lm->n_layer_all;
     c->fused = VR_ARRAY(a, vr_lm_fused_node, c->fused_room);
     if (c->layer_weights == NULL || c->outside_weights == NULL || c->copies == NULL || c->kept == NULL ||
         c->fused == NULL)
@@ -138,7 +138,7 @@ static vram_status resolve_all(context *x)
     if (x->broken != NULL)
         return VRAM_OK;
     bool delta = has_fused(&c, VR_LM_FUSED_GDN_AR) || has_fused(&c, VR_LM_FUSED_GDN_CH);
-    bool indexer = has_fused(&c, VR_LM_FUSED_LID);
+    bool indexer = has_fused(&c, VR_LM_FUSED_LID), hyper = has_fused(&c, VR_LM_FUSED_HC_COMB);
     if (x->p->flash_auto && x->settled.flash_attn)
         VR_TRY(resolve(x, VR_LM_FUSED_FLASH, &x->settled.flash_attn, 1));
     if (delta) {
@@ -147,6 +147,11 @@ static vram_status resolve_all(context *x)
     }
     if (indexer)
         VR_TRY(resolve(x, VR_LM_FUSED_LID, &x->settled.fused_lid, 1));
+    if (hyper) {
+        VR_TRY(resolve(x, VR_LM_FUSED_HC_PRE, &x->settled.fused_hc_pre, 1));
+        VR_TRY(resolve(x, VR_LM_FUSED_HC_COMB, &x->settled.fused_hc_comb, 1));
+        VR_TRY(resolve(x, VR_LM_FUSED_HC_POST, &x->settled.fused_hc_post, 1));
+    }
     return VRAM_OK;
 }
 
@@ -219,7 +224,11 @@ vram_status vr_lm_compute(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params 
     }
     vr_arena own;
     vr_arena_init(&own, a->ctx);
-    context x = { .lm = lm, .p = p, .plan = plan, .a = a, .settled = { p->flash_attn, true, true, true } };
+    context x = { .lm = lm,
+                  .p = p,
+                  .plan = plan,
+                  .a = a,
+                  .settled = { p->flash_attn, true, true, true, true, true, true } };
     vr_gg_init(&x.g, &own);
     vram_status s = resolve_all(&x);
     if (s == VRAM_OK && x.broken == NULL)

@@ -133,6 +133,21 @@ static vr_t kept_tensor(vr_lm_graph *c, const vr_lm_cache *k, uint8_t type, uint
     return vr_gg_placed(c->g, NULL, (vr_dtype)type, ne, buft, false);
 }
 
+static void make_compressed(vr_lm_graph *c, vr_lm_kept *kept, const vr_lm_cache *from, int i)
+{
+    const vr_lm_compressed *x = &from->compressed[i];
+    uint8_t buft = from->device != VR_LM_HOST ? c->plan->device_buft[from->device] : c->plan->host_buft;
+    uint64_t k[VR_GG_DIMS] = { x->width, x->cells, from->streams, 1 };
+    uint64_t state[VR_GG_DIMS] = { x->state_width, x->state_rows, from->streams, 1 };
+    if (x->width == 0)
+        return;
+    kept->compressed[i] = (vr_lm_kept_compressed){
+        .k = vr_gg_placed(c->g, NULL, (vr_dtype)c->p->type_k, k, buft, false),
+        .keys = vr_gg_placed(c->g, NULL, VR_F32, state, buft, false),
+        .scores = vr_gg_placed(c->g, NULL, VR_F32, state, buft, false),
+    };
+}
+
 static void make_kept(vr_lm_graph *c, vr_lm_kept *kept, const vr_lm_cache *from)
 {
     if (from->cells > 0 && from->k_width > 0)
@@ -141,6 +156,8 @@ static void make_kept(vr_lm_graph *c, vr_lm_kept *kept, const vr_lm_cache *from)
         kept->v = kept_tensor(c, from, c->p->type_v, from->v_width, false);
     if (from->cells > 0 && from->index_width > 0)
         kept->index = kept_tensor(c, from, c->p->type_k, from->index_width, false);
+    make_compressed(c, kept, from, 0);
+    make_compressed(c, kept, from, 1);
     if (from->r_width == 0 && from->s_width == 0)
         return;
     /* either may be of no elements */
@@ -433,7 +450,7 @@ vr_t vr_lm_build_attn(vr_lm_graph *c, const vr_lm_attention *given, int il)
     a.q = vr_lm_rotated(c, a.q, in->k_rot);
     a.k = vr_lm_rotated(c, a.k, in->k_rot);
     a.v = vr_lm_rotated(c, a.v, in->v_rot);
-    expand_all(c, &a, two_caches);
+    expand_all(c, &a, two_caches || c->plan->rules.keys_last == 0);
     if (a.k != NULL)
         expand(c, vr_lm_cpy_k(c, a.k, in->k_idxs, il));
     if (a.v != NULL && in->v_idxs != NULL)
