@@ -27,8 +27,8 @@ static bool has_types(const vram_workload *w)
 static uint64_t count(vr_goal g, const vram_model *m, const vram_workload *w)
 {
     uint64_t context = m->max_context != 0 && m->max_context < MOST_CONTEXT ? m->max_context : MOST_CONTEXT;
-    if (!m->gguf || m->n_layers == 0)
-        return 0;
+    if (!m->gguf || m->n_layers == 0 || w->set_by[VR_SET_GPU_LAYERS] == VR_BY_USER)
+        return 0; /* or it is given what goes where */
     switch (g) {
     case VR_GOAL_CONTEXT:
         return context / STEP;

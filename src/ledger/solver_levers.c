@@ -76,10 +76,21 @@ static bool could_help(const vram_fit *f, vr_goal g)
     return f->slow || f->n_ranks != 0 || f->ledger.partial || over <= at_stake(f, g);
 }
 
+/* Whole layers on the CPU are slower than their experts alone; with them, that was sought already. */
+static bool experts_moved(const vram_fit *f)
+{
+    for (size_t i = 0; i < f->n_solutions; i++) {
+        if (f->solutions[i].goal == VR_GOAL_EXPERTS)
+            return true;
+    }
+    return false;
+}
+
 static vram_status seek_all(vram_fit *f, vr_solver *s)
 {
     for (size_t i = 0; i < N_OFFERS; i++) {
-        if (vr_solver_count(s, offers[i].goal, f->workload) == 0 || !could_help(f, offers[i].goal))
+        if (vr_solver_count(s, offers[i].goal, f->workload) == 0 || !could_help(f, offers[i].goal) ||
+            (offers[i].goal == VR_GOAL_LAYERS && experts_moved(f)))
             continue;
         VR_TRY(add(f, s, offers[i].goal, s->asked));
         if (offers[i].goal == VR_GOAL_EXPERTS)
