@@ -102,8 +102,12 @@ static void set(asked *q, char *word)
         q->p.type_v = type_of(value);
     else if (strcmp(word, "devices") == 0)
         q->n_devices = (size_t)n;
+    else if (strcmp(word, "build") == 0)
+        q->p.build = (uint32_t)n;
     else if (strcmp(word, "sm") == 0)
         q->p.split_mode = (uint8_t)n;
+    else if (strcmp(word, "pooling") == 0)
+        q->p.pooling = (uint8_t)n;
     else if (strcmp(word, "mg") == 0)
         q->p.main_gpu = (uint8_t)n;
     else if (strcmp(word, "free") == 0)
