@@ -39,6 +39,8 @@ static void inputs_of(vr_lm_graph *c, compressor *x, uint64_t state, uint64_t ce
     vr_gg *g = c->g;
     uint64_t n = c->n_tokens, each = vr_round_up(c->n_seq_tokens, x->ratio) / x->ratio;
     x->blocks = vr_mul_sat(c->n_seqs, each);
+    if (c->plan->rules.clamp_apart != 0) /* for any shares of sequences */
+        x->blocks = vr_add_sat(n / x->ratio, c->n_seqs);
     x->rows = vr_mul_sat(state, c->plan->n_seq_max);
     uint64_t kept = n < x->rows ? n : x->rows;
     x->position = vr_gg_input(g, "state_pos", VR_I32, n, 1, 1, 1);
