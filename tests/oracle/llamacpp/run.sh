@@ -6,6 +6,8 @@
 #
 #   tests/oracle/llamacpp/run.sh [ARCHITECTURE ...]     record these, or all
 #   tests/oracle/llamacpp/run.sh --build                only build the recorder, and say where it is
+#   tests/oracle/llamacpp/run.sh --again                the runs of facts/ with another version: those that differ, into
+#                                                       VRAM_LLAMACPP_FACTS (facts-2026-10 is of 0.3.36)
 #
 # How: llama.cpp can load a model without memory, and then says what it would have taken (its fit-params tool lives off
 # this). virtual_cuda.cpp is a ggml back end that answers for cards what ggml's CUDA back end answers at compute
@@ -58,11 +60,11 @@ if [ ! -d "$source" ]; then
 fi
 
 build=$dir/build
-if [ ! -f "$build/common/libllama-common.a" ]; then
+if [ ! -f "$build/src/libllama.a" ]; then
     cmake -S "$source" -B "$build" -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_FLAGS_RELEASE=-O1 -DCMAKE_C_FLAGS_RELEASE=-O1 \
         -DBUILD_SHARED_LIBS=OFF -DGGML_OPENMP=OFF -DLLAMA_CURL=OFF -DLLAMA_OPENSSL=OFF -DLLAMA_BUILD_TESTS=OFF \
         -DLLAMA_BUILD_TOOLS=OFF -DLLAMA_BUILD_EXAMPLES=OFF -DLLAMA_BUILD_SERVER=OFF > "$dir/cmake.log"
-    cmake --build "$build" --target llama-common -j "${JOBS:-$(nproc)}" > "$dir/build.log"
+    cmake --build "$build" --target llama -j "${JOBS:-$(nproc)}" > "$dir/build.log"
 fi
 
 includes="-I$here -I$source/ggml/include -I$source/ggml/src -I$source/include -I$source/src -I$source/common -I$source/vendor"
@@ -79,13 +81,12 @@ grep -q load_mtp "$source/include/llama.h" && flags="$flags -DLLAMA_HAS_LOAD_MTP
 {
     ${CC:-cc} $flags $includes -c "$dir/patched/ggml-alloc.c" -o "$dir/ggml-alloc.o"
     for file in "$dir/patched/ggml-backend.cpp" "$here/virtual_cuda.cpp" "$here/virtual_fusion.cpp" \
-        "$here/shapes.cpp" "$here/recorder.cpp"; do
+        "$here/shapes.cpp" "$here/parameters.cpp" "$here/recorder.cpp"; do
         ${CXX:-c++} -std=gnu++17 $flags $includes -c "$file" -o "$dir/$(basename "$file" .cpp).o"
     done
     # Objects before archives: the patched ones stand in for ggml's own.
-    ${CXX:-c++} -o "$dir/recorder" -Wl,--wrap=gguf_find_key "$dir"/*.o "$build/common/libllama-common.a" \
-        "$build/common/libllama-common-base.a" "$build/src/libllama.a" "$build/ggml/src/libggml.a" \
-        "$build/ggml/src/libggml-cpu.a" "$build/ggml/src/libggml-base.a" "$build/vendor/cpp-httplib/libcpp-httplib.a" \
+    ${CXX:-c++} -o "$dir/recorder" -Wl,--wrap=gguf_find_key "$dir"/*.o "$build/src/libllama.a" "$build/ggml/src/libggml.a" \
+        "$build/ggml/src/libggml-cpu.a" "$build/ggml/src/libggml-base.a" \
         -lpthread -ldl
 }
 if [ "${1:-}" = --build ]; then
