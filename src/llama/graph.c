@@ -24,6 +24,13 @@ static bool is_layer(const vr_lm_graph *c, int il)
     return il >= 0 && (uint32_t)il < c->lm->n_layer_all;
 }
 
+/* The layer of the file where layers are run several times. */
+static int of_file(const vr_lm_graph *c, int il)
+{
+    uint32_t loops = c->lm->loops, each = loops > 1 ? c->lm->n_layer / loops : 0;
+    return each > 0 ? il % (int)each : il;
+}
+
 /* NULL: llama.cpp does not load it. */
 static vr_t placed(vr_lm_graph *c, vr_t *slot, const vr_lm_weight *w, uint8_t buft)
 {
@@ -38,6 +45,7 @@ vr_t vr_lm_opt(vr_lm_graph *c, int il, const char *name)
 {
     if (!is_layer(c, il))
         return NULL;
+    il = of_file(c, il);
     const vr_lm_weight *w = vr_lm_find(c->lm, (uint32_t)il, name);
     if (w == NULL)
         return NULL;
@@ -80,7 +88,7 @@ vr_t vr_lm_shared(vr_lm_graph *c, int il, const char *name)
     const vr_lm_weight *w = vr_lm_find_outside(c->lm, name);
     if (w == NULL || !is_layer(c, il))
         return NULL;
-    uint8_t buft = vr_lm_plain_buft(c->plan, (uint32_t)il);
+    uint8_t buft = vr_lm_plain_buft(c->plan, (uint32_t)of_file(c, il));
     if (buft >= c->plan->machine.n_bufts)
         return NULL;
     size_t row = (size_t)(w - c->lm->outside) * c->plan->machine.n_bufts;
