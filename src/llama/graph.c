@@ -97,6 +97,15 @@ vr_t vr_lm_shared(vr_lm_graph *c, int il, const char *name)
 
 /* ---- inputs ---- */
 
+/* CodeShell's files may have them once, as the head. */
+static vr_t embeddings(vr_lm_graph *c)
+{
+    vr_t t = vr_lm_outside_opt(c, "token_embd.weight");
+    if (t == NULL && vr_str_is(c->lm->name, "codeshell"))
+        return vr_lm_head(c);
+    return t != NULL ? t : stand_in(c);
+}
+
 vr_t vr_lm_inp_embd(vr_lm_graph *c)
 {
     vr_gg *g = c->g;
@@ -104,7 +113,7 @@ vr_t vr_lm_inp_embd(vr_lm_graph *c)
     uint64_t more = vr_mul_sat(n_embd, c->n_deepstack);
     vr_t tokens = vr_gg_input(g, "inp_tokens", VR_I32, c->n_tokens, 1, 1, 1);
     c->inp_tokens = tokens;
-    vr_t cur = vr_gg_get_rows(g, vr_lm_outside(c, "token_embd.weight"), tokens);
+    vr_t cur = vr_gg_get_rows(g, embeddings(c), tokens);
     if (more > 0)
         cur = vr_gg_pad(g, cur, more, 0, 0, 0);
     /* ggml_build_forward_select: both ways are in the graph, whichever the batch takes. */
