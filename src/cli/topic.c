@@ -52,7 +52,10 @@ static const cli_term engines[] = {
     { "llama.cpp",
       "As vllm, without a claim; of a GGUF file to the byte, of other models as a GGUF file in 16 "
       "bits." },
-    { "all", "The four side by side: what each needs, and what a token costs in each." },
+    { "ollama", "llama.cpp as Ollama starts it: what it puts on the GPU and what on the CPU by its release, "
+                "what ollama ps "
+                "will show, and what to write into a Modelfile." },
+    { "all", "All side by side: what each needs, and what a token costs in each." },
 };
 
 static const cli_term pasted[] = {

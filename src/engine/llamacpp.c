@@ -156,6 +156,8 @@ static vram_status tell_host(vr_host_share *out, const vr_lm_sizes *s, vr_arena 
 {
     *out = (vr_host_share){ .told = true,
                             .kv_counted = s->context_known,
+                            .kv_basis = s->context_held ? VR_BASIS_EXACT : VR_BASIS_ASSUMED,
+                            .compute_basis = s->compute_near ? VR_BASIS_FORMULA : VR_BASIS_SIMULATED,
                             .activations_counted = s->compute_known,
                             .weights = vr_add_sat(s->pinned.model, s->host.model),
                             .kv = vr_add_sat(s->pinned.context, s->host.context),
@@ -177,6 +179,7 @@ static vram_status place_layers(vr_placement *out, const vr_lm *lm, const vr_lm_
         layers[i] = s->layer_device[i] == VR_LM_HOST ? VR_ON_HOST : s->layer_device[i];
         out->layers_off += layers[i] == VR_ON_HOST;
     }
+    out->experts_off = s->experts_off;
     uint8_t last = s->layer_device[lm->n_layer_all];
     out->layers = layers;
     out->embedding = VR_ON_HOST;
@@ -333,7 +336,7 @@ static vram_status sums_of(vr_sum sums[3], const vr_lm *lm, const vr_lm_sizes *s
 {
     size_t all = lm->model->checkpoint->n_tensors;
     sums[0] = (vr_sum){ true, VR_BASIS_EXACT, d->model, weight_words(d, s, all, a) };
-    sums[1] = (vr_sum){ s->context_known, VR_BASIS_EXACT, d->context,
+    sums[1] = (vr_sum){ s->context_known, s->context_held ? VR_BASIS_EXACT : VR_BASIS_ASSUMED, d->context,
                         s->context_known ? kept_words(d, s, a) : s->why };
     sums[2] = (vr_sum){ s->compute_known, s->compute_near ? VR_BASIS_FORMULA : VR_BASIS_SIMULATED, d->compute,
                         s->compute_known ? compute_words(s, a) : s->why };

@@ -7,6 +7,7 @@
 #include "engine/llamacpp.h"
 
 #define STEP 256           /* tokens */
+#define MOST_LAYERS 65536  /* beyond, the file is no model */
 #define MOST_SEQUENCES 256 /* LLAMA_MAX_SEQ; of older builds fewer, which are refused */
 #define LEAST_UBATCH UINT64_C(64)
 #define MOST_CONTEXT (UINT64_C(1) << 24) /* of a model that does not say how much it was made for */
@@ -65,7 +66,7 @@ static bool cache_is_f16(const vram_workload *w)
 
 static uint64_t count(vr_goal g, const vram_model *m, const vram_workload *w)
 {
-    if (!m->gguf || m->n_layers == 0 || all_layers(m) > UINT32_MAX)
+    if (!m->gguf || m->n_layers == 0 || all_layers(m) > MOST_LAYERS)
         return 0;
     switch (g) {
     case VR_GOAL_LAYERS:
@@ -286,7 +287,7 @@ static const char *words(vr_goal g, const vram_model *m, const vram_workload *w,
     }
 }
 
-static const char *cost(vr_goal g)
+static const char *cost(vr_goal g, const vram_workload *w)
 {
     switch (g) {
     case VR_GOAL_LAYERS:
@@ -300,7 +301,7 @@ static const char *cost(vr_goal g)
     case VR_GOAL_EXPERTS:
         return "slower";
     case VR_GOAL_CACHE:
-        return "a small loss of quality";
+        return w->cache_k == VR_Q4_0 ? "some loss of quality" : "a small loss of quality";
     default:
         return "nothing";
     }

@@ -412,6 +412,21 @@ static vram_status place(vr_placement *out, const vram_model *m, const vram_work
     return settle(out, &x, sizes ? l : NULL, a);
 }
 
+/* Of a model that is no GGUF file yet: llama.cpp's sums with what Ollama starts it with. */
+static vram_status plan_converted(vr_plan *out, const vram_model *m, const vram_workload *w, vr_arena *a)
+{
+    vr_ollama_rules r = rules_of(w);
+    vram_workload *copy = vr_workload_copy(w, a);
+    if (copy == NULL)
+        return VRAM_ENOMEM;
+    copy->version_major = r.build;
+    copy->version_minor = 0;
+    copy->ubatch = w->ubatch != 0 ? w->ubatch : 512;
+    copy->batch = copy->ubatch;
+    copy->swa_full = r.era != VR_OLLAMA_SERVER;
+    return vr_llamacpp_converted(out, m, copy, a);
+}
+
 /* On no card in particular the question is whether all of it goes onto one. */
 static vram_status plan(vr_plan *out, const vram_model *m, const vram_workload *w,
                         const vr_device_facts *device, vr_arena *a)
@@ -420,7 +435,7 @@ static vram_status plan(vr_plan *out, const vram_model *m, const vram_workload *
     const char *why;
     run x;
     if (!m->gguf)
-        return vr_llamacpp_converted(out, m, w, a);
+        return plan_converted(out, m, w, a);
     *out = (vr_plan){ 0 };
     VR_TRY(vr_llamacpp_model(&lm, &why, m, w, a));
     if (lm == NULL)
@@ -446,6 +461,7 @@ const vr_engine vr_engine_ollama = {
     .no_room = vr_llamacpp_no_room,
     .kv_dtypes = 1u << VR_KV_AS_MODEL,
     .kv_words = "Ollama keeps keys and values as --kv-cache-type says",
+    .solvable = &vr_solvable_ollama,
     .options = vr_ollama_options,
     .n_options = VR_OLLAMA_N_OPTIONS,
 };

@@ -147,6 +147,11 @@ static bool promising(const cutting *c, const uint64_t *shares)
     return least_of(c, shares, left) > minus(c->best.least, c->largest / 2);
 }
 
+static unsigned most_tries(const cutting *c)
+{
+    return c->q->enough ? MOST_MOVES / 4 : MOST_MOVES;
+}
+
 static vram_status move_one(cutting *c, size_t from, bool *better)
 {
     const vr_cut had = c->best;
@@ -156,7 +161,7 @@ static vram_status move_one(cutting *c, size_t from, bool *better)
         memcpy(shares, had.shares, c->q->n * sizeof(*shares));
         shares[from]--;
         shares[to]++;
-        if (to == from || c->tries >= MOST_MOVES || !promising(c, shares))
+        if (to == from || c->tries >= most_tries(c) || !promising(c, shares))
             continue;
         VR_TRY(try_cut(c, shares));
         *better = c->best.least > had.least;

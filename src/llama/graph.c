@@ -117,8 +117,8 @@ vr_t vr_lm_inp_embd(vr_lm_graph *c)
     if (more > 0)
         cur = vr_gg_pad(g, cur, more, 0, 0, 0);
     /* ggml_build_forward_select: both ways are in the graph, whichever the batch takes. */
-    vr_gg_build_forward_expand(g, cur);
     if (c->plan->rules.embd_input != 0) {
+        vr_gg_build_forward_expand(g, cur);
         uint64_t width = vr_add_sat(n_embd, more);
         vr_gg_build_forward_expand(g, vr_gg_input(g, "inp_embd", VR_F32, width, c->n_tokens, 1, 1));
     }
@@ -130,7 +130,8 @@ vr_t vr_lm_inp_embd(vr_lm_graph *c)
             cur = vr_gg_cont(g, cur);
         cur = vr_gg_scale(g, cur);
     }
-    vr_gg_build_forward_expand(g, cur);
+    if (c->plan->rules.embd_early != 0)
+        vr_gg_build_forward_expand(g, cur);
     return cur;
 }
 

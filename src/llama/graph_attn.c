@@ -450,7 +450,7 @@ vr_t vr_lm_build_attn(vr_lm_graph *c, const vr_lm_attention *given, int il)
     a.q = vr_lm_rotated(c, a.q, in->k_rot);
     a.k = vr_lm_rotated(c, a.k, in->k_rot);
     a.v = vr_lm_rotated(c, a.v, in->v_rot);
-    expand_all(c, &a, two_caches);
+    expand_all(c, &a, two_caches || c->plan->rules.keys_last == 0);
     if (a.k != NULL)
         expand(c, vr_lm_cpy_k(c, a.k, in->k_idxs, il));
     if (a.v != NULL && in->v_idxs != NULL)

@@ -214,7 +214,8 @@ static vr_t expert_weights(vr_lm_graph *c, vr_t probs, vr_t selected, const vr_l
     }
     if (m->norm_w) {
         w = vr_gg_reshape_2d(g, w, m->n_used, n_tokens);
-        w = vr_gg_div(g, w, vr_gg_clamp(g, vr_gg_sum_rows(g, w)));
+        vr_t sum = vr_gg_sum_rows(g, w);
+        w = vr_gg_div(g, w, c->plan->rules.weights_clamped != 0 ? vr_gg_clamp(g, sum) : sum);
         w = vr_gg_reshape_3d(g, w, 1, m->n_used, n_tokens);
     }
     return m->scaled ? vr_gg_scale(g, w) : w;
@@ -248,6 +249,13 @@ static vr_t expert_inner(vr_lm_graph *c, vr_t cur, vr_t selected, const vr_lm_mo
     return gate != NULL ? act_gated(c, gate, up, &act) : act_alone(c, up, &act);
 }
 
+/* Into the graph now, where this build does not leave it to what reads it. */
+static void expand_if(vr_lm_graph *c, vr_t t, uint32_t now)
+{
+    if (now != 0)
+        vr_gg_build_forward_expand(c->g, t);
+}
+
 /* The outputs of a token's experts added up, one after the other. */
 static vr_t add_experts(vr_lm_graph *c, vr_t experts, const vr_lm_moe *m, uint64_t n_embd, uint64_t n_tokens)
 {
@@ -260,12 +268,12 @@ static vr_t add_experts(vr_lm_graph *c, vr_t experts, const vr_lm_moe *m, uint64
     for (uint64_t i = 0; i < m->n_used; i++) {
         uint64_t at = vr_mul_sat(i, experts->nb[1]);
         views[i] = vr_gg_view_2d(g, experts, n_embd, n_tokens, experts->nb[2], at);
-        vr_gg_build_forward_expand(g, views[i]);
+        expand_if(c, views[i], c->plan->rules.experts_ordered);
     }
     vr_t sum = views[0];
     for (uint64_t i = 1; i < m->n_used; i++) {
         sum = vr_gg_add(g, sum, views[i]);
-        vr_gg_build_forward_expand(g, sum);
+        expand_if(c, sum, c->plan->rules.experts_ordered);
     }
     return m->n_used == 1 ? vr_gg_cont(g, sum) : sum;
 }
@@ -302,7 +310,7 @@ vr_t vr_lm_build_moe(vr_lm_graph *c, vr_t cur, const vr_lm_moe *m)
         selected = vr_gg_cast(g, scaled, VR_I32);
     }
     vr_t weights = expert_weights(c, probs, selected, m, n_tokens);
-    vr_gg_build_forward_expand(g, weights);
+    expand_if(c, weights, c->plan->rules.weights_early);
     cur = vr_gg_reshape_3d(g, cur, n_embd, 1, n_tokens);
     if (m->weight_before_ffn)
         cur = vr_gg_mul(g, vr_gg_repeat_4d(g, cur, n_embd, m->n_used, n_tokens, 1), weights);
@@ -312,6 +320,6 @@ vr_t vr_lm_build_moe(vr_lm_graph *c, vr_t cur, const vr_lm_moe *m)
         experts = vr_gg_add_id(g, experts, m->down_b, selected);
     if (!m->weight_before_ffn)
         experts = vr_gg_mul(g, experts, weights);
-    vr_gg_build_forward_expand(g, experts);
+    expand_if(c, experts, c->plan->rules.experts_ordered);
     return add_experts(c, experts, m, n_embd, n_tokens);
 }

@@ -32,6 +32,20 @@ static const char *const held[] = {
     "xverse",
 };
 
+/* Caches and states alone. */
+static const char *const kept[] = {
+    "codeshell", "glm-dsa", "kimi-k3", "nanbeige", "refact", "t5", "t5encoder"
+};
+
+bool vr_lm_kept_held(vr_str arch)
+{
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
+        if (vr_str_is(arch, kept[i]))
+            return true;
+    }
+    return false;
+}
+
 bool vr_lm_held(vr_str arch)
 {
     for (size_t i = 0; i < sizeof held / sizeof *held; i++) {

@@ -197,7 +197,9 @@ static void describe(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params *p, c
     out->experts_off = experts_off(lm, plan);
     out->output = output_bytes(lm, p, plan);
     out->held = vr_lm_held(lm->name);
-    out->verified = out->held && plan->machine.n_backends <= 2;
+    /* Graphs are those of VR_LM_READ. */
+    out->compute_near = plan->rules.compute != VR_LM_COMPUTE_EXACT;
+    out->verified = out->held && plan->machine.n_backends <= 2 && p->build >= VR_LM_ALIKE;
     out->context_known = plan->caches_unknown == NULL;
     out->why = plan->caches_unknown;
 }
@@ -246,5 +248,7 @@ vram_status vr_lm_measure(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params 
         if (plan.device_buft[i] != VR_GG_NOWHERE)
             out->device[i].pool = vr_lm_pool(lm, &plan, plan.device_buft[i]);
     }
-    return measure_compute(out, lm, p, &plan, a);
+    VR_TRY(measure_compute(out, lm, p, &plan, a));
+    out->context_held = out->compute_known || (lm->arch == NULL && vr_lm_kept_held(lm->name));
+    return VRAM_OK;
 }

@@ -34,6 +34,10 @@ static vram_status add_devices(vr_lm_plan *plan, const vr_lm_params *p, const vr
         plan->pinned_buft = plan->host_buft;
     m->cc = cc != 0 ? cc : 89;
     m->op_offload = p->op_offload;
+    m->past = (vr_gg_past){ .sinks_decide = plan->rules.small_offload == 0,
+                            .f16_in_pool = plan->rules.flash_copy == 0,
+                            .fill_apart = plan->rules.fill_in_place == 0,
+                            .split_inputs = plan->rules.split_inputs };
     return VRAM_OK;
 }
 
@@ -174,6 +178,15 @@ static void count(vr_lm_plan *plan, const vr_lm *lm, const vr_lm_params *p)
 
 /* ---- the whole ---- */
 
+/* ggml's own part of what a build does otherwise. */
+static vr_gg_past past_of(const vr_lm_rules *r)
+{
+    return (vr_gg_past){ .sinks_decide = r->small_offload == 0,
+                         .f16_in_pool = r->flash_copy == 0,
+                         .fill_apart = r->fill_in_place == 0,
+                         .split_inputs = r->split_inputs };
+}
+
 vram_status vr_lm_plan_of(vr_lm_plan *out, const vr_lm *lm, const vr_lm_params *p,
                           const vr_lm_device *devices, size_t n, vr_arena *a)
 {
@@ -185,6 +198,7 @@ vram_status vr_lm_plan_of(vr_lm_plan *out, const vr_lm *lm, const vr_lm_params *
     out->unknown = not_known(p, n);
     if (out->refused != NULL || out->unknown != NULL)
         return VRAM_OK;
+    out->machine.past = past_of(&out->rules);
     out->overridden = p->n_overrides != 0 || p->n_cpu_moe != 0;
     VR_TRY(add_devices(out, p, devices, n, a));
     VR_TRY(place_layers(out, lm, p, devices, n, a));

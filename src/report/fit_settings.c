@@ -186,6 +186,9 @@ static const struct {
     { VR_SET_NO_OP_OFFLOAD, NULL, true },
     { VR_SET_EMBEDDING, NULL, true },
     { VR_SET_POOLING, NULL, true },
+    { VR_SET_KV_CACHE_TYPE, NULL, true },
+    { VR_SET_GPU_OVERHEAD, NULL, true },
+    { VR_SET_SCHED_SPREAD, NULL, true },
     { VR_SET_ENGINE_VERSION, version, false },
 };
 

@@ -100,6 +100,8 @@ static void set(asked *q, char *word)
         q->p.type_v = type_of(value);
     else if (strcmp(word, "devices") == 0)
         q->n_devices = (size_t)n;
+    else if (strcmp(word, "build") == 0)
+        q->p.build = (uint32_t)n;
     else if (strcmp(word, "sm") == 0)
         q->p.split_mode = (uint8_t)n;
     else if (strcmp(word, "pooling") == 0)
