@@ -9,6 +9,9 @@
 vr_t vr_lm_scaled_mm(vr_lm_graph *c, int il, const char *name, vr_t cur);
 /* The same without the scale (ggml_mul_mat, or a weight whose scale is not read). */
 vr_t vr_lm_bare_mm(vr_lm_graph *c, int il, const char *name, vr_t cur);
+/* One of attn_q, attn_k, attn_v where the graph took the bare matrix before v0.5.0, and takes bias and scale
+ * since. */
+vr_t vr_lm_qkv_mm(vr_lm_graph *c, int il, const char *name, vr_t cur);
 /* NAME.weight, .scale or .bias; NULL: there is none. */
 vr_t vr_lm_part(vr_lm_graph *c, int il, const char *name, const char *part);
 vr_t vr_lm_rms(vr_lm_graph *c, vr_t cur, int il, const char *name); /* RMS norm with NAME.weight */
@@ -42,6 +45,8 @@ typedef struct vr_lm_delta {
     vr_t q, k, v, gate, beta, state;
 } vr_lm_delta;
 /* What comes of them, and the new state in d->state. */
+/* Keys and queries of a delta net: by RMS and a factor from v0.5.0 on. */
+vr_t vr_lm_delta_norm(vr_lm_graph *c, vr_t x);
 vr_t vr_lm_build_delta_net(vr_lm_graph *c, vr_lm_delta *d, int il);
 /* The same, the new state put back where it lies. */
 vr_t vr_lm_build_recurrent_attn(vr_lm_graph *c, vr_lm_delta *d, int il);

@@ -39,6 +39,11 @@ vr_t vr_lm_bare_mm(vr_lm_graph *c, int il, const char *name, vr_t cur)
     return vr_gg_mul_mat(c->g, weight(c, il, name), cur);
 }
 
+vr_t vr_lm_qkv_mm(vr_lm_graph *c, int il, const char *name, vr_t cur)
+{
+    return c->plan->rules.qkv_first != 0 ? vr_lm_linear(c, il, name, cur) : vr_lm_bare_mm(c, il, name, cur);
+}
+
 vr_t vr_lm_rms(vr_lm_graph *c, vr_t cur, int il, const char *name)
 {
     return vr_lm_build_norm(c, cur, weight(c, il, name), NULL, VR_LM_NORM_RMS, il);
