@@ -52,7 +52,8 @@ static const struct {
       "the answer" },
     { { "solve", "--solve", VRAM_OPT_CHOICE, "WHAT", "ngl|context|sequences|experts|cache|ubatch|split|quant",
         NULL,
-        "Seeks the most that fits in llama.cpp, and what to type for it: layers on the card (ngl), tokens of "
+        "Seeks the most that fits in llama.cpp (in ollama: as a whole on the card), and what to type for it: "
+        "layers on the card (ngl), tokens of "
         "context, sequences at once, layers whose experts are on the card, bits of the cache, tokens "
         "computed "
         "at once (ubatch), the best split over several cards, or the largest quantisation of a repository or "

@@ -104,7 +104,8 @@ typedef enum vr_expert_load { VR_LOAD_EVEN, VR_LOAD_SAME } vr_expert_load;
     X(CPU_MOE, "cpu_moe")                                                                                    \
     X(N_CPU_MOE, "n_cpu_moe")                                                                                \
     X(NO_OP_OFFLOAD, "no_op_offload")                                                                        \
-    X(EMBEDDING, "embedding")
+    X(EMBEDDING, "embedding")                                                                                \
+    X(POOLING, "pooling")
 
 typedef enum vr_setting {
 #define X(id, key) VR_SET_##id,
@@ -163,7 +164,7 @@ struct vram_workload {
     uint8_t cache_k, cache_v; /* vr_dtype */
     uint64_t ubatch;
     bool swa_full, kv_unified, no_kv_offload;
-    uint8_t tool, flash, split_mode; /* vr_lm_tool, vr_flash, vr_lm_split */
+    uint8_t tool, flash, split_mode, pooling; /* vr_lm_tool, vr_flash, vr_lm_split, vr_lm_pooling */
     uint64_t n_ctx, batch, main_gpu, n_cpu_moe; /* n_ctx 0: context x sequences */
     bool cpu_moe, no_op_offload, embedding;
     /* ollama */
@@ -206,6 +207,7 @@ typedef struct vr_host_share {
     bool told; /* false: nothing is said of it */
     bool kv_counted, activations_counted;
     bool verified;
+    uint8_t kv_basis, compute_basis; /* vr_basis */
     uint64_t weights, kv, compute, output; /* output: of logits */
     uint64_t pinned; /* of all of it what cannot be paged out */
     const char *words; /* for what, in words */
@@ -221,6 +223,7 @@ typedef struct vr_placement {
     vr_host_share host;
     const void *run;     /* the engine's own, of all memories; or NULL */
     uint64_t layers_off; /* layers whose weights stay there and come to the first GPU each time */
+    uint64_t experts_off; /* layers on a GPU whose experts stay there */
     const char *refused; /* the engine stops before it loads anything, with this error; or NULL */
     const char
         *unknown; /* why it is not known how the model is spread; all the above is void then; or NULL */
@@ -309,6 +312,8 @@ const char *vr_goal_word(vr_goal g);
 /* How an engine is asked for the settings that are sought (ledger/solver.c). Workloads to be read are
  * resolved, those to be changed are as the user gave them. */
 typedef struct vr_solvable {
+    /* The engine itself leaves on the CPU what does not fit: a value is sought with which nothing is. */
+    bool whole;
     /* How many values there are; a later one puts more on the cards. 0: it cannot be sought of this run. */
     uint64_t (*count)(vr_goal g, const vram_model *m, const vram_workload *w);
     /* Which of them w has; UINT64_MAX: none of them. */
@@ -325,7 +330,7 @@ typedef struct vr_solvable {
     vram_status (*cut)(vram_workload *to, const uint64_t *shares, size_t n, vr_arena *a);
     /* Of a workload that has it: "27 of 81 layers on the card"; what that costs. */
     const char *(*words)(vr_goal g, const vram_model *m, const vram_workload *w, size_t n_gpus, vr_arena *a);
-    const char *(*cost)(vr_goal g);
+    const char *(*cost)(vr_goal g, const vram_workload *w);
     /* What one types to run it: "llama-server -m model.gguf -ngl 27 -c 8192". */
     const char *(*command)(const vram_model *m, const vram_workload *w, vr_arena *a);
 } vr_solvable;
@@ -368,7 +373,7 @@ typedef struct vr_engine {
 #define VR_ALL_ENGINES "all" /* is none, but asks for a comparison */
 #define VR_ENGINE_NAMES "transformers|vllm|sglang|llama.cpp|ollama"
 /* In files of their own. */
-extern const vr_solvable vr_solvable_llamacpp;
+extern const vr_solvable vr_solvable_llamacpp, vr_solvable_ollama;
 const char *vr_llamacpp_command(const vram_model *m, const vram_workload *w, vr_arena *a);
 extern const vr_engine vr_engine_transformers, vr_engine_vllm, vr_engine_sglang, vr_engine_llamacpp,
     vr_engine_ollama;

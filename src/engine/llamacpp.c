@@ -7,6 +7,7 @@
 #include "engine/options.h"
 
 #define KERNELS (64 * VR_MIB) /* what a process takes more once it has run: modules, cuBLAS, CUDA graphs */
+#define NEAR 350              /* of a compute buffer of a build whose graph has other nodes, in thousandths */
 #define UNCERTAIN 600         /* of that and the pool, in thousandths */
 #define MOST_BYTES (UINT64_C(1) << 58)
 
@@ -155,7 +156,9 @@ static vram_status tell_host(vr_host_share *out, const vr_lm_sizes *s, vr_arena 
 {
     *out = (vr_host_share){ .told = true,
                             .kv_counted = s->context_known,
-                            .activations_counted = s->compute_known && !s->compute_near,
+                            .kv_basis = s->context_held ? VR_BASIS_EXACT : VR_BASIS_ASSUMED,
+                            .compute_basis = s->compute_near ? VR_BASIS_FORMULA : VR_BASIS_SIMULATED,
+                            .activations_counted = s->compute_known,
                             .weights = vr_add_sat(s->pinned.model, s->host.model),
                             .kv = vr_add_sat(s->pinned.context, s->host.context),
                             .words = host_words(s, a) };
@@ -176,6 +179,7 @@ static vram_status place_layers(vr_placement *out, const vr_lm *lm, const vr_lm_
         layers[i] = s->layer_device[i] == VR_LM_HOST ? VR_ON_HOST : s->layer_device[i];
         out->layers_off += layers[i] == VR_ON_HOST;
     }
+    out->experts_off = s->experts_off;
     uint8_t last = s->layer_device[lm->n_layer_all];
     out->layers = layers;
     out->embedding = VR_ON_HOST;
@@ -273,10 +277,11 @@ static const char *weight_words(const vr_lm_memory *d, const vr_lm_sizes *s, siz
 
 static const char *compute_words(const vr_lm_sizes *s, vr_arena *a)
 {
-    return vr_text(a, T("ggml's buffer for "), GROUPED(s->n_tokens), T(" tokens at once: a graph of "),
-                   GROUPED(s->n_nodes), T(" nodes in "), GROUPED(s->n_splits),
-                   T(s->n_splits == 1 ? " part" : " parts"),
-                   T(s->pipelined ? ", inputs in four copies" : ""));
+    return vr_text(
+        a, T("ggml's buffer for "), GROUPED(s->n_tokens), T(" tokens at once: a graph of "),
+        GROUPED(s->n_nodes), T(" nodes in "), GROUPED(s->n_splits), T(s->n_splits == 1 ? " part" : " parts"),
+        T(s->pipelined ? ", inputs in four copies" : ""),
+        T(s->compute_near ? "; about, for this build's graph has other nodes than a later one's" : ""));
 }
 
 /* ---- the plan ---- */
@@ -298,6 +303,15 @@ static void none_of(vr_plan *out)
         out->basis[c] = VR_BASIS_EXACT;
         out->formula[c] = "none in inference";
     }
+}
+
+static void take_compute(vr_plan *out, const vr_sum *s)
+{
+    bool about = s->counted && s->basis == VR_BASIS_FORMULA;
+    const vr_sum nothing = { s->counted, s->basis, 0, s->words };
+    take(out, VR_ACTIVATIONS, VR_ITEM_COMPUTE, about ? &nothing : s);
+    if (about && s->bytes != 0)
+        vr_tape_about(&out->tape, VR_ITEM_COMPUTE, s->bytes, NEAR);
 }
 
 /* Nothing can be said of where things go. */
@@ -322,12 +336,10 @@ static vram_status sums_of(vr_sum sums[3], const vr_lm *lm, const vr_lm_sizes *s
 {
     size_t all = lm->model->checkpoint->n_tensors;
     sums[0] = (vr_sum){ true, VR_BASIS_EXACT, d->model, weight_words(d, s, all, a) };
-    sums[1] = (vr_sum){ s->context_known, VR_BASIS_EXACT, d->context,
+    sums[1] = (vr_sum){ s->context_known, s->context_held ? VR_BASIS_EXACT : VR_BASIS_ASSUMED, d->context,
                         s->context_known ? kept_words(d, s, a) : s->why };
-    sums[2] = (vr_sum){ s->compute_known && !s->compute_near, VR_BASIS_SIMULATED, d->compute,
-                        s->compute_near    ? "of this build the graph has other nodes than the one known here"
-                        : s->compute_known ? compute_words(s, a)
-                                           : s->why };
+    sums[2] = (vr_sum){ s->compute_known, s->compute_near ? VR_BASIS_FORMULA : VR_BASIS_SIMULATED, d->compute,
+                        s->compute_known ? compute_words(s, a) : s->why };
     for (size_t i = 0; i < 3; i++) {
         if (sums[i].words == NULL)
             return VRAM_ENOMEM;
@@ -344,13 +356,13 @@ static vram_status write_tape(vr_plan *out, const vr_sum sums[3], const vr_lm_me
     take(out, VR_WEIGHTS, VR_ITEM_PARAMETERS, &sums[0]);
     vr_tape_mark(&out->tape, VR_AT_LOADED);
     take(out, VR_KV_CACHE, VR_ITEM_KV, &sums[1]);
-    take(out, VR_ACTIVATIONS, VR_ITEM_COMPUTE, &sums[2]);
+    take_compute(out, &sums[2]);
     out->sums_only = !sums[1].counted; /* how it goes on is not known then */
     out->counted[VR_OVERHEAD] = sums[1].counted;
     out->basis[VR_OVERHEAD] = sums[1].counted ? VR_BASIS_FORMULA : VR_BASIS_NOT_COUNTED;
     out->why_not[VR_OVERHEAD] = sums[1].words;
-    if (sums[1].counted)
-        vr_tape_about(&out->tape, VR_ITEM_POOL, vr_add_sat(KERNELS, d->pool));
+    if (sums[1].counted && vr_add_sat(d->model, d->compute) != 0) /* nothing runs there otherwise */
+        vr_tape_about(&out->tape, VR_ITEM_POOL, vr_add_sat(KERNELS, d->pool), UNCERTAIN);
     vr_tape_mark(&out->tape, VR_AT_PREFILL);
     return out->tape.status;
 }

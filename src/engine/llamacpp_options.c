@@ -27,6 +27,16 @@ static const vr_word tools[] = {
     { "fit-params", VR_LM_FIT_PARAMS }, { NULL, 0 },
 };
 
+static const vr_word pools[] = {
+    { "file", VR_LM_POOL_FILE },
+    { "none", VR_LM_POOL_NONE },
+    { "mean", VR_LM_POOL_MEAN },
+    { "cls", VR_LM_POOL_CLS },
+    { "last", VR_LM_POOL_LAST },
+    { "rank", VR_LM_POOL_RANK },
+    { NULL, 0 },
+};
+
 static vram_status set_layers(vram_workload *w, const vram_option *o, vr_str value)
 {
     if (vr_str_is(value, "all") || vr_str_is(value, "auto") || vr_str_is(value, "-1")) {
@@ -116,6 +126,8 @@ VR_OPTION_WORDS(flash, flashes, flash)
 VR_OPTION_WORDS(mode, modes, split_mode)
 
 VR_OPTION_WORDS(tool, tools, tool)
+
+VR_OPTION_WORDS(pooling, pools, pooling)
 
 VR_OPTION_COUNT(n_ctx, n_ctx)
 
@@ -212,12 +224,15 @@ static const vr_option_row rows[] = {
          no_op_offload),
     FLAG("embedding", "--embedding --embeddings", "llama.cpp: the server gives embeddings.", VR_SET_EMBEDDING,
          embedding),
+    CHOICE("pooling", "--pooling", "KIND", "file|none|mean|cls|last|rank", "file",
+           "llama.cpp: what an embedding is made of, of all tokens or one; file: as the file says.",
+           VR_SET_POOLING, pooling),
 };
 
 const vr_option_row *const vr_llamacpp_options[VR_LLAMACPP_N_OPTIONS] = {
     &rows[0],  &rows[1],  &rows[2],  &rows[3],  &rows[4],  &rows[5],  &rows[6],
     &rows[7],  &rows[8],  &rows[9],  &rows[10], &rows[11], &rows[12], &rows[13],
-    &rows[14], &rows[15], &rows[16], &rows[17], &rows[18],
+    &rows[14], &rows[15], &rows[16], &rows[17], &rows[18], &rows[19],
 };
 
 /* ---- to what llama.cpp is started with ---- */
@@ -303,7 +318,8 @@ vram_status vr_llamacpp_params(vr_lm_params *out, const vram_workload *w, vr_are
                            .main_gpu = (uint8_t)w->main_gpu,
                            .n_cpu_moe = w->cpu_moe ? UINT64_MAX : w->n_cpu_moe,
                            .as_fit = w->tool == VR_LM_FIT_PARAMS,
-                           .embeddings = w->embedding };
+                           .embeddings = w->embedding,
+                           .pooling = w->pooling };
     out->flash_attn = w->flash != VR_FLASH_OFF;
     out->flash_auto = w->flash == VR_FLASH_AUTO && vr_dtype_block((vr_dtype)w->cache_v) == 1;
     count_tokens(out, w, &r);

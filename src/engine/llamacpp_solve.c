@@ -286,7 +286,7 @@ static const char *words(vr_goal g, const vram_model *m, const vram_workload *w,
     }
 }
 
-static const char *cost(vr_goal g)
+static const char *cost(vr_goal g, const vram_workload *w)
 {
     switch (g) {
     case VR_GOAL_LAYERS:
@@ -300,7 +300,7 @@ static const char *cost(vr_goal g)
     case VR_GOAL_EXPERTS:
         return "slower";
     case VR_GOAL_CACHE:
-        return "a small loss of quality";
+        return w->cache_k == VR_Q4_0 ? "some loss of quality" : "a small loss of quality";
     default:
         return "nothing";
     }

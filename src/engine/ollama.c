@@ -461,6 +461,7 @@ const vr_engine vr_engine_ollama = {
     .no_room = vr_llamacpp_no_room,
     .kv_dtypes = 1u << VR_KV_AS_MODEL,
     .kv_words = "Ollama keeps keys and values as --kv-cache-type says",
+    .solvable = &vr_solvable_ollama,
     .options = vr_ollama_options,
     .n_options = VR_OLLAMA_N_OPTIONS,
 };

@@ -112,9 +112,18 @@ static const char *show_engine(const vram_workload *w, vr_arena *a)
     return w->engine->name;
 }
 
+/* "b10470": a build of llama.cpp, whichever engine it would be otherwise. */
+static bool is_build(vr_str value)
+{
+    uint64_t n;
+    return value.n > 1 && value.s[0] == 'b' && vr_parse_u64((vr_str){ value.s + 1, value.n - 1 }, &n);
+}
+
 static vram_status set_version(vram_workload *w, const vram_option *o, vr_str value)
 {
     (void)o;
+    if (!w->engine_given && is_build(value))
+        w->engine = &vr_engine_llamacpp;
     return w->engine->version(w, value);
 }
 

@@ -175,6 +175,12 @@ static void stop(vram_fit *f)
 static vram_status tell_offload(vram_fit *f)
 {
     const vr_placement *p = f->placement;
+    if (f->slow) {
+        uint64_t n = p->layers_off != 0 ? p->layers_off : p->experts_off;
+        f->verdict_reason = vr_text(&f->arena, T("but "), T(p->layers_off != 0 ? "" : "the experts of "),
+                                    U(n), T(n == 1 ? " layer stays" : " layers stay"), T(" on the CPU"));
+        return f->verdict_reason == NULL ? VRAM_ENOMEM : VRAM_OK;
+    }
     if (f->verdict != VRAM_FITS || p == NULL || p->unknown != NULL ||
         vr_add_sat(p->host_bytes, p->disk_bytes) == 0)
         return VRAM_OK;
@@ -360,6 +366,8 @@ int64_t vram_fit_headroom(const vram_fit *f)
 
 bool vram_fit_may(const vram_fit *f)
 {
+    if (vr_leaves_off(f->workload, f->placement))
+        return false;
     return f->verdict == VRAM_FITS || (f->verdict == VRAM_UNKNOWN && f->device != NULL && f->headroom >= 0);
 }
 

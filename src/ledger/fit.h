@@ -72,6 +72,8 @@ struct vram_fit {
     vr_solution *solutions;
     size_t n_solutions;
     bool solved;
+    bool slow; /* it fits because the engine leaves a part on the CPU; the levers are those with which it does
+                  not */
     const vram_quant *quants;   /* files that it was chosen from, smallest first */
     size_t n_quants, quant;     /* quant: it is this one of them */
     const vram_workload *asked; /* as the user gave it, without what was sought */

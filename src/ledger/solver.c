@@ -38,6 +38,24 @@ static vram_status resolved(vram_workload **out, const vr_solver *s, const vram_
     return vr_workload_resolve(out, w, s->f->model, a);
 }
 
+static const vr_solvable *solvable(const vr_solver *s)
+{
+    return s->f->workload->engine->solvable;
+}
+
+bool vr_leaves_off(const vram_workload *w, const vr_placement *p)
+{
+    return w->engine->solvable != NULL && w->engine->solvable->whole && p != NULL &&
+           vr_add_sat(p->layers_off, p->experts_off) != 0;
+}
+
+/* Of an engine that leaves on the CPU what does not fit, that is what lacks. */
+static int64_t lacking(const vr_placement *p)
+{
+    uint64_t off = vr_add_sat(vr_add_sat(p->host.weights, p->host.kv), 1);
+    return off < (uint64_t)(INT64_MAX / 4) ? -(int64_t)off : -(INT64_MAX / 4);
+}
+
 /* GPUs that take no part keep all they have. */
 static vram_status judge(left *out, vr_solver *s, const vram_workload *given)
 {
@@ -63,6 +81,8 @@ static vram_status judge(left *out, vr_solver *s, const vram_workload *given)
         out->least = t.left;
         out->required = t.required;
     }
+    if (out->least >= 0 && vr_leaves_off(w, &gpus.placement))
+        out->least = lacking(&gpus.placement);
     return VRAM_OK;
 }
 
@@ -80,11 +100,6 @@ static vram_status try_given(left *out, vr_solver *s, const vram_workload *given
 }
 
 /* ---- with a cut ---- */
-
-static const vr_solvable *solvable(const vr_solver *s)
-{
-    return s->f->workload->engine->solvable;
-}
 
 typedef struct cutter {
     vr_solver *s;
@@ -247,7 +262,7 @@ static vram_status add_words(vr_solution *out, const seeking *k)
     VR_TRY(resolved(&w, k->s, out->given, a));
     k->s->f->ctx->n_warnings = warned;
     out->words = of->words(k->goal, k->s->f->model, w, k->s->gpus->n, a);
-    out->cost = of->cost(k->goal);
+    out->cost = of->cost(k->goal, w);
     out->option = vr_workload_typed_beside(w, k->s->asked, a);
     out->command = of->command(k->s->f->model, w, a);
     return out->words == NULL || out->option == NULL || out->command == NULL ? VRAM_ENOMEM : VRAM_OK;
@@ -261,7 +276,7 @@ static vram_status seek(vr_solution *out, seeking *k, uint64_t count)
     uint64_t start = k->own < count && k->s->fits ? k->own : 0;
     VR_TRY(vr_solve(&solved, count, start, try_value, k));
     uint64_t x = solved.found ? solved.x : 0;
-    *out = (vr_solution){ .goal = k->goal, .found = solved.found };
+    *out = (vr_solution){ .goal = k->goal, .found = solved.found, .whole = of->whole };
     VR_TRY(take_value(out, k, x));
     out->tries = k->tries;
     out->top = x == count - 1;
@@ -306,12 +321,17 @@ vram_status vr_solver_seek(vr_solution *out, vr_solver *s, vr_goal g, const vram
 void vr_solver_know(vr_solver *s)
 {
     const vram_fit *f = s->f;
+    bool off = vr_leaves_off(f->workload, f->placement);
     s->known = true;
-    s->fits = f->verdict == VRAM_FITS;
+    s->fits = f->verdict == VRAM_FITS && !off;
     s->counted = f->verdict != VRAM_UNKNOWN && !f->ledger.partial;
     s->required = f->ledger.required;
     s->left =
         vr_diff(f->device->available.low, vr_add_sat(f->ledger.required_high, f->plan.weights_at_least));
+    if (f->plan.stops != NULL || (f->placement != NULL && f->placement->refused != NULL))
+        s->left = INT64_MIN;
+    else if (off)
+        s->left = lacking(f->placement);
 }
 
 void vr_solver_open(vr_solver *s, vram_fit *f, const vram_workload *asked, const vr_memories *gpus,

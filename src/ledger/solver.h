@@ -9,6 +9,7 @@ struct vr_solution {
     vr_goal goal;
     bool found;            /* some value fits; without it the fields below are those of the least one */
     bool sure;             /* all is counted; false: what is counted fits */
+    bool whole;            /* with it nothing is left on the CPU, with the next one something is */
     bool with_experts;     /* all experts are on the CPU as well */
     bool top;              /* the last value fits, so there is no next one */
     uint64_t number, next; /* the value as people know it, and the one behind it, which does not fit */
@@ -39,6 +40,8 @@ typedef struct vr_solver {
     uint64_t required;
 } vr_solver;
 
+/* Of an engine that places by itself: something is left on the CPU. */
+bool vr_leaves_off(const vram_workload *w, const vr_placement *p);
 void vr_solver_open(vr_solver *s, vram_fit *f, const vram_workload *asked, const vr_memories *gpus,
                     vr_rooms *rooms);
 /* After the fit has its answer. */

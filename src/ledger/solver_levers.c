@@ -6,16 +6,14 @@
 
 #define LEAST_CONTEXT 2048 /* tokens: shorter ones are no answer to anybody */
 
-/* In the order in which they are sought and, where they cost alike, offered. */
+/* In the order in which they are sought, and offered: by cost. */
 static const struct {
     vr_goal goal;
     const char *id;
-    unsigned cost_class;
 } offers[] = {
-    { VR_GOAL_SPLIT, "tensor_split", 0 },  { VR_GOAL_UBATCH, "ubatch_size", 1 },
-    { VR_GOAL_EXPERTS, "n_cpu_moe", 2 },   { VR_GOAL_CACHE, "cache_type", 3 },
-    { VR_GOAL_SEQUENCES, "sequences", 4 }, { VR_GOAL_CONTEXT, "context", 5 },
-    { VR_GOAL_LAYERS, "n_gpu_layers", 6 },
+    { VR_GOAL_SPLIT, "tensor_split" },  { VR_GOAL_UBATCH, "ubatch_size" },  { VR_GOAL_EXPERTS, "n_cpu_moe" },
+    { VR_GOAL_CACHE, "cache_type" },    { VR_GOAL_SEQUENCES, "sequences" }, { VR_GOAL_CONTEXT, "context" },
+    { VR_GOAL_LAYERS, "n_gpu_layers" },
 };
 #define N_OFFERS (sizeof(offers) / sizeof(offers[0]))
 
@@ -49,25 +47,33 @@ static uint64_t bytes_of(const vram_fit *f, vr_category c)
     return f->ledger.category[c].counted ? f->ledger.category[c].high : 0;
 }
 
-/* Without all that it changes it would be enough. Of several cards it is not looked at. */
-static bool could_help(const vram_fit *f, vr_goal g)
+/* What a setting can take off at most. */
+static uint64_t at_stake(const vram_fit *f, vr_goal g)
 {
-    uint64_t over = vr_sub_floor(f->ledger.required_high, f->device->available.low);
     uint64_t kept = bytes_of(f, VR_KV_CACHE), computed = bytes_of(f, VR_ACTIVATIONS);
     switch (g) {
     case VR_GOAL_UBATCH:
-        return f->n_ranks != 0 || f->ledger.partial || over <= computed;
+        return computed;
     case VR_GOAL_CACHE:
-        return f->n_ranks != 0 || over <= kept;
+        return kept;
     case VR_GOAL_SEQUENCES:
-        if (f->workload->set_by[VR_SET_SEQUENCES] != VR_BY_USER || f->workload->sequences < 2)
-            return false;
-        return f->n_ranks != 0 || f->ledger.partial || over <= vr_add_sat(kept, computed);
     case VR_GOAL_CONTEXT:
-        return f->n_ranks != 0 || f->ledger.partial || over <= vr_add_sat(kept, computed);
+        return vr_add_sat(kept, computed);
     default:
-        return true;
+        return UINT64_MAX;
     }
+}
+
+/* Without all that it changes it would be enough. Of several cards that is not looked at, nor where not all
+ * is counted. */
+static bool could_help(const vram_fit *f, vr_goal g)
+{
+    const vram_workload *w = f->workload;
+    uint64_t over = vr_sub_floor(f->ledger.required_high, f->device->available.low);
+    bool open = w->slots || w->sequences < 2; /* nobody asked for several */
+    if (g == VR_GOAL_SEQUENCES && open)
+        return false;
+    return f->slow || f->n_ranks != 0 || f->ledger.partial || over <= at_stake(f, g);
 }
 
 static vram_status seek_all(vram_fit *f, vr_solver *s)
@@ -92,6 +98,16 @@ static bool helps(const vram_fit *f, const vr_solution *x)
     if (x->goal == VR_GOAL_CONTEXT)
         return x->number >= LEAST_CONTEXT && x->number < f->workload->context;
     return true;
+}
+
+/* By cost; keys and values in 4 bits come behind a shorter context. */
+static size_t place_of(const vr_solution *x)
+{
+    bool coarse = x->goal == VR_GOAL_CACHE && x->number < 8;
+    size_t i = 0;
+    while (i < N_OFFERS && offers[i].goal != (coarse ? VR_GOAL_CONTEXT : x->goal))
+        i++;
+    return 2 * i + coarse;
 }
 
 static vr_lever lever_of(const vram_fit *f, const vr_solution *x)
@@ -136,10 +152,10 @@ static vram_status write_levers(vram_fit *f)
     f->levers = VR_ARRAY(&f->arena, vr_lever, f->n_solutions + 1);
     if (f->levers == NULL)
         return VRAM_ENOMEM;
-    for (size_t i = 0; i < N_OFFERS; i++) {
+    for (size_t place = 0; place < 2 * N_OFFERS; place++) {
         for (size_t k = 0; k < f->n_solutions; k++) {
             const vr_solution *x = &f->solutions[k];
-            if (x->goal != offers[i].goal || !helps(f, x))
+            if (place_of(x) != place || !helps(f, x))
                 continue;
             f->n_levers++;
             f->levers[f->n_levers - 1] = lever_of(f, x);
@@ -156,6 +172,11 @@ static vram_status offer(vram_fit *f, vr_solver *s)
     bool fits = f->verdict == VRAM_FITS;
     if (f->verdict == VRAM_UNKNOWN)
         return VRAM_OK;
+    f->slow = fits && vr_leaves_off(f->workload, f->placement);
+    if (f->slow) {
+        VR_TRY(seek_all(f, s));
+        return write_levers(f);
+    }
     if (fits && vr_solver_count(s, VR_GOAL_CONTEXT, f->workload) != 0)
         VR_TRY(add(f, s, VR_GOAL_CONTEXT, s->asked));
     if (fits)

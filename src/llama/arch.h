@@ -46,4 +46,7 @@ vr_t vr_lm_build_recurrent_attn(vr_lm_graph *c, vr_lm_delta *d, int il);
 /* The last columns go back to where the state lies; returned is what the convolution reads. */
 vr_t vr_lm_build_conv_state(vr_lm_graph *c, vr_t mixed, uint64_t kernel, uint64_t channels, int il);
 
+/* Kimi's, with a gate for each channel (arch_kimi_linear.c); whole_gate: as in Kimi K3. */
+vr_t vr_lm_kda_layer(vr_lm_graph *c, vr_t x, int il, bool whole_gate);
+
 #endif

@@ -11,6 +11,7 @@
 typedef struct kda {
     uint64_t head, heads, inner, conv, state; /* state: floats of one of the three convolutions */
     vr_t kept, states;
+    bool whole_gate; /* of the output: one matrix instead of two narrow ones */
 } kda;
 
 static bool kda_of(vr_lm_graph *c, kda *k, int il)
@@ -52,13 +53,20 @@ static vr_t convolved(vr_lm_graph *c, const kda *k, vr_t x, int il, uint64_t whi
     return vr_gg_reshape_4d(g, x, k->head, k->heads, c->n_seq_tokens, c->n_seqs);
 }
 
+/* Where the gate has a lower bound it is a sigmoid. */
 static vr_t forget(vr_lm_graph *c, const kda *k, vr_t x, int il)
 {
     vr_gg *g = c->g;
+    double bound = 0;
+    bool bounded = k->whole_gate && vr_lm_float(c->lm, "kda.gate_lower_bound", &bound);
     x = vr_lm_bare_mm(c, il, "ssm_f_b", vr_lm_bare_mm(c, il, "ssm_f_a", x));
-    x = vr_gg_unary_of(g, vr_gg_add(g, x, vr_lm_w(c, il, "ssm_dt.bias")), VR_GG_SOFTPLUS);
+    x = vr_gg_add(g, x, vr_lm_w(c, il, "ssm_dt.bias"));
+    if (!bounded)
+        x = vr_gg_unary_of(g, x, VR_GG_SOFTPLUS);
     x = vr_gg_reshape_3d(g, x, k->head, k->heads, c->n_tokens);
     x = vr_gg_mul(g, x, vr_gg_reshape_3d(g, vr_lm_w(c, il, "ssm_a"), 1, k->heads, 1));
+    if (bounded)
+        x = vr_gg_scale(g, vr_gg_unary_of(g, vr_gg_scale(g, x), VR_GG_SIGMOID));
     return vr_gg_reshape_4d(g, x, k->head, k->heads, c->n_seq_tokens, c->n_seqs);
 }
 
@@ -66,17 +74,18 @@ static vr_t net_out(vr_lm_graph *c, const kda *k, vr_t out, vr_t x, int il)
 {
     vr_gg *g = c->g;
     x = vr_gg_reshape_2d(g, x, x->ne[0], c->n_tokens);
-    vr_t gate = vr_lm_bare_mm(c, il, "ssm_g_b", vr_lm_bare_mm(c, il, "ssm_g_a", x));
+    vr_t gate = k->whole_gate ? vr_lm_bare_mm(c, il, "ssm_g", x)
+                              : vr_lm_bare_mm(c, il, "ssm_g_b", vr_lm_bare_mm(c, il, "ssm_g_a", x));
     gate = vr_gg_reshape_3d(g, gate, k->head, k->heads, c->n_tokens);
     out = vr_gg_reshape_3d(g, out, k->head, k->heads, c->n_tokens);
     out = vr_gg_mul(g, vr_lm_rms(c, out, il, "ssm_norm"), vr_gg_unary_of(g, gate, VR_GG_SIGMOID));
     return vr_lm_bare_mm(c, il, "attn_output", vr_gg_cont_2d(g, out, k->inner, c->n_tokens));
 }
 
-static vr_t delta_layer(vr_lm_graph *c, vr_t x, int il)
+vr_t vr_lm_kda_layer(vr_lm_graph *c, vr_t x, int il, bool whole_gate)
 {
     vr_gg *g = c->g;
-    kda k;
+    kda k = { .whole_gate = whole_gate };
     if (!kda_of(c, &k, il))
         return x;
     vr_lm_delta d;
@@ -134,7 +143,8 @@ void vr_lm_build_kimi_linear(vr_lm_graph *c)
         vr_t residual = cur;
         cur = vr_lm_rms(c, cur, il, "attn_norm");
         vr_gg_build_forward_expand(g, cur);
-        cur = c->lm->layers[il].recurrent ? delta_layer(c, cur, il) : attention_layer(c, &m, cur, il);
+        cur = c->lm->layers[il].recurrent ? vr_lm_kda_layer(c, cur, il, false)
+                                          : attention_layer(c, &m, cur, il);
         vr_lm_select_rows(c, il, &cur, &residual);
         residual = vr_gg_add(g, cur, residual);
         cur = ffn(c, vr_lm_rms(c, residual, il, "ffn_norm"), il, (uint64_t)il < dense);

@@ -59,6 +59,11 @@
     X("qwen3tts", qwen3vl)                                                                                   \
     X("muse-glimmer", muse_glimmer)                                                                          \
     X("minimax-01", minimax_01)                                                                              \
+    X("minimax-m3", minimax_m3)                                                                              \
+    X("kimi-k3", kimi_k3)                                                                                    \
+    X("deepseek4", deepseek4)                                                                                \
+    X("t5", t5)                                                                                              \
+    X("t5encoder", t5encoder)                                                                                \
     X("rwkv7", rwkv7)
 
 #define X(name, function) void vr_lm_build_##function(vr_lm_graph *c);

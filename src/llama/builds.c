@@ -64,6 +64,7 @@ static const change changes[] = {
     SINCE(5776, glu, 1),        /* 2025-06-29 */
     SINCE(5913, kv_unified, 1), /* 2025-07-16; forced without index inputs */
     SINCE(5913, worst_seqs, 1),
+    SINCE(5937, experts_ordered, 1), /* 2025-07-18 */
     SINCE(6051, cpu_moe, 1),
     SINCE(6071, set_rows, 1), /* 2025-08-02; from b5817 on by LLAMA_SET_ROWS=1 */
     SINCE(6071, streams, 1),
@@ -75,6 +76,8 @@ static const change changes[] = {
     SINCE(6410, fused_qkv_views, 1),
     SINCE(6507, most_sequences, 256),
     SINCE(6568, chunks, 1), /* 2025-09-24 */
+    SINCE(6583, weights_early, 1),
+    SINCE(6844, weights_clamped, 1), /* 2025-10-26 */
     SINCE(6857, pipeline_retry, 1),
     SINCE(6868, ctx_pad, 1), /* 2025-10-28 */
     SINCE(6868, ctx_pad_flash, 1),
@@ -93,6 +96,7 @@ static const change changes[] = {
     SINCE(7407, default_ctx, 0), /* 2025-12-15 */
     SINCE(7407, fits, 1),
     SINCE(7467, output_first, 1), /* 2025-12-18 */
+    SINCE(7633, embd_early, 1),   /* 2026-01-05 */
     SINCE(7819, embd_input, 1),   /* 2026-01-23 */
     SINCE(7832, mla_values, 0),   /* 2026-01-25 */
     SINCE(8025, hybrid, VR_LM_HYBRID_SHARES),

@@ -8,6 +8,7 @@
 #define VR_LM_OLDEST 1957  /* 2024-01-23; before it weights and caches were laid out in another way */
 #define VR_LM_NEWEST 10587 /* 2026-08-22; what came later is not known here */
 #define VR_LM_READ 10470   /* the build that this room was written by */
+#define VR_LM_ALIKE 10247  /* since then all rules are as in that one */
 
 /* How far the compute buffer of a build is known. */
 typedef enum vr_lm_compute_known {
@@ -52,13 +53,17 @@ typedef struct vr_lm_rules {
     uint32_t most_sequences;
 
     /* -- graph -- */
-    uint32_t least_batch;   /* n_batch is raised to it */
-    uint32_t mask_rows;     /* the mask has a multiple of this many rows */
-    uint32_t mask_f16;      /* with flash attention made in 16 bits; else made in 32 and cast on the device */
-    uint32_t set_rows;      /* K and V are written through index inputs; else through views with a copy */
-    uint32_t keys_last;     /* with one cache keys are in the graph behind values; else before them */
-    uint32_t glu;           /* one node for activation and product of a gated FFN; else two */
-    uint32_t embd_input;    /* the graph always has both inputs, tokens and embeddings */
+    uint32_t least_batch; /* n_batch is raised to it */
+    uint32_t mask_rows;   /* the mask has a multiple of this many rows */
+    uint32_t mask_f16;    /* with flash attention made in 16 bits; else made in 32 and cast on the device */
+    uint32_t set_rows;    /* K and V are written through index inputs; else through views with a copy */
+    uint32_t glu;         /* one node for activation and product of a gated FFN; else two */
+    uint32_t experts_ordered; /* what experts give is in the graph before it is added up */
+    uint32_t weights_early;   /* their shares are before the experts */
+    uint32_t weights_clamped; /* the sum of the shares is kept from 0 */
+    uint32_t keys_last;       /* queries, values, keys; else keys before values */
+    uint32_t embd_early;      /* embeddings are in the graph before anything else */
+    uint32_t embd_input;      /* the graph always has both inputs, tokens and embeddings */
     uint32_t rotated;       /* quantised caches: K, V and Q go through a rotation (inputs of n x n floats) */
     uint32_t rotated_mixed; /* also where layers differ in their number of KV heads; head sizes must agree */
     uint32_t fused_qkv_views; /* Q, K and V of a fused matrix are views; else copies (phi3, ...) */

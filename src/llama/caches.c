@@ -95,7 +95,8 @@ static bool forgets(const vr_lm *lm)
 
 static bool chooses(const vr_lm *lm)
 {
-    return vr_str_is(lm->name, "deepseek32") || vr_str_is(lm->name, "glm-dsa");
+    return vr_str_is(lm->name, "deepseek32") || vr_str_is(lm->name, "glm-dsa") ||
+           vr_str_is(lm->name, "minimax-m3");
 }
 
 /* In GLM 5.2 three of four layers take what one before them chose. */
@@ -104,6 +105,8 @@ bool vr_lm_chooses_itself(const vr_lm *lm, uint32_t il)
     uint64_t types = 0;
     if (!chooses(lm) || il >= lm->n_layer)
         return false;
+    if (vr_str_is(lm->name, "minimax-m3"))
+        return il >= vr_lm_number(lm, "leading_dense_block_count", 0);
     if (!vr_str_is(lm->name, "glm-dsa"))
         return true;
     if (vr_lm_u64(lm, "attention.indexer.types", il, &types))
@@ -114,7 +117,8 @@ bool vr_lm_chooses_itself(const vr_lm *lm, uint32_t il)
 /* The model's description may not know what this engine is known to keep. */
 static bool worked_out(const vr_lm *lm)
 {
-    static const char *const names[] = { "kimi-linear", "kimi-k3", "minimax-01", "t5", "t5encoder", NULL };
+    static const char *const names[] = { "kimi-linear", "kimi-k3",   "minimax-01", "deepseek4",
+                                         "t5",          "t5encoder", NULL };
     return lm->model->kv_known || forgets(lm) || chooses(lm) || is_one_of(lm->name, names);
 }
 
@@ -166,6 +170,47 @@ static uint64_t values_of(const vr_lm_plan *plan, const vr_lm *lm, const vr_lm_p
     return p->flash_attn ? (uint64_t)l->head_v * l->n_head_kv : widest_values(lm);
 }
 
+/* ---- keys of several tokens in one (DeepSeek-V4) ---- */
+
+#define CHOSEN_RATIO 4
+
+uint64_t vr_lm_compress_ratio(const vr_lm *lm, uint32_t il)
+{
+    uint64_t ratio = 0;
+    if (!vr_str_is(lm->name, "deepseek4") || !vr_lm_u64(lm, "attention.compress_ratios", il, &ratio))
+        return 0;
+    return ratio == CHOSEN_RATIO || ratio == VR_LM_LONG_RATIO ? ratio : 0;
+}
+
+uint64_t vr_lm_compressed_cells(const vr_lm_plan *plan, uint64_t ratio)
+{
+    return vr_round_up(vr_round_up(plan->n_ctx_seq, ratio) / ratio, 256);
+}
+
+static vr_lm_compressed compressed_of(const vr_lm_plan *plan, uint64_t ratio, uint64_t width, uint64_t head)
+{
+    uint64_t twice = ratio == CHOSEN_RATIO ? 2 : 1; /* windows overlap */
+    return (vr_lm_compressed){ width, vr_lm_compressed_cells(plan, ratio), vr_mul_sat(twice, head),
+                               twice * ratio };
+}
+
+/* Each sequence has its own, however the context is shared; all layers have a window. */
+static void compressed_keys(vr_lm_cache *c, const vr_lm_plan *plan, const vr_lm *lm, const vr_lm_params *p,
+                            uint32_t il)
+{
+    uint64_t ratio = vr_lm_compress_ratio(lm, il), head = lm->layers[il].head_k;
+    uint64_t index = vr_lm_number(lm, "attention.indexer.key_length", 0);
+    uint64_t window = vr_lm_number(lm, "attention.sliding_window", 0);
+    uint64_t most = vr_round_up(vr_add_sat(window, plan->n_ubatch), 256);
+    c->cells = p->swa_full || most > plan->n_ctx_seq ? plan->n_ctx_seq : most;
+    c->streams = plan->n_seq_max;
+    c->v_width = 0;
+    if (ratio != 0)
+        c->compressed[0] = compressed_of(plan, ratio, c->k_width, head);
+    if (ratio == CHOSEN_RATIO)
+        c->compressed[1] = compressed_of(plan, ratio, index, index);
+}
+
 static void keys_of(vr_lm_cache *c, const vr_lm_plan *plan, const vr_lm *lm, const vr_lm_params *p,
                     uint32_t il)
 {
@@ -175,8 +220,12 @@ static void keys_of(vr_lm_cache *c, const vr_lm_plan *plan, const vr_lm *lm, con
     c->v_width = values_of(plan, lm, p, l);
     c->cells = l->swa ? plan->swa_cells : plan->cells;
     c->streams = plan->n_stream;
-    if (vr_lm_chooses_itself(lm, il))
-        c->index_width = vr_lm_number(lm, "attention.indexer.key_length", 0);
+    if (vr_str_is(lm->name, "deepseek4"))
+        compressed_keys(c, plan, lm, p, il);
+    if (!vr_lm_chooses_itself(lm, il))
+        return;
+    c->index_width = vr_lm_number(lm, "attention.indexer.key_length", 0);
+    c->index_values = latent(lm) ? 0 : l->head_v;
 }
 
 static vr_lm_cache cache_of(const vr_lm_plan *plan, const vr_lm *lm, const vr_lm_params *p, uint32_t il)
@@ -211,7 +260,7 @@ static const char *refusal(const vr_lm *lm, const vr_lm_params *p)
         return NULL;
     if (quantised(p->type_v) && !p->flash_attn)
         return "a quantised V cache needs flash attention (-fa on)";
-    if (latent(lm) && p->type_k != p->type_v)
+    if ((latent(lm) || vr_str_is(lm->name, "deepseek4")) && p->type_k != p->type_v)
         return "the model's keys and values are one vector: -ctk and -ctv must be the same";
     for (uint32_t il = 0; il < lm->n_layer; il++) {
         const vr_lm_layer *l = &lm->layers[il];
@@ -236,6 +285,7 @@ vram_status vr_lm_place_caches(vr_lm_plan *plan, const vr_lm *lm, const vr_lm_pa
         plan->caches_unknown = "the file's keys do not say the model's shape";
     else if (!worked_out(lm))
         plan->caches_unknown = "what llama.cpp keeps of the tokens of this architecture is not worked out";
+    plan->copies_cache = p->flash_attn && (p->type_k != VR_F16 || p->type_v != VR_F16);
     plan->caches = VR_ARRAY(a, vr_lm_cache, lm->n_layer_all);
     if (plan->caches == NULL)
         return VRAM_ENOMEM;

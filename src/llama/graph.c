@@ -95,13 +95,16 @@ vr_t vr_lm_inp_embd(vr_lm_graph *c)
     uint64_t n_embd = c->lm->n_embd;
     uint64_t more = vr_mul_sat(n_embd, c->n_deepstack);
     vr_t tokens = vr_gg_input(g, "inp_tokens", VR_I32, c->n_tokens, 1, 1, 1);
-    vr_t embd = vr_gg_input(g, "inp_embd", VR_F32, vr_add_sat(n_embd, more), c->n_tokens, 1, 1);
+    c->inp_tokens = tokens;
     vr_t cur = vr_gg_get_rows(g, vr_lm_outside(c, "token_embd.weight"), tokens);
     if (more > 0)
         cur = vr_gg_pad(g, cur, more, 0, 0, 0);
     /* ggml_build_forward_select: both ways are in the graph, whichever the batch takes. */
-    vr_gg_build_forward_expand(g, cur);
-    vr_gg_build_forward_expand(g, embd);
+    if (c->plan->rules.embd_input != 0) {
+        vr_gg_build_forward_expand(g, cur);
+        uint64_t width = vr_add_sat(n_embd, more);
+        vr_gg_build_forward_expand(g, vr_gg_input(g, "inp_embd", VR_F32, width, c->n_tokens, 1, 1));
+    }
     if (more > 0)
         cur = vr_gg_view_2d(g, cur, n_embd, c->n_tokens, cur->nb[1], 0);
     c->inp_rows = cur;
@@ -110,7 +113,8 @@ vr_t vr_lm_inp_embd(vr_lm_graph *c)
             cur = vr_gg_cont(g, cur);
         cur = vr_gg_scale(g, cur);
     }
-    vr_gg_build_forward_expand(g, cur);
+    if (c->plan->rules.embd_early != 0)
+        vr_gg_build_forward_expand(g, cur);
     return cur;
 }
 
@@ -181,7 +185,7 @@ vr_t vr_lm_linear(vr_lm_graph *c, int il, const char *name, vr_t cur)
 
 /* Norms would run where the layer before them ran; llama.cpp pins them to their own layer's device
  * (llama_context::graph_get_cb). */
-static void pin_norm(vr_lm_graph *c, vr_t t, int il)
+void vr_lm_pin(vr_lm_graph *c, vr_t t, int il)
 {
     if (!c->pins || !is_layer(c, il) || (c->n_tokens >= 32 && !c->full_offload))
         return;
@@ -206,7 +210,7 @@ vr_t vr_lm_build_norm(vr_lm_graph *c, vr_t cur, vr_t w, vr_t b, vr_lm_norm kind,
         cur = vr_gg_reshape_2d(g, cur, cur->ne[0], cur->ne[2]);
     }
     if (w != NULL || b != NULL)
-        pin_norm(c, cur, il);
+        vr_lm_pin(c, cur, il);
     if (w != NULL)
         cur = vr_gg_mul(g, cur, w);
     return b != NULL ? vr_gg_add(g, cur, b) : cur;

@@ -10,11 +10,16 @@
 
 typedef vr_gg_tensor *vr_t;
 
+typedef struct vr_lm_kept_compressed {
+    vr_t k, keys, scores; /* keys, scores: the state */
+} vr_lm_kept_compressed;
+
 /* Tensors of the caches of one layer, whole; NULL: it has none. */
 typedef struct vr_lm_kept {
     vr_t k, v;  /* of llama_kv_cache: [width, cells, streams] */
     vr_t r, s;  /* of llama_memory_recurrent: [width, rows] */
     vr_t index; /* keys of llama_kv_cache_dsa's second cache */
+    vr_lm_kept_compressed compressed[2];
     bool made;
 } vr_lm_kept;
 
@@ -29,7 +34,10 @@ typedef enum vr_lm_fused_kind {
     VR_LM_FUSED_FLASH,
     VR_LM_FUSED_GDN_AR,
     VR_LM_FUSED_GDN_CH,
-    VR_LM_FUSED_LID
+    VR_LM_FUSED_LID,
+    VR_LM_FUSED_HC_PRE,
+    VR_LM_FUSED_HC_COMB,
+    VR_LM_FUSED_HC_POST
 } vr_lm_fused_kind;
 typedef struct vr_lm_fused_node {
     vr_t t;
@@ -39,7 +47,7 @@ typedef struct vr_lm_fused_node {
 
 /* What a context has settled when a graph is made: llama_cparams. */
 typedef struct vr_lm_settled {
-    bool flash_attn, fused_gdn_ar, fused_gdn_ch, fused_lid;
+    bool flash_attn, fused_gdn_ar, fused_gdn_ch, fused_lid, fused_hc_pre, fused_hc_comb, fused_hc_post;
 } vr_lm_settled;
 
 /* One graph in the making: llm_graph_context. */
@@ -68,7 +76,7 @@ typedef struct vr_lm_graph {
     vr_t head, *copies;    /* copies: of outside weights, one on each buffer type: [outside][buft] */
     vr_lm_kept *kept;      /* by layer */
     vr_lm_attn full, swa, none;
-    vr_t inp_pos, inp_out_ids, rs_copy, rs_main, rs_extra;
+    vr_t inp_tokens, inp_pos, inp_out_ids, rs_copy, rs_main, rs_extra;
     vr_t inp_rows; /* t_inp_embd: embeddings as they came, with what is stacked behind them */
     vr_t embd;     /* t_embd */
     vr_lm_fused_node *fused;
@@ -113,6 +121,8 @@ void vr_lm_inp_attn_no_cache(vr_lm_graph *c);
 
 typedef enum vr_lm_norm { VR_LM_NORM, VR_LM_NORM_RMS, VR_LM_NORM_GROUP } vr_lm_norm;
 vr_t vr_lm_build_norm(vr_lm_graph *c, vr_t cur, vr_t w, vr_t b, vr_lm_norm kind, int il);
+/* It runs on its layer's device, where llama.cpp pins it. */
+void vr_lm_pin(vr_lm_graph *c, vr_t t, int il);
 /* With the layer's weight `name`.weight and, where there is one, `name`.bias. */
 vr_t vr_lm_norm_of(vr_lm_graph *c, vr_t cur, int il, const char *name, vr_lm_norm kind);
 
@@ -137,7 +147,8 @@ typedef enum vr_lm_act {
     VR_LM_SWIGLU,
     VR_LM_GEGLU,
     VR_LM_REGLU,
-    VR_LM_SWIGLU_OAI_MOE
+    VR_LM_SWIGLU_OAI_MOE,
+    VR_LM_SITU /* only with a gate */
 } vr_lm_act;
 typedef enum vr_lm_gating { VR_LM_FFN_SEQ, VR_LM_FFN_PAR } vr_lm_gating;
 typedef struct vr_lm_ffn {
@@ -188,6 +199,9 @@ vr_t vr_lm_build_attn_no_cache(vr_lm_graph *c, const vr_lm_attention *a, int il)
 vr_t vr_lm_attn_of(vr_lm_graph *c, vr_lm_qkv x, int il);
 /* build_attn_mha */
 vr_t vr_lm_attn_mha(vr_lm_graph *c, vr_t q, vr_t k, vr_t v, vr_t mask, const vr_lm_attention *a, int il);
+
+/* llama_mul_mat_hadamard; rot NULL: x itself. */
+vr_t vr_lm_rotated(vr_lm_graph *c, vr_t x, vr_t rot);
 
 /* The layer's cache as attention reads it, and what puts new keys and values there. */
 vr_t vr_lm_get_k(vr_lm_graph *c, int il);

@@ -43,10 +43,10 @@ static uint64_t common_head(const vr_lm_graph *c, bool swa, bool of_values)
     return common;
 }
 
-/* Quantised caches keep keys and values turned by a Hadamard matrix since build 8619. */
+/* Quantised caches keep keys and values turned by a Hadamard matrix. */
 static void add_rotations(vr_lm_graph *c, vr_lm_attn *in, bool swa)
 {
-    if (c->lm->n_layer_all == 0 || c->p->build < 8619)
+    if (c->lm->n_layer_all == 0 || c->plan->rules.rotated == 0)
         return;
     const vr_lm_layer *first = &c->lm->layers[0];
     uint64_t head = common_head(c, swa, false);
@@ -68,10 +68,15 @@ static bool values_transposed(const vr_lm_graph *c)
     return false;
 }
 
+/* Before build 9410 it came in 32 bits, and the device made the 16 that flash attention wants. */
 static vr_t inp_mask(vr_lm_graph *c, uint64_t n_kv, uint64_t n_stream)
 {
-    vr_dtype t = c->settled.flash_attn ? VR_F16 : VR_F32;
-    return vr_gg_input(c->g, "attn_inp_kq_mask", t, n_kv, c->n_tokens / n_stream, 1, n_stream);
+    const vr_lm_rules *r = &c->plan->rules;
+    bool halves = c->settled.flash_attn;
+    uint64_t rows = vr_round_up(c->n_tokens / n_stream, r->mask_rows > 0 ? r->mask_rows : 1);
+    vr_dtype t = halves && r->mask_f16 != 0 ? VR_F16 : VR_F32;
+    vr_t mask = vr_gg_input(c->g, "attn_inp_kq_mask", t, n_kv, rows, 1, n_stream);
+    return halves && t == VR_F32 ? vr_gg_cast(c->g, mask, VR_F16) : mask;
 }
 
 static void inp_of_cache(vr_lm_graph *c, vr_lm_attn *in, uint64_t cells, bool values)
@@ -128,6 +133,21 @@ static vr_t kept_tensor(vr_lm_graph *c, const vr_lm_cache *k, uint8_t type, uint
     return vr_gg_placed(c->g, NULL, (vr_dtype)type, ne, buft, false);
 }
 
+static void make_compressed(vr_lm_graph *c, vr_lm_kept *kept, const vr_lm_cache *from, int i)
+{
+    const vr_lm_compressed *x = &from->compressed[i];
+    uint8_t buft = from->device != VR_LM_HOST ? c->plan->device_buft[from->device] : c->plan->host_buft;
+    uint64_t k[VR_GG_DIMS] = { x->width, x->cells, from->streams, 1 };
+    uint64_t state[VR_GG_DIMS] = { x->state_width, x->state_rows, from->streams, 1 };
+    if (x->width == 0)
+        return;
+    kept->compressed[i] = (vr_lm_kept_compressed){
+        .k = vr_gg_placed(c->g, NULL, (vr_dtype)c->p->type_k, k, buft, false),
+        .keys = vr_gg_placed(c->g, NULL, VR_F32, state, buft, false),
+        .scores = vr_gg_placed(c->g, NULL, VR_F32, state, buft, false),
+    };
+}
+
 static void make_kept(vr_lm_graph *c, vr_lm_kept *kept, const vr_lm_cache *from)
 {
     if (from->cells > 0 && from->k_width > 0)
@@ -136,6 +156,8 @@ static void make_kept(vr_lm_graph *c, vr_lm_kept *kept, const vr_lm_cache *from)
         kept->v = kept_tensor(c, from, c->p->type_v, from->v_width, false);
     if (from->cells > 0 && from->index_width > 0)
         kept->index = kept_tensor(c, from, c->p->type_k, from->index_width, false);
+    make_compressed(c, kept, from, 0);
+    make_compressed(c, kept, from, 1);
     if (from->r_width == 0 && from->s_width == 0)
         return;
     /* either may be of no elements */
@@ -194,10 +216,28 @@ static vr_t one_stream(vr_lm_graph *c, vr_t cache, uint64_t width)
     return vr_gg_reshape_2d(c->g, cache, width, vr_mul_sat(cache->ne[1], cache->ne[2]));
 }
 
+/* Before build 6071 what is new went into a view of the first cells. */
+static vr_t put_in_view(vr_lm_graph *c, vr_t cache, vr_t rows)
+{
+    vr_gg *g = c->g;
+    uint64_t n = vr_gg_nelements(rows);
+    return vr_gg_cpy(g, rows, vr_gg_view_1d(g, cache, n, 0));
+}
+
+static vr_t put_in_columns(vr_lm_graph *c, vr_t cache, vr_t v, uint64_t width)
+{
+    vr_gg *g = c->g;
+    uint64_t column = vr_mul_sat(cache->ne[1], vr_gg_element_size(cache));
+    vr_t view = vr_gg_view_2d(g, cache, v->ne[2], width, column, 0);
+    return vr_gg_cpy(g, vr_gg_transpose(g, vr_gg_reshape_2d(g, v, width, v->ne[2])), view);
+}
+
 vr_t vr_lm_cpy_k(vr_lm_graph *c, vr_t k, vr_t idxs, int il)
 {
     uint64_t width = vr_mul_sat(k->ne[0], k->ne[1]);
     vr_t cache = one_stream(c, needed(c, vr_lm_kept_of(c, il)->k), width);
+    if (c->plan->rules.set_rows == 0)
+        return put_in_view(c, cache, k);
     return vr_gg_set_rows(c->g, cache, vr_gg_view_2d(c->g, k, width, k->ne[2], k->nb[2], 0), idxs);
 }
 
@@ -218,8 +258,11 @@ vr_t vr_lm_cpy_v(vr_lm_graph *c, vr_t v, vr_t idxs, int il)
 {
     uint64_t width = vr_mul_sat(v->ne[0], v->ne[1]);
     vr_t cache = needed(c, vr_lm_kept_of(c, il)->v);
+    bool by_rows = c->plan->rules.set_rows != 0;
     if (values_transposed(c))
-        return put_transposed(c, v, cache, idxs, width);
+        return by_rows ? put_transposed(c, v, cache, idxs, width) : put_in_columns(c, cache, v, width);
+    if (!by_rows)
+        return put_in_view(c, cache, v);
     vr_t rows = vr_gg_view_2d(c->g, v, width, v->ne[2], v->nb[2], 0);
     return vr_gg_set_rows(c->g, one_stream(c, cache, width), rows, idxs);
 }
@@ -244,6 +287,15 @@ static vr_lm_qkv split_qkv(vr_lm_graph *c, vr_t qkv, const heads *h)
     };
 }
 
+/* Before build 6410 the three were copies. */
+static vr_lm_qkv copied(vr_lm_graph *c, vr_lm_qkv x, const heads *h)
+{
+    vr_gg *g = c->g;
+    return (vr_lm_qkv){ .q = vr_gg_cont_3d(g, x.q, h->k, h->n, c->n_tokens),
+                        .k = vr_gg_cont_3d(g, x.k, h->k, h->n_kv, c->n_tokens),
+                        .v = vr_gg_cont_3d(g, x.v, h->v, h->n_kv, c->n_tokens) };
+}
+
 static vr_lm_qkv queries(vr_lm_graph *c, vr_t cur, const heads *h, int il)
 {
     vr_gg *g = c->g;
@@ -251,7 +303,8 @@ static vr_lm_qkv queries(vr_lm_graph *c, vr_t cur, const heads *h, int il)
     bool clamped = vr_lm_float(c->lm, "attention.clamp_kqv", &limit) && limit > 0;
     if (vr_lm_opt(c, il, "attn_qkv.weight") != NULL) {
         vr_t qkv = vr_lm_linear(c, il, "attn_qkv", cur);
-        return split_qkv(c, clamped ? vr_gg_clamp(g, qkv) : qkv, h);
+        vr_lm_qkv x = split_qkv(c, clamped ? vr_gg_clamp(g, qkv) : qkv, h);
+        return c->plan->rules.fused_qkv_views != 0 ? x : copied(c, x, h);
     }
     static const char *const name[3] = { "attn_q", "attn_k", "attn_v" };
     vr_t x[3];
@@ -350,7 +403,7 @@ vr_t vr_lm_attn_mha(vr_lm_graph *c, vr_t q, vr_t k, vr_t v, vr_t mask, const vr_
 }
 
 /* llama_mul_mat_hadamard */
-static vr_t rotated(vr_lm_graph *c, vr_t x, vr_t rot)
+vr_t vr_lm_rotated(vr_lm_graph *c, vr_t x, vr_t rot)
 {
     vr_gg *g = c->g;
     if (rot == NULL || x == NULL)
@@ -394,10 +447,10 @@ vr_t vr_lm_build_attn(vr_lm_graph *c, const vr_lm_attention *given, int il)
         return given->q;
     }
     vr_lm_attention a = *given;
-    a.q = rotated(c, a.q, in->k_rot);
-    a.k = rotated(c, a.k, in->k_rot);
-    a.v = rotated(c, a.v, in->v_rot);
-    expand_all(c, &a, two_caches);
+    a.q = vr_lm_rotated(c, a.q, in->k_rot);
+    a.k = vr_lm_rotated(c, a.k, in->k_rot);
+    a.v = vr_lm_rotated(c, a.v, in->v_rot);
+    expand_all(c, &a, two_caches || c->plan->rules.keys_last == 0);
     if (a.k != NULL)
         expand(c, vr_lm_cpy_k(c, a.k, in->k_idxs, il));
     if (a.v != NULL && in->v_idxs != NULL)
@@ -409,7 +462,7 @@ vr_t vr_lm_build_attn(vr_lm_graph *c, const vr_lm_attention *given, int il)
         v = vr_gg_view_4d(c->g, k, a.v != NULL ? a.v->ne[0] : k->ne[0], k->ne[1], k->ne[2], k->ne[3],
                           k->nb[1], k->nb[2], k->nb[3], 0);
     vr_t cur = vr_lm_attn_mha(c, a.q, k, v, in->mask, &a, il);
-    return output(c, rotated(c, cur, in->v_rot), &a);
+    return output(c, vr_lm_rotated(c, cur, in->v_rot), &a);
 }
 
 vr_t vr_lm_build_attn_no_cache(vr_lm_graph *c, const vr_lm_attention *a, int il)

@@ -18,8 +18,39 @@ static vr_t mul_if(vr_lm_graph *c, vr_t t, vr_t scale)
 static vr_t limited_swiglu(vr_lm_graph *c, vr_t gate, vr_t up)
 {
     up = vr_gg_clamp(c->g, up);
+    if (vr_str_is(c->lm->name, "deepseek4"))
+        return vr_gg_glu_split(c->g, vr_gg_clamp(c->g, gate), up, VR_GG_SWIGLU);
     gate = vr_gg_clamp(c->g, vr_gg_unary_of(c->g, gate, VR_GG_SILU));
     return vr_gg_mul(c->g, gate, up);
+}
+
+static vr_t scaled_tanh(vr_lm_graph *c, vr_t x)
+{
+    return vr_gg_scale(c->g, vr_gg_unary_of(c->g, vr_gg_scale(c->g, x), VR_GG_TANH));
+}
+
+static vr_t situ(vr_lm_graph *c, vr_t gate, vr_t up)
+{
+    double beta = 0;
+    vr_t act = vr_gg_mul(c->g, scaled_tanh(c, gate), vr_gg_unary_of(c->g, gate, VR_GG_SIGMOID));
+    if (vr_lm_float(c->lm, "activation.situ_linear_beta", &beta) && beta > 0)
+        up = scaled_tanh(c, up);
+    return vr_gg_mul(c->g, act, up);
+}
+
+/* Before build 5776: both halves of a row were copied, one of them acted on. */
+static vr_t act_halves(vr_lm_graph *c, vr_t cur, vr_gg_unary act)
+{
+    vr_gg *g = c->g;
+    uint64_t half = cur->ne[0] / 2, at = vr_mul_sat(half, vr_gg_element_size(cur));
+    vr_t first = vr_gg_cont(g, vr_gg_view_2d(g, cur, half, cur->ne[1], cur->nb[1], 0));
+    vr_t second = vr_gg_cont(g, vr_gg_view_2d(g, cur, half, cur->ne[1], cur->nb[1], at));
+    return vr_gg_mul(g, vr_gg_unary_of(g, first, act), second);
+}
+
+static vr_t act_in_one(vr_lm_graph *c, vr_t cur, vr_gg_glu kind, vr_gg_unary act)
+{
+    return c->plan->rules.glu != 0 ? vr_gg_glu_of(c->g, cur, kind) : act_halves(c, cur, act);
 }
 
 /* What acts on one input. */
@@ -37,12 +68,13 @@ static vr_t act_alone(vr_lm_graph *c, vr_t cur, const vr_lm_ffn *f)
     case VR_LM_RELU_SQR:
         return vr_gg_sqr(g, vr_gg_unary_of(g, cur, VR_GG_RELU));
     case VR_LM_SWIGLU:
-        return vr_gg_glu_of(g, cur, VR_GG_SWIGLU);
+        return act_in_one(c, cur, VR_GG_SWIGLU, VR_GG_SILU);
     case VR_LM_GEGLU:
-        return vr_gg_glu_of(g, cur, VR_GG_GEGLU);
+        return act_in_one(c, cur, VR_GG_GEGLU, VR_GG_GELU);
     case VR_LM_REGLU:
-        return vr_gg_glu_of(g, cur, VR_GG_REGLU);
+        return act_in_one(c, cur, VR_GG_REGLU, VR_GG_RELU);
     case VR_LM_SWIGLU_OAI_MOE:
+    case VR_LM_SITU:
         break;
     }
     vr_lm_broken(c, "this activation needs a gate");
@@ -53,6 +85,9 @@ static vr_t act_alone(vr_lm_graph *c, vr_t cur, const vr_lm_ffn *f)
 static vr_t act_gated(vr_lm_graph *c, vr_t gate, vr_t up, const vr_lm_ffn *f)
 {
     vr_gg *g = c->g;
+    bool one_node = c->plan->rules.glu != 0 || f->act == VR_LM_SWIGLU_OAI_MOE;
+    if (!one_node && !f->clamped)
+        return vr_gg_mul(g, act_alone(c, gate, f), up);
     switch (f->act) {
     case VR_LM_SILU:
         return f->clamped ? limited_swiglu(c, gate, up) : vr_gg_glu_split(g, gate, up, VR_GG_SWIGLU);
@@ -62,6 +97,8 @@ static vr_t act_gated(vr_lm_graph *c, vr_t gate, vr_t up, const vr_lm_ffn *f)
         return vr_gg_glu_split(g, gate, up, VR_GG_REGLU);
     case VR_LM_SWIGLU_OAI_MOE:
         return vr_gg_glu_split(g, gate, up, VR_GG_SWIGLU_OAI);
+    case VR_LM_SITU:
+        return situ(c, gate, up);
     default: /* the product is an operation of its own */
         return vr_gg_mul(g, act_alone(c, gate, f), up);
     }
@@ -177,7 +214,8 @@ static vr_t expert_weights(vr_lm_graph *c, vr_t probs, vr_t selected, const vr_l
     }
     if (m->norm_w) {
         w = vr_gg_reshape_2d(g, w, m->n_used, n_tokens);
-        w = vr_gg_div(g, w, vr_gg_clamp(g, vr_gg_sum_rows(g, w)));
+        vr_t sum = vr_gg_sum_rows(g, w);
+        w = vr_gg_div(g, w, c->plan->rules.weights_clamped != 0 ? vr_gg_clamp(g, sum) : sum);
         w = vr_gg_reshape_3d(g, w, 1, m->n_used, n_tokens);
     }
     return m->scaled ? vr_gg_scale(g, w) : w;
@@ -211,6 +249,13 @@ static vr_t expert_inner(vr_lm_graph *c, vr_t cur, vr_t selected, const vr_lm_mo
     return gate != NULL ? act_gated(c, gate, up, &act) : act_alone(c, up, &act);
 }
 
+/* Into the graph now, where this build does not leave it to what reads it. */
+static void expand_if(vr_lm_graph *c, vr_t t, uint32_t now)
+{
+    if (now != 0)
+        vr_gg_build_forward_expand(c->g, t);
+}
+
 /* The outputs of a token's experts added up, one after the other. */
 static vr_t add_experts(vr_lm_graph *c, vr_t experts, const vr_lm_moe *m, uint64_t n_embd, uint64_t n_tokens)
 {
@@ -223,12 +268,12 @@ static vr_t add_experts(vr_lm_graph *c, vr_t experts, const vr_lm_moe *m, uint64
     for (uint64_t i = 0; i < m->n_used; i++) {
         uint64_t at = vr_mul_sat(i, experts->nb[1]);
         views[i] = vr_gg_view_2d(g, experts, n_embd, n_tokens, experts->nb[2], at);
-        vr_gg_build_forward_expand(g, views[i]);
+        expand_if(c, views[i], c->plan->rules.experts_ordered);
     }
     vr_t sum = views[0];
     for (uint64_t i = 1; i < m->n_used; i++) {
         sum = vr_gg_add(g, sum, views[i]);
-        vr_gg_build_forward_expand(g, sum);
+        expand_if(c, sum, c->plan->rules.experts_ordered);
     }
     return m->n_used == 1 ? vr_gg_cont(g, sum) : sum;
 }
@@ -265,7 +310,7 @@ vr_t vr_lm_build_moe(vr_lm_graph *c, vr_t cur, const vr_lm_moe *m)
         selected = vr_gg_cast(g, scaled, VR_I32);
     }
     vr_t weights = expert_weights(c, probs, selected, m, n_tokens);
-    vr_gg_build_forward_expand(g, weights);
+    expand_if(c, weights, c->plan->rules.weights_early);
     cur = vr_gg_reshape_3d(g, cur, n_embd, 1, n_tokens);
     if (m->weight_before_ffn)
         cur = vr_gg_mul(g, vr_gg_repeat_4d(g, cur, n_embd, m->n_used, n_tokens, 1), weights);
@@ -275,6 +320,6 @@ vr_t vr_lm_build_moe(vr_lm_graph *c, vr_t cur, const vr_lm_moe *m)
         experts = vr_gg_add_id(g, experts, m->down_b, selected);
     if (!m->weight_before_ffn)
         experts = vr_gg_mul(g, experts, weights);
-    vr_gg_build_forward_expand(g, experts);
+    expand_if(c, experts, c->plan->rules.experts_ordered);
     return add_experts(c, experts, m, n_embd, n_tokens);
 }

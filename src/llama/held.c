@@ -4,26 +4,47 @@
 #include "llama/place.h"
 
 static const char *const held[] = {
-    "afmoe",         "apertus",      "arcee",          "arctic",         "arwkv7",      "baichuan",
-    "bailingmoe",    "bailingmoe2",  "bitnet",         "bloom",          "chameleon",   "chatglm",
-    "cogvlm",        "cohere2",      "cohere2moe",     "command-r",      "dbrx",        "deci",
-    "deepseek",      "deepseek2",    "deepseek2-ocr",  "deepseek32",     "dots1",       "dream",
-    "ernie4_5",      "ernie4_5-moe", "exaone",         "exaone-moe",     "exaone4",     "falcon",
-    "falcon-h1",     "gemma",        "gemma2",         "gemma3",         "gemma3n",     "gemma4",
-    "glm4",          "glm4moe",      "gpt-oss",        "gpt2",           "gptneox",     "granite",
-    "granitehybrid", "granitemoe",   "grok",           "grovemoe",       "hunyuan-moe", "hunyuan_vl",
-    "hy_v3",         "internlm2",    "jais",           "jais2",          "jamba",       "kimi-linear",
-    "laguna",        "lfm2",         "lfm2moe",        "llada",          "llada-moe",   "llama",
-    "llama4",        "maincoder",    "mamba",          "mamba2",         "mellum",      "mimo2",
-    "minicpm",       "minicpm3",     "minimax-m2",     "mistral3",       "mistral4",    "mpt",
-    "nemotron",      "nemotron_h",   "nemotron_h_moe", "olmo",           "olmo2",       "olmoe",
-    "openelm",       "orion",        "paddleocr",      "pangu-embedded", "phi2",        "phi3",
-    "phimoe",        "plamo",        "plamo2",         "plamo3",         "qwen",        "qwen2",
-    "qwen2moe",      "qwen2vl",      "qwen3",          "qwen35",         "qwen35moe",   "qwen3moe",
-    "qwen3next",     "qwen3vl",      "qwen3vlmoe",     "rnd1",           "rwkv6",       "rwkv7",
-    "seed_oss",      "smallthinker", "smollm3",        "stablelm",       "starcoder",   "starcoder2",
-    "step35",        "talkie",       "xverse",
+    "afmoe",         "apertus",       "arcee",          "arctic",       "arwkv7",
+    "baichuan",      "bailingmoe",    "bailingmoe2",    "bert",         "bitnet",
+    "bloom",         "chameleon",     "chatglm",        "cogvlm",       "cohere2",
+    "cohere2moe",    "command-r",     "dbrx",           "deci",         "deepseek",
+    "deepseek2",     "deepseek2-ocr", "deepseek32",     "dots1",        "dream",
+    "ernie4_5",      "ernie4_5-moe",  "eurobert",       "exaone",       "exaone-moe",
+    "exaone4",       "falcon",        "falcon-h1",      "gemma",        "gemma-embedding",
+    "gemma2",        "gemma3",        "gemma3n",        "gemma4",       "glm4",
+    "glm4moe",       "gpt-oss",       "gpt2",           "gptneox",      "granite",
+    "granitehybrid", "granitemoe",    "grok",           "grovemoe",     "hunyuan-dense",
+    "hunyuan-moe",   "hunyuan_vl",    "hy_v3",          "internlm2",    "jais",
+    "jais2",         "jamba",         "jina-bert-v2",   "jina-bert-v3", "kimi-linear",
+    "laguna",        "lfm2",          "lfm2moe",        "llada",        "llada-moe",
+    "llama",         "llama-embed",   "llama4",         "maincoder",    "mamba",
+    "mamba2",        "mellum",        "mimo2",          "minicpm",      "minicpm3",
+    "minimax-01",    "minimax-m2",    "mistral3",       "mistral4",     "modern-bert",
+    "mpt",           "muse-glimmer",  "nemotron",       "nemotron_h",   "nemotron_h_moe",
+    "neo-bert",      "nomic-bert",    "nomic-bert-moe", "olmo",         "olmo2",
+    "olmoe",         "openelm",       "orion",          "paddleocr",    "pangu-embedded",
+    "phi2",          "phi3",          "phimoe",         "plamo",        "plamo2",
+    "plamo3",        "pockettts",     "qwen",           "qwen2",        "qwen2moe",
+    "qwen2vl",       "qwen3",         "qwen35",         "qwen35moe",    "qwen3moe",
+    "qwen3next",     "qwen3tts",      "qwen3vl",        "qwen3vlmoe",   "rnd1",
+    "rwkv6",         "rwkv7",         "seed_oss",       "smallthinker", "smollm3",
+    "stablelm",      "starcoder",     "starcoder2",     "step35",       "talkie",
+    "xverse",
 };
+
+/* Caches and states alone. */
+static const char *const kept[] = {
+    "codeshell", "glm-dsa", "kimi-k3", "nanbeige", "refact", "t5", "t5encoder"
+};
+
+bool vr_lm_kept_held(vr_str arch)
+{
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
+        if (vr_str_is(arch, kept[i]))
+            return true;
+    }
+    return false;
+}
 
 bool vr_lm_held(vr_str arch)
 {

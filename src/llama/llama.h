@@ -153,6 +153,7 @@ typedef struct vr_lm_sizes {
     const char *why;          /* it is not, or what llama.cpp refuses: a sentence */
     bool refused;             /* it does not start with these settings */
     bool unknown;             /* where things go is not known: no figure is there */
+    bool context_held;        /* and what layers keep, or the file's tensors and keys agree in a graph */
     bool context_known;       /* false: what it keeps of tokens is not; context is 0 then */
     bool pipelined;           /* copies of inputs for several GPUs at once */
     size_t n_nodes, n_splits; /* of the larger graph */

@@ -114,6 +114,15 @@ static void add_kept(vr_lm_memory *m, vr_lm_kept_sum *to, uint64_t bytes)
     add(&m->context, bytes);
 }
 
+/* Keys of several tokens in one, and the two tensors of their state. */
+static uint64_t compressed_bytes(const vr_lm_params *p, const vr_lm_plan *plan, const vr_lm_cache *c,
+                                 const vr_lm_compressed *x, uint8_t buft)
+{
+    const kept_tensor k = { (vr_dtype)p->type_k, x->width, x->cells, c->streams };
+    const kept_tensor state = { VR_F32, x->state_width, x->state_rows, c->streams };
+    return vr_add_sat(kept_bytes(plan, buft, &k), vr_mul_sat(2, kept_bytes(plan, buft, &state)));
+}
+
 static void add_cache(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params *p, const vr_lm_plan *plan,
                       uint32_t il)
 {
@@ -123,13 +132,17 @@ static void add_cache(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params *p, 
     const kept_tensor k = { (vr_dtype)p->type_k, c->k_width, c->cells, c->streams };
     const kept_tensor v = { (vr_dtype)p->type_v, c->v_width, c->cells, c->streams };
     const kept_tensor index = { (vr_dtype)p->type_k, c->index_width, c->cells, c->streams };
+    const kept_tensor beside = { (vr_dtype)p->type_v, c->index_values, c->cells, c->streams };
     const kept_tensor r = { VR_F32, c->r_width, c->r_rows, 1 }, s = { VR_F32, c->s_width, c->r_rows, 1 };
     add_kept(m, lm->layers[il].swa ? &m->sliding : &m->full,
              vr_add_sat(vr_add_sat(kept_bytes(plan, buft, &k), kept_bytes(plan, buft, &v)),
-                        kept_bytes(plan, buft, &index)));
+                        vr_add_sat(kept_bytes(plan, buft, &index), kept_bytes(plan, buft, &beside))));
     add_kept(m, &m->states, vr_add_sat(kept_bytes(plan, buft, &r), kept_bytes(plan, buft, &s)));
+    for (int i = 0; i < 2; i++)
+        add_kept(m, &m->full, compressed_bytes(p, plan, c, &c->compressed[i], buft));
     add(&m->token, vr_add_sat(vr_gg_row_size(k.type, k.width), vr_gg_row_size(v.type, v.width)));
-    add(&m->token, vr_gg_row_size(index.type, index.width));
+    add(&m->token,
+        vr_add_sat(vr_gg_row_size(index.type, index.width), vr_gg_row_size(beside.type, beside.width)));
 }
 
 void vr_lm_add_placed(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params *p, const vr_lm_plan *plan)
@@ -184,7 +197,9 @@ static void describe(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params *p, c
     out->experts_off = experts_off(lm, plan);
     out->output = output_bytes(lm, p, plan);
     out->held = vr_lm_held(lm->name);
-    out->verified = out->held && plan->machine.n_backends <= 2;
+    /* Graphs are those of VR_LM_READ. */
+    out->compute_near = plan->rules.compute != VR_LM_COMPUTE_EXACT;
+    out->verified = out->held && plan->machine.n_backends <= 2 && p->build >= VR_LM_ALIKE;
     out->context_known = plan->caches_unknown == NULL;
     out->why = plan->caches_unknown;
 }
@@ -196,6 +211,23 @@ static vr_lm_params effective(const vr_lm *lm, const vr_lm_params *p)
     if (vr_str_is(lm->name, "grok"))
         own.flash_attn = own.flash_auto = false;
     return own;
+}
+
+static vram_status measure_compute(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params *p,
+                                   const vr_lm_plan *plan, vr_arena *a)
+{
+    const char *why = NULL;
+    if (lm->n_embd == 0 || lm->n_vocab == 0)
+        why = "neither keys nor tensors of the file say the width and the vocabulary";
+    else if (plan->rules.compute == VR_LM_COMPUTE_NO)
+        why = "this build plans its memory in another way, which is not known here";
+    if (why == NULL) {
+        out->compute_near = plan->rules.compute == VR_LM_COMPUTE_NEAR;
+        return vr_lm_compute(out, lm, p, plan, a);
+    }
+    if (out->why == NULL)
+        out->why = why;
+    return VRAM_OK;
 }
 
 vram_status vr_lm_measure(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params *asked,
@@ -216,9 +248,7 @@ vram_status vr_lm_measure(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params 
         if (plan.device_buft[i] != VR_GG_NOWHERE)
             out->device[i].pool = vr_lm_pool(lm, &plan, plan.device_buft[i]);
     }
-    if (lm->n_embd != 0 && lm->n_vocab != 0)
-        return vr_lm_compute(out, lm, p, &plan, a);
-    if (out->why == NULL)
-        out->why = "neither keys nor tensors of the file say the width and the vocabulary";
+    VR_TRY(measure_compute(out, lm, p, &plan, a));
+    out->context_held = out->compute_known || (lm->arch == NULL && vr_lm_kept_held(lm->name));
     return VRAM_OK;
 }

@@ -41,8 +41,19 @@ static vram_status add_devices(vr_lm_plan *plan, const vr_lm_params *p, const vr
     return VRAM_OK;
 }
 
+static bool names_what_is_not_there(const vr_lm_params *p, size_t n)
+{
+    for (size_t i = 0; i < p->n_overrides; i++) {
+        if (p->overrides[i].device != VR_LM_HOST && p->overrides[i].device >= n)
+            return true;
+    }
+    return false;
+}
+
 static const char *refusal(const vr_lm_rules *r, const vr_lm_params *p, size_t n)
 {
+    if (names_what_is_not_there(p, n))
+        return "a tensor override names a GPU that is not there";
     if (p->split_mode == VR_LM_SPLIT_NONE && n > 0 && p->main_gpu >= n)
         return "--main-gpu names a GPU that is not there";
     if (p->split_mode == VR_LM_SPLIT_ROW && n > 0 && r->row_split == 0)
@@ -167,6 +178,15 @@ static void count(vr_lm_plan *plan, const vr_lm *lm, const vr_lm_params *p)
 
 /* ---- the whole ---- */
 
+/* ggml's own part of what a build does otherwise. */
+static vr_gg_past past_of(const vr_lm_rules *r)
+{
+    return (vr_gg_past){ .sinks_decide = r->small_offload == 0,
+                         .f16_in_pool = r->flash_copy == 0,
+                         .fill_apart = r->fill_in_place == 0,
+                         .split_inputs = r->split_inputs };
+}
+
 vram_status vr_lm_plan_of(vr_lm_plan *out, const vr_lm *lm, const vr_lm_params *p,
                           const vr_lm_device *devices, size_t n, vr_arena *a)
 {
@@ -178,6 +198,7 @@ vram_status vr_lm_plan_of(vr_lm_plan *out, const vr_lm *lm, const vr_lm_params *
     out->unknown = not_known(p, n);
     if (out->refused != NULL || out->unknown != NULL)
         return VRAM_OK;
+    out->machine.past = past_of(&out->rules);
     out->overridden = p->n_overrides != 0 || p->n_cpu_moe != 0;
     VR_TRY(add_devices(out, p, devices, n, a));
     VR_TRY(place_layers(out, lm, p, devices, n, a));

@@ -5,13 +5,22 @@
 
 #include "llama/builds.h"
 
+/* Keys of several tokens in one (llama_kv_cache_dsv4), and the state that they are made of. */
+typedef struct vr_lm_compressed {
+    uint64_t width, cells;            /* width 0: there are none */
+    uint64_t state_width, state_rows; /* 32-bit floats, for keys and scores each */
+} vr_lm_compressed;
+#define VR_LM_LONG_RATIO 128 /* tokens in one key where nothing chooses among them */
+
 /* The cache of a layer (llama_kv_cache) and its state (llama_memory_recurrent). */
 typedef struct vr_lm_cache {
-    uint64_t k_width, v_width; /* elements of a cell; 0: none */
-    uint64_t cells, streams;   /* 0: the layer keeps no keys */
-    uint64_t index_width;      /* of keys that choose which tokens are attended to; 0: none */
-    uint64_t r_width, s_width; /* 32-bit floats of a sequence */
-    uint64_t r_rows;           /* sequences, and their snapshots */
+    uint64_t k_width, v_width;      /* elements of a cell; 0: none */
+    uint64_t cells, streams;        /* 0: the layer keeps no keys */
+    uint64_t index_width;           /* of keys that choose which tokens are attended to; 0: none */
+    uint64_t index_values;          /* kept beside them, never read */
+    vr_lm_compressed compressed[2]; /* of attention, of what chooses for it */
+    uint64_t r_width, s_width;      /* 32-bit floats of a sequence */
+    uint64_t r_rows;                /* sequences, and their snapshots */
     bool v_transposed;
     uint8_t device;  /* or VR_LM_HOST */
     uint32_t reuses; /* layer whose cache it uses, plus 1; 0: its own */
@@ -35,6 +44,7 @@ typedef struct vr_lm_plan {
     bool overridden;       /* there are tensor overrides: no pipelining */
     bool pipelined;        /* machine.copies is more than 1 */
     vr_lm_cache *caches;   /* n_layer_all */
+    bool copies_cache;     /* with flash attention keys or values are of another type than F16 */
     const char *caches_unknown; /* why it is not known what the layers keep; or NULL */
     uint64_t n_ctx, n_ctx_seq, n_batch, n_ubatch, n_seq_max, n_stream, n_outputs_max;
     uint64_t n_tokens;         /* of the graph that memory is reserved for */
@@ -51,6 +61,9 @@ void vr_lm_add_placed(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params *p, 
 
 /* Where a small vector of layer il lies that no pattern names: rope factors have a copy there. */
 uint8_t vr_lm_plain_buft(const vr_lm_plan *plan, uint32_t il);
+/* Tokens in one key of layer il; 0: it has none such. Cells for as many tokens as a sequence has. */
+uint64_t vr_lm_compress_ratio(const vr_lm *lm, uint32_t il);
+uint64_t vr_lm_compressed_cells(const vr_lm_plan *plan, uint64_t ratio);
 /* The memory of a buffer type in the sizes. */
 vr_lm_memory *vr_lm_memory_of(vr_lm_sizes *out, const vr_lm_plan *plan, uint8_t buft);
 
@@ -68,6 +81,8 @@ bool vr_lm_chooses_itself(const vr_lm *lm, uint32_t il);
 
 /* Whether the architecture's graphs were held against llama.cpp's own figures (held.c). */
 bool vr_lm_held(vr_str arch);
+/* The same of caches alone, where the graph is not known. */
+bool vr_lm_kept_held(vr_str arch);
 /* What kernels of the device put aside at most (pool.c). */
 uint64_t vr_lm_pool(const vr_lm *lm, const vr_lm_plan *plan, uint8_t buft);
 

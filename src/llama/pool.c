@@ -49,6 +49,14 @@ static void take(uint64_t *most, uint64_t bytes)
     *most = bytes > *most ? bytes : *most;
 }
 
+/* Before the compute buffer had it: a 16-bit copy of a layer's cache, for attention over another type. */
+static uint64_t cache_copy(const vr_lm_plan *plan, const vr_lm_cache *c)
+{
+    uint64_t rows = vr_mul_sat(c->cells, c->streams);
+    bool copies = plan->rules.flash_copy == 0 && plan->copies_cache && c->reuses == 0;
+    return copies ? vr_mul_sat(2, vr_mul_sat(rows, vr_add_sat(c->k_width, c->v_width))) : 0;
+}
+
 uint64_t vr_lm_pool(const vr_lm *lm, const vr_lm_plan *plan, uint8_t buft)
 {
     uint64_t most = 0;
@@ -57,6 +65,10 @@ uint64_t vr_lm_pool(const vr_lm *lm, const vr_lm_plan *plan, uint8_t buft)
             if (plan->weight_buft[il][i] == buft)
                 take(&most, product(lm, plan, &lm->layers[il].weights[i], false));
         }
+    }
+    for (uint32_t il = 0; il < lm->n_layer_all && plan->caches_unknown == NULL; il++) {
+        if (plan->layer_device[il] != VR_LM_HOST && plan->device_buft[plan->layer_device[il]] == buft)
+            take(&most, cache_copy(plan, &plan->caches[il]));
     }
     const vr_lm_weight *head = vr_lm_find_outside(lm, "output.weight");
     if (head == NULL)

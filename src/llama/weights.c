@@ -93,6 +93,8 @@ static bool cuda_takes(const vr_lm *lm, const vr_lm_weight *w)
 {
     if (of_input(w->name))
         return cuda_gathers(w->type, w->ne[0]);
+    if (vr_str_is(w->name, "ffn_gate_tid2eid.weight"))
+        return w->type == VR_I32 || cuda_gathers(w->type, w->ne[0]);
     if (vr_str_is(w->name, "ssm_a"))
         return cuda_scans(lm, w);
     if (vr_str_starts(w->name, "ssm_conv1d.") || vr_str_is(w->name, "shortconv.conv.weight"))

@@ -211,11 +211,19 @@ static uint64_t device_figure(vr_player *p, const vr_event *e)
     return bytes;
 }
 
+/* The end of its band to which activations are scaled too. */
+static uint64_t about(const vr_player *p, const vr_event *e)
+{
+    unsigned to = p->stage.activation_permille;
+    uint64_t permille = to < 1000 ? 1000 - e->spare : to > 1000 ? 1000 + e->spare : 1000;
+    return vr_mul_div(e->bytes, permille, 1000);
+}
+
 static void play_outside(vr_player *p, const vr_event *e)
 {
     uint64_t bytes = e->bytes == 0 && e->kind == VR_EV_OUTSIDE ? device_figure(p, e) : e->bytes;
     if (e->kind == VR_EV_ABOUT)
-        bytes = vr_mul_div(bytes, p->stage.activation_permille, 1000);
+        bytes = about(p, e);
     p->lacking = 0;
     if (!has_room(p, p->stats->reserved, bytes) && !make_room(p)) {
         fail(p, e, bytes, bytes);

@@ -215,23 +215,24 @@ void vr_tape_release(vr_tape *t, uint32_t block)
     e->block = block;
 }
 
-static void take_outside(vr_tape *t, vr_event_kind kind, vr_item item, uint64_t bytes)
+static void take_outside(vr_tape *t, vr_event_kind kind, vr_item item, uint64_t bytes, uint32_t permille)
 {
     vr_event *e = add_event(t, kind);
     if (e != NULL) {
         e->item = (uint8_t)item;
         e->bytes = bytes;
+        e->spare = (permille <= 1000 ? permille : 1000) & 0x7fffffffU;
     }
 }
 
 void vr_tape_outside(vr_tape *t, vr_item item, uint64_t bytes)
 {
-    take_outside(t, VR_EV_OUTSIDE, item, bytes);
+    take_outside(t, VR_EV_OUTSIDE, item, bytes, 0);
 }
 
-void vr_tape_about(vr_tape *t, vr_item item, uint64_t bytes)
+void vr_tape_about(vr_tape *t, vr_item item, uint64_t bytes, uint32_t permille)
 {
-    take_outside(t, VR_EV_ABOUT, item, bytes);
+    take_outside(t, VR_EV_ABOUT, item, bytes, permille);
 }
 
 void vr_tape_empty_cache(vr_tape *t)

@@ -81,7 +81,7 @@ typedef enum vr_event_kind {
     VR_EV_RELEASE,     /* `block` given back to the allocator */
     VR_EV_OUTSIDE,     /* bytes taken outside the allocator, for good; bytes 0: the device's figure for the
                         * item, which only CONTEXT and KERNELS have */
-    VR_EV_ABOUT,       /* as OUTSIDE, but bytes are uncertain and scaled as activations are */
+    VR_EV_ABOUT,       /* as OUTSIDE, but bytes are uncertain, by `spare` thousandths to either side */
     VR_EV_EMPTY_CACHE, /* whole free segments go back to the driver */
     VR_EV_MARK         /* bytes holds a vr_moment_id; a moment that is marked again has its later figures */
 } vr_event_kind;
@@ -132,7 +132,7 @@ uint32_t vr_tape_alloc_cut(vr_tape *t, uint64_t bytes, vr_item item, uint32_t la
 /* A block that is not held is a mistake of the engine: VRAM_EINTERNAL, sticky. */
 void vr_tape_release(vr_tape *t, uint32_t block);
 void vr_tape_outside(vr_tape *t, vr_item item, uint64_t bytes);
-void vr_tape_about(vr_tape *t, vr_item item, uint64_t bytes);
+void vr_tape_about(vr_tape *t, vr_item item, uint64_t bytes, uint32_t permille);
 void vr_tape_empty_cache(vr_tape *t);
 void vr_tape_mark(vr_tape *t, vr_moment_id m);
 

@@ -187,24 +187,35 @@ static void put_cards(vr_report *r, const vram_fit *f, const choice *c)
         vr_para(r, VR_INK_BOLD, "or", VR_FIT_INDENT, text);
 }
 
+/* The changes; the first to be typed, and how many were shown. */
+static const vr_lever *put_levers(vr_report *r, const vram_fit *f, const choice *c, size_t *n)
+{
+    size_t width = widest(r, f, c);
+    const vr_lever *best = NULL;
+
+    for (size_t i = 0; i < f->n_levers && *n < c->most; i++) {
+        const vr_lever *v = &f->levers[i];
+        if (!shown(f, v, c))
+            continue;
+        best = best == NULL && (v->fits || v->is_command) ? v : best;
+        put_lever(r, f, v, (*n)++, width);
+        if (c->verbose)
+            put_lever_details(r, v);
+    }
+    return best;
+}
+
 void vr_fit_advice(vr_report *r, const vram_fit *f)
 {
     const choice c = choose(r, f);
-    size_t n = 0, width = widest(r, f, &c);
-    const vr_lever *best = NULL;
+    bool good = f->verdict == VRAM_FITS && !f->slow;
+    const vr_lever *best;
+    size_t n = 0;
 
-    if (f->verdict == VRAM_FITS && !c.verbose)
+    if (good && !c.verbose)
         return;
-    for (size_t i = 0; i < f->n_levers && n < c.most; i++) {
-        const vr_lever *v = &f->levers[i];
-        if (!shown(f, v, &c))
-            continue;
-        best = best == NULL && (v->fits || v->is_command) ? v : best;
-        put_lever(r, f, v, n++, width);
-        if (c.verbose)
-            put_lever_details(r, v);
-    }
-    if (best != NULL && f->verdict != VRAM_FITS)
+    best = put_levers(r, f, &c, &n);
+    if (best != NULL && !good)
         put_what_to_type(r, best);
     else if (n == 0 && f->n_levers != 0 && f->verdict != VRAM_UNKNOWN)
         vr_para(r, VR_INK_BOLD, "try", VR_FIT_INDENT,

@@ -274,8 +274,8 @@ static void whole_host(vr_ledger *l, const vr_host_share *h)
     for (size_t c = 0; c < VR_CATEGORY_COUNT; c++)
         l->category[c] = host_figure(c != VR_OVERHEAD, VR_BASIS_EXACT, false, 0);
     l->category[VR_WEIGHTS] = host_figure(true, VR_BASIS_EXACT, h->verified, h->weights);
-    l->category[VR_KV_CACHE] = host_figure(h->kv_counted, VR_BASIS_EXACT, h->verified, h->kv);
-    l->category[VR_ACTIVATIONS] = host_figure(h->activations_counted, VR_BASIS_SIMULATED, h->verified, work);
+    l->category[VR_KV_CACHE] = host_figure(h->kv_counted, h->kv_basis, h->verified, h->kv);
+    l->category[VR_ACTIVATIONS] = host_figure(h->activations_counted, h->compute_basis, h->verified, work);
     l->category[VR_WEIGHTS].formula = h->words;
     l->category[VR_OVERHEAD].formula = "what the process takes beside its buffers is not known";
     for (size_t c = 0; c < VR_CATEGORY_COUNT; c++)

@@ -12,6 +12,8 @@ static const char *tokens(vr_report *r, const vram_workload *w)
 
 static const char *sequences(vr_report *r, const vram_workload *w)
 {
+    if (w->slots)
+        return vr_say(r, U(w->sequences), T(" slots that share them"));
     return vr_count(r, w->sequences, "sequence", "sequences");
 }
 
@@ -183,6 +185,10 @@ static const struct {
     { VR_SET_N_CPU_MOE, NULL, true },
     { VR_SET_NO_OP_OFFLOAD, NULL, true },
     { VR_SET_EMBEDDING, NULL, true },
+    { VR_SET_POOLING, NULL, true },
+    { VR_SET_KV_CACHE_TYPE, NULL, true },
+    { VR_SET_GPU_OVERHEAD, NULL, true },
+    { VR_SET_SCHED_SPREAD, NULL, true },
     { VR_SET_ENGINE_VERSION, version, false },
 };
 

@@ -20,6 +20,8 @@ static const char *next_words(vr_report *r, const vr_solution *x)
 {
     if (x->top)
         return "";
+    if (x->whole)
+        return vr_say(r, T("; with "), GROUPED(x->next), T(" a part stays on the CPU"));
     if (x->next_left == INT64_MIN)
         return vr_say(r, T("; "), GROUPED(x->next), T(" is refused"));
     return vr_say(r, T("; with "), GROUPED(x->next), T(" it may lack "), T(vr_gib_signed(r, x->next_left)));
@@ -37,7 +39,9 @@ static const char *found_words(vr_report *r, const vr_solution *x)
 static void put_answer(vr_report *r, const vr_solution *x)
 {
     if (!x->found) {
-        vr_para(r, VR_INK_BOLD, "none", VR_FIT_INDENT, vr_say(r, T("it does not fit with "), T(x->words)));
+        vr_para(r, VR_INK_BOLD, "none", VR_FIT_INDENT,
+                vr_say(r, T(x->whole ? "a part stays on the CPU even with " : "it does not fit with "),
+                       T(x->words)));
         return;
     }
     vr_para(r, VR_INK_BOLD, x->sure ? "solved" : "at most", VR_FIT_INDENT, found_words(r, x));

@@ -5,14 +5,14 @@ import collections
 import json
 import subprocess
 
-Figure = collections.namedtuple("Figure", "bytes basis verified")
+Figure = collections.namedtuple("Figure", "bytes basis")
 Answer = collections.namedtuple("Answer", "memories verdict build")
 # What llama.cpp calls model, context and compute.
 CATEGORIES = {"weights": "weights", "cache": "kv_cache", "compute": "activations"}
 QUANTITIES = (*CATEGORIES, "total")
 HOST = "host"
 MIB = 1 << 20
-NOTHING = Figure(None, "not_counted", False)
+NOTHING = Figure(None, "not_counted")
 ROOM = "4096GiB"
 
 
@@ -24,12 +24,12 @@ def whole(parts):
     """The sum, unknown where a part is; its basis is that of the compute buffer, the least certain."""
     if any(p.bytes is None for p in parts):
         return NOTHING
-    return Figure(sum(p.bytes for p in parts), parts[-1].basis, all(p.verified for p in parts))
+    return Figure(sum(p.bytes for p in parts), parts[-1].basis)
 
 
 def memory_of(device):
     told = {q: device["ledger"][category] for q, category in CATEGORIES.items()}
-    figures = {q: Figure(t["bytes"], t["basis"], t["verified"]) for q, t in told.items()}
+    figures = {q: Figure(t["bytes"], t["basis"] + (", verified" if t["verified"] else "")) for q, t in told.items()}
     if device["kind"] == "host":  # whose results are no part of llama.cpp's compute buffer
         figures["compute"] = figures["compute"]._replace(bytes=device["compute_bytes"])
     figures["total"] = whole([figures[q] for q in CATEGORIES])

@@ -19,6 +19,9 @@ from figures import CARDS, Row
 HERE = os.path.dirname(os.path.abspath(__file__))
 PER_CENT = 0.02
 KINDS = ("weights", "cache", "host weights", "host cache")
+# Builds of logs that say when only: by release dates.
+DATED = {"lg172": "b9030", "lg173": "b6900", "lg174": "b10470", "lg175": "b10470", "lg177": "b4000", "lg191": "b5700",
+         "lg192": "b9950", "lg196": "b9000"}
 
 
 def is_card(name):
@@ -75,15 +78,41 @@ def before_output_counted(log):
     return log["engine"] == "ik_llama.cpp" or str(log["build"]).startswith(("2024", "2025-0"))
 
 
+def build_of(log):
+    """Of llama.cpp itself; ik_llama.cpp counts apart."""
+    if log["engine"] == "ik_llama.cpp":
+        return None
+    found = re.match(r"(?:b(\d+)$|(\d+) \()", str(log["build"]))
+    return "b" + (found.group(1) or found.group(2)) if found else DATED.get(log["id"])
+
+
+def compute_printed(log):
+    """Of the only card, and of the host, where llama.cpp itself printed them and its build and settings are known."""
+    if any(log["options"].get(k) is None for k in ("n_ctx", "n_batch", "n_ubatch", "flash_attn")):
+        return {}
+    buffers = log["printed_MiB"].get("compute_buffers") or []
+    cards = [size for name, size in buffers if is_card(name)]
+    host = [size for name, size in buffers if not is_card(name)]
+    if build_of(log) is None or len(cards) != 1:
+        return {}
+    return {card: sizes[0] * MIB for card, sizes in ((True, cards), (False, host)) if len(sizes) == 1}
+
+
 def options_of(log, pairs):
     told = log["options"]
     words = ["--n-ctx", str(told.get("n_ctx") or 4096), "-np", str(told.get("n_seq_max") or 1), "-ub", str(told.get("n_ubatch") or 512)]
     key, value = cache_types(log)
-    words += ["-ctk", key, "-ctv", value]
+    words += ["-ctk", key, "-ctv", value, "-b", str(told.get("n_batch") or 2048)]
+    if told.get("flash_attn") is not None:
+        words += ["-fa", "off" if told["flash_attn"] == 0 or "forced off" in str(told["flash_attn"]) else "on"]
+    words += ["--tool", "server" if "llama-server" in (told.get("command") or "") + (told.get("note") or "") else "cli"]
+    words += ["--engine-version", build_of(log)] if build_of(log) else []
     if told.get("offloaded"):
         layers, of = map(int, told["offloaded"].split("/"))
         # Until then -ngl did not count the output layer, unless everything was on the cards.
         words += ["-ngl", str(layers + (0 < layers < of and before_output_counted(log)))]
+    elif any(is_card(name) for key in ("model_buffers", "kv_buffers") for name, _ in log["printed_MiB"].get(key) or []):
+        words += ["-ngl", "999"]
     if "-nkvo" in (told.get("command") or "") or "--no-kv-offload" in (told.get("command") or ""):
         words += ["--no-kv-offload"]
     if log["engine"] == "ik_llama.cpp":
@@ -95,7 +124,7 @@ def options_of(log, pairs):
 
 class Outcome:
     def __init__(self):
-        self.rows, self.why, self.silent = [], {}, []
+        self.rows, self.why, self.silent, self.compute = [], {}, [], []
 
     def miss(self, log, kind, why):
         self.why[(log["id"], kind)] = why
@@ -118,6 +147,11 @@ def compare(vram, G, log, path, outcome):
         for quantity, card in told:
             outcome.miss(log, kind_name(quantity, card), str(failed))
         return
+    for card, size in compute_printed(log).items():
+        figure = answer.memories.get("CUDA0" if card else HOST, {}).get("compute")
+        if figure is not None:
+            outcome.compute.append(Row(log["id"], build_of(log), log["engine"], CARDS if card else HOST, "compute", figure.bytes,
+                                       round(size), figure.basis, 0.0051 * MIB))
     for (quantity, card), (size, within) in told.items():
         compare_one(log, made, answer, quantity, card, size, within, outcome)
 
@@ -166,6 +200,7 @@ def misses(outcome):
     bad.update(outcome.why)
     found = [f"{log} {kind}: {why}" for (log, kind), why in bad.items() if (log, kind) not in listed]
     good = {name_of(r) for r in outcome.rows if holds(r)}
+    found += [f"{r.case} compute: called verified, {figures.off(r):+.3f} %" for r in outcome.compute if r.basis.endswith("verified") and not holds(r)]
     return found + [f"{log} {kind}: agrees, and exceptions.tsv has it" for log, kind in listed if (log, kind) in good]
 
 
@@ -176,4 +211,23 @@ def tables(outcome):
         good = sum(map(holds, rows))
         excepted = [k for k in exceptions() if k[1] == kind]
         lines.append([kind, str(len(rows) + len([k for k in outcome.why if k[1] == kind])), str(good), str(len(excepted))])
-    return figures.table(("printed", "logs", "within 0.02 % or as printed", "exceptions"), lines)
+    return ["Each line that was printed; an exception is what the log says too little of, or ik_llama.cpp does otherwise, each with its reason in "
+            "`tests/accuracy/exceptions.tsv`.", "", *figures.table(("printed", "logs", "within 0.02 % or as printed", "exceptions"), lines), "",
+            *reasons(), "", "Compute buffers that llama.cpp printed in runs on one card whose build and settings are logged:", "", *of_compute(outcome)]
+
+
+def reasons():
+    by_reason = {}
+    for (log, kind), reason in exceptions().items():
+        by_reason.setdefault(reason, []).append((log, kind))
+    lines = sorted(by_reason.items(), key=lambda item: -len(item[1]))
+    return figures.table(("exceptions", "logs", "why"), [[str(len(which)), str(len({log for log, _ in which})), why] for why, which in lines])
+
+
+def of_compute(outcome):
+    told = [row for row in outcome.compute if row.predicted is not None]
+    lines = [[row.case, row.arch, "card" if row.memory == CARDS else "host", f"{row.actual / MIB:.2f}", f"{row.predicted / MIB:.2f}",
+              "0" if holds(row) else f"{figures.off(row):+.2f} %", row.basis] for row in told]
+    untold = len(outcome.compute) - len(told)
+    return (figures.table(("log", "build", "memory", "printed MiB", "here", "off by", "basis"), lines) if lines else []) + [
+        f"{untold} of {len(outcome.compute)} are not counted: graphs of those builds are not known here."]

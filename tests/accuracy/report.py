@@ -38,7 +38,7 @@ def virtual_tables(outcome):
     return ["Figures that are exact to the byte, each card's by itself. Of two cards, what is measured by llama-fit-params (`--tool fit-params`).", "",
             *figures.by_kind(rows), "", *figures.by_architecture(rows), "", *figures.by_basis(rows), "",
             f"Refused by llama.cpp, and not called possible here: {outcome.refusals - len(outcome.wrongly_run)} of {outcome.refusals}. "
-            f"Not asked, for `vram fit` is of a card: {without} runs without one."]
+            f"Not asked, for `vram fit` is of a card: {without} runs without one, which `tests/llama/placed_cases.py` asks the library for."]
 
 
 def run(args, path):
@@ -64,7 +64,7 @@ def main():
     for path in args.cases or [data_file(args.root, "data/llamacpp/" + name) for name in BOTH]:
         outcome, tables, misses = run(args, path)
         if args.v:
-            print("\n".join(figures.listing(outcome.rows)))
+            print("\n".join(figures.listing(outcome.rows + outcome.compute)))
         print("\n".join(tables))
         text += [*tables, ""]
         missed += misses

@@ -137,6 +137,22 @@ def check(vram, path, cards, goal, *more):
     return what, solved
 
 
+def whole(vram, path, card, goal, option, *more):
+    """Ollama leaves on the CPU what does not fit: with what is found nothing is, with the next value something is."""
+    words = [path, "--gpu", card, "--engine", "ollama", *more]
+    answer = fit(vram, *words, "--solve", goal)
+    solved = answer["solver"]["answers"][0]
+    if not solved["found"]:
+        return False
+    for value, all_of_it in ((solved["value"], True), (solved["next"], False)):
+        if value is None:
+            continue
+        again = fit(vram, *words, option, str(value))
+        assert again["verdict"] == "fits", words
+        assert (layers_of(again["devices"][0]["holds"]) == 25) == all_of_it, (words, goal, value)
+    return True
+
+
 def main():
     vram = os.path.abspath(sys.argv[1])
     n = found = 0
@@ -156,6 +172,10 @@ def main():
                 print(what, solved and (solved["value"], solved["shares"], solved["headroom_bytes"] >> 20, solved["tries"]))
             if solved is not None:
                 found += 1
+        for card in ("2GiB", "3GiB", "6GiB"):
+            for goal, option, more in (("context", "-c", []), ("sequences", "--sequences", ["-c", "8192"])):
+                n += 1
+                found += whole(vram, a, card, goal, option, *more)
     print("%d searches, %d found something, all typed again" % (n, found))
     assert found * 2 > n
 

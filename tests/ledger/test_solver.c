@@ -178,8 +178,9 @@ static const char *words_fake(vr_goal g, const vram_model *m, const vram_workloa
     return vr_text(a, T(vr_goal_word(g)), T(" of "), U(n_gpus), T(" at "), U(w->context));
 }
 
-static const char *cost_fake(vr_goal g)
+static const char *cost_fake(vr_goal g, const vram_workload *w)
 {
+    (void)w;
     return vr_goal_word(g);
 }
 

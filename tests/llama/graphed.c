@@ -113,7 +113,9 @@ static bool valued(asked *a, const char *o, const char *v)
             return true;
         }
     }
-    if (strcmp(o, "-fa") == 0) {
+    if (strcmp(o, "--build") == 0) {
+        a->p.build = (uint32_t)number(v);
+    } else if (strcmp(o, "-fa") == 0) {
         a->p.flash_attn = strcmp(v, "off") != 0;
         a->p.flash_auto = strcmp(v, "auto") == 0;
     } else if (strcmp(o, "-ctk") == 0) {

@@ -104,6 +104,8 @@ static void set(asked *q, char *word)
         q->p.build = (uint32_t)n;
     else if (strcmp(word, "sm") == 0)
         q->p.split_mode = (uint8_t)n;
+    else if (strcmp(word, "pooling") == 0)
+        q->p.pooling = (uint8_t)n;
     else if (strcmp(word, "mg") == 0)
         q->p.main_gpu = (uint8_t)n;
     else if (strcmp(word, "free") == 0)

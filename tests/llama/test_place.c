@@ -6,97 +6,13 @@
  * 256 tokens in the vocabulary, all in F32, no head of its own. A layer: norms 2 x 256 B; q 64 x 64 and
  * output 64 x 64, 16,384 B each; k and v 64 x 32, 8,192 B each; gate, up, down 64 x 128, 32,768 B each:
  * 147,968 B. The embedding is 65,536 B, the last norm 256 B. */
-#include "../checkpoint/gguf_made.h"
-#include "../checkpoint/source.h"
-#include "llama/place.h"
+#include "small.h"
 
-#define NAME "model.gguf"
-#define F32 0
 #define LAYER UINT64_C(147968)
 #define EMBEDDING UINT64_C(65536)
 #define NORM UINT64_C(256)
 /* Cells of 32 keys and 32 values of 2 B */
 #define CELL UINT64_C(128)
-
-typedef struct opened {
-    world *w;
-    vram_model *m;
-    const vr_lm *lm;
-} opened;
-
-static void tensor(gguf *g, uint64_t *at, const char *name, uint64_t ne0, uint64_t ne1)
-{
-    g_tensor(g, name, F32, ne0, ne1, *at);
-    *at += (4 * ne0 * (ne1 != 0 ? ne1 : 1) + 31) / 32 * 32;
-}
-
-static void add_layers(gguf *g, uint64_t *at)
-{
-    static const struct {
-        const char *name;
-        uint64_t ne0, ne1;
-    } rows[] = { { "attn_norm", 64, 0 },  { "attn_q", 64, 64 },      { "attn_k", 64, 32 },
-                 { "attn_v", 64, 32 },    { "attn_output", 64, 64 }, { "ffn_norm", 64, 0 },
-                 { "ffn_gate", 64, 128 }, { "ffn_up", 64, 128 },     { "ffn_down", 128, 64 } };
-    char name[64];
-    for (int il = 0; il < 4; il++) {
-        for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-            snprintf(name, sizeof name, "blk.%d.%s.weight", il, rows[i].name);
-            tensor(g, at, name, rows[i].ne0, rows[i].ne1);
-        }
-    }
-}
-
-static void add_keys(gguf *g, uint32_t layers, uint32_t heads)
-{
-    g_start(g);
-    g_key_text(g, "general.architecture", "llama");
-    g_key_u32(g, "llama.block_count", layers);
-    g_key_u32(g, "llama.embedding_length", 64);
-    g_key_u32(g, "llama.context_length", 4096);
-    g_key_u32(g, "llama.feed_forward_length", 128);
-    g_key_u32(g, "llama.attention.head_count", heads);
-    g_key_u32(g, "llama.attention.head_count_kv", 2);
-}
-
-static opened open_file(gguf *g, size_t data)
-{
-    opened o = { new_world(), NULL, NULL };
-    const char *why = NULL;
-    (void)g_end(g, 32, 0);
-    add_bytes(o.w, NAME, g->bytes, g->n, g->n + data);
-    expect_ok(o.w, read_world(o.w, FEED_MOST));
-    assert_int_equal(vram_model_new(&o.m, o.w->ck), VRAM_OK);
-    assert_int_equal(vr_lm_of(&o.lm, &why, o.m, &o.w->ctx->arena), VRAM_OK);
-    assert_non_null(o.lm);
-    return o;
-}
-
-static opened small_model(void)
-{
-    gguf g = { .version = 3 };
-    uint64_t at = 0;
-    add_keys(&g, 4, 4);
-    tensor(&g, &at, "token_embd.weight", 64, 256);
-    tensor(&g, &at, "output_norm.weight", 64, 0);
-    add_layers(&g, &at);
-    return open_file(&g, (size_t)at);
-}
-
-static vr_lm_params plain(void)
-{
-    return (vr_lm_params){ .build = 10470,
-                           .n_ctx = 1024,
-                           .n_batch = 512,
-                           .n_ubatch = 128,
-                           .n_seq_max = 1,
-                           .type_k = VR_F16,
-                           .type_v = VR_F16,
-                           .flash_attn = true,
-                           .offload_kqv = true,
-                           .op_offload = true,
-                           .n_gpu_layers = UINT64_MAX };
-}
 
 static vr_lm_sizes measure(const opened *o, const vr_lm_params *p, size_t n)
 {
@@ -289,12 +205,62 @@ static void test_no_memory(void **state)
     fail();
 }
 
+static int swallow(void *ud, const void *bytes, size_t n)
+{
+    (void)ud;
+    (void)bytes;
+    (void)n;
+    return 0;
+}
+
+/* The whole answer, on one card with room and on two without, in text and JSON. */
+static vram_status answer_all(const opened *o, size_t n)
+{
+    const vram_style styles[] = { { .format = VRAM_TEXT, .verbose = 1 }, { .format = VRAM_JSON } };
+    vram_ctx *ctx = o->w->ctx;
+    vram_workload *w;
+    vram_device *d[2];
+    vram_fit *f;
+    VR_TRY(vram_workload_new(&w, ctx, NULL));
+    VR_TRY(vram_workload_set(w, "context", "2048"));
+    VR_TRY(vram_workload_set(w, "override_tensor", "blk\\.1\\.ffn=CPU"));
+    for (size_t i = 0; i < n; i++)
+        VR_TRY(vram_device_new(&d[i], ctx, "1GiB", n == 1 ? 0 : 80 * VR_MIB));
+    VR_TRY(vram_fit_new(&f, o->m, w, (const vram_device *const *)d, n));
+    for (size_t i = 0; i < sizeof styles / sizeof *styles; i++)
+        VR_TRY(vram_fit_render(f, &styles[i], swallow, NULL));
+    return VRAM_OK;
+}
+
+static void test_answers_without_memory(void **state)
+{
+    (void)state;
+    for (size_t n = 1; n <= 2; n++) {
+        for (size_t i = 1;; i += i < 40 ? 1 : i / 20) {
+            opened o = small_model();
+            o.w->memory.fail_at = o.w->memory.n_calls + i;
+            size_t last = o.w->memory.fail_at;
+            vram_status status = answer_all(&o, n);
+            bool through = o.w->memory.n_calls < last;
+            o.w->memory.fail_at = 0;
+            if (through)
+                expect_ok(o.w, status);
+            end_world(o.w);
+            if (through)
+                break;
+            assert_true(status == VRAM_OK || status == VRAM_ENOMEM);
+            assert_true(i < 100000);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_card),  cmocka_unit_test(test_layers),  cmocka_unit_test(test_two_cards),
-        cmocka_unit_test(test_overrides), cmocka_unit_test(test_refused), cmocka_unit_test(test_hostile),
-        cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_one_card),  cmocka_unit_test(test_layers),
+        cmocka_unit_test(test_two_cards), cmocka_unit_test(test_overrides),
+        cmocka_unit_test(test_refused),   cmocka_unit_test(test_hostile),
+        cmocka_unit_test(test_no_memory), cmocka_unit_test(test_answers_without_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -48,8 +48,9 @@ def run_of(path, setting, batch=None):
             "Flash": flash, "Keys": kind, "Values": kind}
 
 
-def of_peer(command, runs):
-    told = subprocess.run(command, input="".join(json.dumps(r) + "\n" for r in runs), capture_output=True, text=True, check=True)
+def of_peer(command, runs, cards=1):
+    told = subprocess.run(command, input="".join(json.dumps(r) + "\n" for r in runs), capture_output=True, text=True, check=True,
+                          env={**os.environ, "CARDS": str(cards)})
     return [json.loads(line) for line in told.stdout.splitlines()]
 
 
@@ -60,10 +61,17 @@ def recorded(run, server):
     return told.get("bytes")
 
 
-def ours(run, server):
+def of_node(runs, cards=1):
+    return of_peer(["node", os.path.join(HERE, "node_llama_cpp.cjs"), os.path.join(PEERS, "llama")], runs, cards)
+
+
+def ours(run, tool, cards=1):
     words = ["--n-ctx", run["Context"], "-np", run["Sequences"], "-b", run["Batch"], "-ub", run["Ubatch"], "-ngl", run["Layers"],
-             "-fa", "on" if run["Flash"] else "off", "-ctk", run["Keys"], "-ctv", run["Values"], "--tool", "server" if server else "cli"]
-    return ask(VRAM, run["File"], list(map(str, words))).memories
+             "-fa", "on" if run["Flash"] else "off", "-ctk", run["Keys"], "-ctv", run["Values"], "--tool", tool]
+    answer = ask(VRAM, run["File"], list(map(str, words)), cards)
+    if answer.verdict == "does_not_fit":  # of cards that are never too small
+        raise Refused("it does not start")
+    return answer.memories
 
 
 def gguf_view(path, context):
@@ -87,9 +95,17 @@ def twelve(gguf, folder):
         truth = sum(recorded(run, True)["CUDA0"].values())
         parser = of_peer([os.path.join(PEERS, "gguf_parser")], [run])[0]
         theirs = None if "error" in parser else sum(parser["CUDA0"].values())
-        lines.append([f"{model} {kind}", f"{truth / GIB:.3f}", error(ours(run, True)["CUDA0"]["total"].bytes, truth), error(theirs, truth),
+        lines.append([f"{model} {kind}", f"{truth / GIB:.3f}", error(ours(run, "server")["CUDA0"]["total"].bytes, truth), error(theirs, truth),
                       error(gguf_view(path, run["Context"]), truth)])
     return table(("model", "GiB on the card", "vram", "gguf-parser-go 0.28.2", "@huggingface/gguf 0.4.6"), lines)
+
+
+class Listed(list):
+    """A table whose rows are kept."""
+
+    def __init__(self, head, rows):
+        super().__init__(table(head, rows))
+        self.rows = rows
 
 
 def parts(memories, name):
@@ -113,23 +129,22 @@ def against_node(gguf, folder):
         path = os.path.join(folder, "model.gguf")
         gguf.make(model, kind, path, "none")
         runs = [run_of(path, s) for s in SETTINGS]
-        theirs = of_peer(["node", os.path.join(HERE, "node_llama_cpp.cjs"), os.path.join(PEERS, "llama")], runs)
-        for setting, run, told in zip(SETTINGS, runs, theirs):
+        for setting, run, told in zip(SETTINGS, runs, of_node(runs)):
             lines.append(one_against_node(f"{model} {kind}", setting, run, told))
-    return table(("file", "settings", "card: weights", "card: cache and compute", "vram", "host: weights", "host: cache and compute",
+    return Listed(("file", "settings", "card: weights", "card: cache and compute", "vram", "host: weights", "host: cache and compute",
                   "vram"), lines)
 
 
 def one_against_node(name, setting, run, told):
     line = [name, setting_words(setting)]
     try:
-        answer, why = ours(run, False), None
+        answer, why = ours(run, "fit-params"), None
     except Refused as refused:
         answer, why = None, str(refused)
     if "error" in told:
-        return line + ["refused"] * 2 + ["refused" if answer is None else "answered"] + ["–"] * 3
+        return line + ["refused", "refused", "the same" if answer is None else "answered"] * 2
     if answer is None:
-        return line + ["–", "–", why] + ["–"] * 3
+        return line + ["–", "–", why] * 2
     for place, memory in (("cards", "CUDA0"), ("host", HOST)):
         weights, rest = parts(answer, memory)
         line += [str(told[place]["weights"]), str(told[place]["context"])]
@@ -138,13 +153,43 @@ def one_against_node(name, setting, run, told):
     return line
 
 
+def loaded(gguf, folder):
+    """Runs that load the small ones, on one to three cards: what all cards together hold then."""
+    lines, path = [], os.path.join(folder, "model.gguf")
+    for name, (kind, _, _) in ODD.items():
+        gguf.make(name, kind, path, "none")
+        for setting in (SETTINGS[1], SETTINGS[1][:2] + (1,) + SETTINGS[1][3:5] + (4,)):
+            for cards in (1, 2, 3):
+                run = dict(run_of(path, setting), Loaded=True)
+                told = of_node([run], cards)[0]["cards"]
+                mine = [m for place, m in ours(run, "cli", cards).items() if place != HOST]
+                weights = sum(m["weights"].bytes for m in mine)
+                rest = sum(m["cache"].bytes + m["compute"].bytes for m in mine)
+                lines.append([f"{name} {kind}", setting_words(setting), str(cards), str(told["weights"]), str(told["context"]),
+                              "the same" if (weights, rest) == (told["weights"], told["context"]) else
+                              f"{weights - told['weights']:+d}, {rest - told['context']:+d}"])
+    return Listed(("file", "settings", "cards", "weights", "cache and compute", "vram"), lines)
+
+
+def in_short(lines, columns):
+    """Of each file: runs, and those alike in the given columns."""
+    files = {}
+    for line in lines:
+        files.setdefault(line[0], []).append(all(line[c] == "the same" for c in columns))
+    return [[name, str(len(alike)), str(sum(alike))] for name, alike in files.items()]
+
+
 def main():
     gguf = make_gguf(ROOT)
     with tempfile.TemporaryDirectory() as folder:
-        lines = [*twelve(gguf, folder), "", *against_node(gguf, folder)]
-    print("\n".join(lines))
+        others, measured, real = twelve(gguf, folder), against_node(gguf, folder), loaded(gguf, folder)
+    print("\n".join(others + measured + real))
     if len(sys.argv) > 5:
-        page.rewrite(sys.argv[5], "tests/accuracy/peers/compare.py", lines)
+        page.rewrite(sys.argv[5], "tests/accuracy/peers/compare.py", [
+            *others, "", "Measured on one card, and on the host; settings: " + "; ".join(f"`{setting_words(s)}`" for s in SETTINGS) + ".", "",
+            *table(("file", "settings", "the same to the byte"), in_short(measured.rows, (4, 7))), "",
+            "Really loaded on one, two and three cards, all layers and a part:", "",
+            *table(("file", "runs", "the same to the byte"), in_short(real.rows, (5,)))])
 
 
 main()

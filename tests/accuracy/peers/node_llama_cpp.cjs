@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What node-llama-cpp measures of runs without allocating (as GgufInsights.estimateContextResourceRequirementsV2 does), on
-// the virtual cards of setup.sh: a JSON object a line on standard input, as compare.py writes them, one a line on
+// What node-llama-cpp measures of runs without allocating (as GgufInsights.estimateContextResourceRequirementsV2 does), or
+// takes once a model is really loaded, on the virtual cards of setup.sh (CARDS of them): a JSON object a line on standard input, as compare.py writes them, one a line on
 // standard output. Of a context it tells one figure, cache and compute buffer together.
 const readline = require("node:readline");
 
@@ -9,7 +9,7 @@ const bindings = require(folder + "/llama-addon.node");
 const types = {f32: 0, f16: 1, q4_0: 2, q8_0: 8, bf16: 30};
 
 async function measured(run) {
-    const model = new bindings.AddonModel(run.File, {noAlloc: true, gpuLayers: run.Layers, useMmap: false});
+    const model = new bindings.AddonModel(run.File, {noAlloc: !run.Loaded, gpuLayers: run.Layers, useMmap: false});
     if (!(await model.init()))
         return {error: "model"};
     const context = new bindings.AddonContext(model, {

@@ -18,7 +18,7 @@ rm -rf llama && mkdir llama
 cp node_modules/@node-llama-cpp/linux-x64-cuda/bins/linux-x64-cuda/* llama/
 [ -d source ] || git clone -q node_modules/node-llama-cpp/llama/gitRelease.bundle source
 c++ -std=gnu++17 -O1 -shared -fPIC -DVIRTUAL_CUDA_MMAP_CAP -I source/ggml/include -I source/ggml/src \
-    -I "${ORACLE:-$here/../../oracle/llamacpp}" "$here/virtual_cuda_plugin.cpp" -o llama/libggml-cuda.so \
+    -I "$here/../../oracle/llamacpp" "$here/virtual_cuda_plugin.cpp" -o llama/libggml-cuda.so \
     -L llama -lggml-base -Wl,-rpath,'$ORIGIN'
 if [ ! -x gguf_parser ]; then
     mkdir -p go && cp "$here/gguf_parser.go" go/main.go
