@@ -23,9 +23,16 @@ static const pasted_flag bench[] = {
 
 #define UNSAID UINT64_MAX
 
-/* -c is of all sequences together. */
+/* Of each sequence is one's own -c, of all together the pasted one. */
+static bool own_context(const pasted *p)
+{
+    return cli_has(p->c, "context") || cli_has(p->c, "n_ctx");
+}
+
 static void set_context(pasted *p)
 {
+    if (own_context(p))
+        return;
     if (p->context != 0)
         pasted_set_number(p, "n_ctx", p->context);
     else
@@ -56,7 +63,8 @@ static void finish_bench(pasted *p)
 
     if (p->pair > most)
         most = p->pair;
-    pasted_set_number(p, "n_ctx", most + p->depth == 0 ? 1 : most + p->depth);
+    if (!own_context(p))
+        pasted_set_number(p, "n_ctx", most + p->depth == 0 ? 1 : most + p->depth);
 }
 
 /* ---- Ollama ---- */
