@@ -112,6 +112,12 @@ static vr_t turned_by(vr_lm_graph *c, const model *m, vr_t x, vr_t positions)
     return vr_gg_concat(c->g, nope, vr_gg_rope(c->g, pe, positions, NULL), 0);
 }
 
+static vr_t turned_back(vr_lm_graph *c, const model *m, vr_t x)
+{
+    vr_t nope = part(c, x, m->nope, 0), pe = part(c, x, m->rope, m->nope);
+    return vr_gg_concat(c->g, nope, vr_gg_rope_back(c->g, pe, vr_lm_inp_pos(c), NULL), 0);
+}
+
 static vr_t turned(vr_lm_graph *c, const model *m, vr_t x)
 {
     return turned_by(c, m, x, vr_lm_inp_pos(c));
@@ -311,7 +317,7 @@ static vr_t by_group(vr_lm_graph *c, const model *m, int il)
 static vr_t output(vr_lm_graph *c, const model *m, vr_t out, int il)
 {
     vr_gg *g = c->g;
-    out = turned(c, m, vr_gg_reshape_3d(g, out, m->head, m->heads, c->n_tokens)); /* back */
+    out = turned_back(c, m, vr_gg_reshape_3d(g, out, m->head, m->heads, c->n_tokens));
     uint64_t each = vr_mul_sat(m->heads / m->groups, m->head);
     out = vr_gg_permute(g, vr_gg_reshape_3d(g, out, each, m->groups, c->n_tokens), 0, 2, 1, 3);
     out = vr_gg_permute(g, vr_gg_mul_mat(g, by_group(c, m, il), out), 0, 2, 1, 3);
