@@ -107,6 +107,8 @@ static vr_t part(vr_lm_graph *c, vr_t x, uint64_t width, uint64_t from)
 
 static vr_t turned_by(vr_lm_graph *c, const model *m, vr_t x, vr_t positions)
 {
+    if (c->plan->rules.rope_part != 0)
+        return vr_gg_rope(c->g, x, positions, NULL);
     uint64_t still = vr_sub_floor(x->ne[0], m->rope);
     vr_t nope = part(c, x, still, 0), pe = part(c, x, m->rope, still);
     return vr_gg_concat(c->g, nope, vr_gg_rope(c->g, pe, positions, NULL), 0);

@@ -72,9 +72,9 @@ typedef struct vr_lm_rules {
     uint32_t rotated;       /* quantised caches: K, V and Q go through a rotation (inputs of n x n floats) */
     uint32_t rotated_mixed; /* also where layers differ in their number of KV heads; head sizes must agree */
     uint32_t fused_qkv_views; /* Q, K and V of a fused matrix are views; else copies (phi3, ...) */
-    uint32_t
-        fused_delta; /* gated delta net is one node where the device has it: 1 of single tokens, 2 always */
-    uint32_t worst_seqs;  /* the graph that is reserved has all sequences; else one */
+    uint32_t fused_delta;     /* gated delta net is one node where the device has it: 1 of single tokens, 2
+                                 always, 3 without a try (and so is the indexer) */
+    uint32_t worst_seqs;      /* the graph that is reserved has all sequences; else one */
     uint32_t rope_part;   /* latent attention: queries are turned whole, but for an offset; else in halves */
     uint32_t latent_view; /* values of a sliding latent cache are a view of the keys' width; else the keys */
     uint32_t qkv_first;   /* Q, K and V together in every architecture; else some between other nodes */
