@@ -94,10 +94,19 @@ static void check_single(agreeing *c)
     }
 }
 
+static void check_there(agreeing *c)
+{
+    static const char *const keys[] = { "context_length", "embedding_length", "block_count" };
+    for (size_t i = 0; i < sizeof keys / sizeof *keys && c->why == NULL; i++)
+        if (key_of(c, keys[i]) == NULL)
+            found(c, vr_text(c->a, T("llama.cpp does not load the file: it has no "), T(keys[i])));
+}
+
 static void check_keys(agreeing *c)
 {
     uint64_t layers = vr_lm_number(c->lm, "block_count", 0);
     uint64_t experts = vr_lm_number(c->lm, "expert_count", 0);
+    check_there(c);
     check_single(c);
     check_most(c, "block_count", MOST_LAYERS);
     check_most(c, "expert_count", MOST_EXPERTS);
@@ -183,18 +192,9 @@ static void check_down(agreeing *c, uint32_t il, const vr_lm_weight *w)
     expect_length(c, w, 0, vr_str_is(c->lm->name, "qwen") ? n / 2 : n, "feed_forward_length");
 }
 
-/* A layer of deci may be left out, and then has no width either. */
-static void check_there(agreeing *c, const vr_lm_layer *l)
-{
-    if (l->n_weights == 0 && c->lm->layers[0].n_weights != 0 && l->n_ff != 0 && c->lm->loops == 1 &&
-        !c->lm->model->checkpoint->incomplete)
-        found(c, "llama.cpp does not load the file: block_count says more layers than it has tensors of");
-}
-
 static void check_layer(agreeing *c, uint32_t il)
 {
     const vr_lm_layer *l = &c->lm->layers[il];
-    check_there(c, l);
     for (size_t i = 0; i < l->n_weights && l->n_weights <= MOST_WEIGHTS && c->why == NULL; i++) {
         const vr_lm_weight *w = &l->weights[i];
         if (is_norm(w->name) && c->lm->n_embd != 0)
@@ -206,13 +206,19 @@ static void check_layer(agreeing *c, uint32_t il)
     }
 }
 
-/* llama.cpp counts the tensors that it asked for. */
+/* llama.cpp counts the tensors that it asked for; here the tensors said how many layers there are. */
 static void check_count(agreeing *c)
 {
+    const vram_model *m = c->lm->model;
+    uint64_t layers = vr_lm_number(c->lm, "block_count", 0),
+             seen = vr_add_sat(m->n_layers, m->n_predict_layers);
     size_t n = c->lm->n_outside;
     for (uint32_t il = 0; il < c->lm->n_layer_all; il++)
         n += c->lm->layers[il].n_weights;
-    if (n != c->lm->model->checkpoint->n_tensors)
+    if (layers != seen)
+        found(c, vr_text(c->a, T("llama.cpp does not load the file: block_count says "), U(layers),
+                         T(", it has tensors of "), U(seen), T(" layers")));
+    else if (n != m->checkpoint->n_tensors)
         found(c, "llama.cpp does not load the file: it has tensors of more layers than block_count says");
 }
 
