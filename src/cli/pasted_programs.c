@@ -23,16 +23,13 @@ static const pasted_flag bench[] = {
 
 #define UNSAID UINT64_MAX
 
-/* -c is of all sequences together. */
+/* -c is of all sequences together; without it the context is one that --fit finds. */
 static void set_context(pasted *p)
 {
     if (p->context != 0)
         pasted_set_number(p, "n_ctx", p->context);
-    else
-        cli_warning(
-            "%s without -c takes the context that the model was trained with, less where it does not fit; "
-            "-c says how much is counted here",
-            p->program->name);
+    else if (!pasted_has(p, "fit"))
+        pasted_set(p, "fit", "on");
 }
 
 static void finish_llama(pasted *p)
