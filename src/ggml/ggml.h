@@ -267,8 +267,6 @@ vr_gg_tensor *vr_gg_dsv4_hc_comb(vr_gg *g, vr_gg_tensor *mixes, vr_gg_tensor *sc
 vr_gg_tensor *vr_gg_dsv4_hc_pre(vr_gg *g, vr_gg_tensor *x, vr_gg_tensor *weights);
 vr_gg_tensor *vr_gg_dsv4_hc_post(vr_gg *g, vr_gg_tensor *x, vr_gg_tensor *residual, vr_gg_tensor *post,
                                  vr_gg_tensor *comb);
-/* The largest of each `kernel` elements that follow one another: pool_2d of one line. */
-vr_gg_tensor *vr_gg_pool_rows(vr_gg *g, vr_gg_tensor *a, uint64_t kernel);
 vr_gg_tensor *vr_gg_im2col(vr_gg *g, vr_gg_tensor *kernel, vr_gg_tensor *a, uint64_t stride0,
                            uint64_t stride1, uint64_t pad0, uint64_t pad1, uint64_t dilate0, uint64_t dilate1,
                            bool two_d, vr_dtype t);

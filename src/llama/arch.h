@@ -23,7 +23,9 @@ vr_lm_moe vr_lm_bare_moe(vr_lm_graph *c, int il, vr_lm_act act, bool norm_w, vr_
 
 bool vr_lm_flag(const vr_lm_graph *c, const char *key);    /* a number that is not 0 */
 bool vr_lm_nonzero(const vr_lm_graph *c, const char *key); /* a float that is there and not 0 */
-bool vr_lm_stopped(const vr_lm_graph *c);                  /* broken or out of memory */
+/* swiglu_clamp_exp or swiglu_clamp_shexp of the layer is a limit. */
+bool vr_lm_limited(const vr_lm_graph *c, const char *key, int il);
+bool vr_lm_stopped(const vr_lm_graph *c); /* broken or out of memory */
 
 /* attn_output with its scale and no bias; qkv as given. */
 vr_t vr_lm_attend(vr_lm_graph *c, vr_lm_qkv x, int il);

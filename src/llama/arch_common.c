@@ -75,6 +75,12 @@ bool vr_lm_nonzero(const vr_lm_graph *c, const char *key)
     return vr_lm_float(c->lm, key, &x) && x != 0;
 }
 
+bool vr_lm_limited(const vr_lm_graph *c, const char *key, int il)
+{
+    double limit = 0;
+    return vr_lm_float_at(c->lm, key, (uint32_t)il, &limit) && limit > (double)1e-6F;
+}
+
 bool vr_lm_stopped(const vr_lm_graph *c)
 {
     return c->g->failed || c->g->broken;

@@ -199,15 +199,27 @@ static vr_t step_attention(vr_lm_graph *c, vr_t x, int il)
     return vr_lm_scaled_mm(c, il, "attn_output", out);
 }
 
+/* The limit of the shared expert holds for dense layers too. */
+static vr_t step_dense(vr_lm_graph *c, vr_t x, int il, const char *suffix)
+{
+    vr_lm_ffn f = vr_lm_ffn_of(c, il, suffix, VR_LM_SILU, VR_LM_FFN_PAR);
+    f.up_s = f.gate_s = f.down_s = NULL;
+    if (suffix[0] != '\0')
+        f.up_b = f.gate_b = f.down_b = NULL;
+    f.clamped = vr_lm_limited(c, "swiglu_clamp_shexp", il);
+    return vr_lm_build_ffn(c, x, &f);
+}
+
 static vr_t step_ffn(vr_lm_graph *c, vr_t x, int il)
 {
     if (!vr_lm_opt(c, il, "ffn_gate_inp.weight"))
-        return biased_ffn(c, x, il);
+        return step_dense(c, x, il, "");
     bool norm_w = vr_lm_flag(c, "expert_weights_norm");
     vr_lm_moe m = vr_lm_bare_moe(c, il, VR_LM_SILU, norm_w, vr_lm_gating_of(c->lm, VR_LM_SIGMOID));
     m.gate_up = NULL;
+    m.clamped = vr_lm_limited(c, "swiglu_clamp_exp", il);
     vr_t out = vr_lm_build_moe(c, x, &m);
-    return vr_gg_add(c->g, out, vr_lm_bare_ffn(c, x, il, "_shexp", VR_LM_SILU, VR_LM_FFN_PAR));
+    return vr_gg_add(c->g, out, step_dense(c, x, il, "_shexp"));
 }
 
 void vr_lm_build_step35(vr_lm_graph *c)
