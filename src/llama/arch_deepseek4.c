@@ -118,6 +118,8 @@ static vr_t turned_by(vr_lm_graph *c, const model *m, vr_t x, vr_t positions)
 
 static vr_t turned_back(vr_lm_graph *c, const model *m, vr_t x)
 {
+    if (c->plan->rules.rope_part != 0)
+        return vr_gg_rope_back(c->g, x, vr_lm_inp_pos(c), NULL);
     vr_t nope = part(c, x, m->nope, 0), pe = part(c, x, m->rope, m->nope);
     return vr_gg_concat(c->g, nope, vr_gg_rope_back(c->g, pe, vr_lm_inp_pos(c), NULL), 0);
 }
