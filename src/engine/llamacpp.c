@@ -322,7 +322,7 @@ static const char *compute_words(const vr_lm_sizes *s, vr_arena *a)
         a, T("buffer for "), GROUPED(s->n_tokens), T(" tokens computed at once"),
         T(s->pipelined ? ", inputs in four copies" : ""), T("; graph nodes = "), U(s->n_nodes),
         T(", graph splits = "), U(s->n_splits),
-        T(s->compute_near ? "; about, for this build's graph has other nodes than a later one's" : ""));
+        T(s->compute_near ? "; about, for this build's graph has other nodes than the one known here" : ""));
 }
 
 /* ---- the plan ---- */

@@ -244,6 +244,7 @@ vram_status vr_lm_compute(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params 
                   .plan = plan,
                   .a = a,
                   .settled = { p->flash_attn, true, true, true, true, true, true } };
+    x.settled.fused_lid = plan->rules.indexer != 0;
     vr_gg_init(&x.g, &own);
     x.g.clamp_apart = plan->rules.clamp_apart != 0;
     vram_status s = resolve_all(&x);
