@@ -79,6 +79,8 @@ typedef struct vr_lm_graph {
     vr_t inp_tokens, inp_pos, inp_out_ids, rs_copy, rs_main, rs_extra;
     vr_t inp_rows; /* t_inp_embd: embeddings as they came, with what is stacked behind them */
     vr_t embd;     /* t_embd */
+    vr_t **adapted;    /* tensors of adapters: [adapter][pair x 2] */
+    size_t adapted_at; /* the pair that was found last */
     vr_lm_fused_node *fused;
     size_t n_fused, fused_room;
 } vr_lm_graph;

@@ -3,7 +3,7 @@
  *
  * Source: llama.cpp b10470, src/llama-context.cpp (memory_breakdown, output_reserve), ggml/src/ggml-alloc.c
  * (ggml_backend_alloc_ctx_tensors_from_buft). */
-#include "llama/graph.h"
+#include "llama/adapted.h"
 
 /* ---- memories ---- */
 
@@ -21,8 +21,7 @@ static void add(uint64_t *to, uint64_t bytes)
     *to = vr_add_sat(*to, bytes);
 }
 
-/* What a tensor of its own takes in a buffer. */
-static uint64_t taken(const vr_lm_plan *plan, uint8_t buft, vr_dtype type, const uint64_t ne[VR_GG_DIMS])
+uint64_t vr_lm_taken(const vr_lm_plan *plan, uint8_t buft, vr_dtype type, const uint64_t ne[VR_GG_DIMS])
 {
     const vr_gg_buft *b = &plan->machine.bufts[buft];
     vr_gg_tensor t = { .type = (uint8_t)type, .nb = { vr_dtype_block_bytes(type) } };
@@ -41,7 +40,7 @@ static void add_weight(vr_lm_sizes *out, const vr_lm_plan *plan, const vr_lm_wei
     if (buft == VR_GG_NOWHERE)
         return;
     vr_lm_memory *m = vr_lm_memory_of(out, plan, buft);
-    add(&m->model, taken(plan, buft, (vr_dtype)w->type, w->ne));
+    add(&m->model, vr_lm_taken(plan, buft, (vr_dtype)w->type, w->ne));
     m->tensors++;
     add(&m->elements, w->tensor->elements);
 }
@@ -104,7 +103,7 @@ typedef struct kept_tensor {
 static uint64_t kept_bytes(const vr_lm_plan *plan, uint8_t buft, const kept_tensor *t)
 {
     const uint64_t ne[VR_GG_DIMS] = { t->width, t->rows, t->streams, 1 };
-    return t->width != 0 && t->rows != 0 ? taken(plan, buft, t->type, ne) : 0;
+    return t->width != 0 && t->rows != 0 ? vr_lm_taken(plan, buft, t->type, ne) : 0;
 }
 
 static void add_kept(vr_lm_memory *m, vr_lm_kept_sum *to, uint64_t bytes)
@@ -244,6 +243,7 @@ vram_status vr_lm_measure(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params 
         return VRAM_OK;
     describe(out, lm, p, &plan);
     vr_lm_add_placed(out, lm, p, &plan);
+    vr_lm_add_adapters(out, lm, p, &plan);
     for (size_t i = 0; i < plan.n_devices; i++) {
         if (plan.device_buft[i] != VR_GG_NOWHERE)
             out->device[i].pool = vr_lm_pool(lm, &plan, plan.device_buft[i]);
