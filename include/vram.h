@@ -216,6 +216,11 @@ VRAM_API vram_status vram_workload_solve(vram_workload *w, const char *what);
  * transformers), beside the setting "assistant_model", its name. */
 VRAM_API vram_status vram_workload_assist(vram_workload *w, const vram_model *assistant);
 
+/* A file that is loaded beside the model, by the key of the setting that names it: "mmproj", "model_draft",
+ * "lora" (each adapter), "control_vector". Of llama.cpp; the setting has to be given too. It lives as long as
+ * the workload. */
+VRAM_API vram_status vram_workload_attach(vram_workload *w, const char *key, const vram_model *file);
+
 /* "24GiB", "512 MiB", "12GB", plain bytes; G and M alone are binary. False when it does not parse. */
 VRAM_API bool vram_parse_bytes(const char *text, uint64_t *out);
 

@@ -20,6 +20,7 @@ typedef struct vr_clip_params {
 
 /* Bytes; what lies on the GPU (or, with on_host, in host memory), and what the CPU computes beside it. */
 typedef struct vr_clip_sizes {
+    bool on_host;
     uint64_t weights, compute, host_compute;
     uint64_t tensors, elements;
     bool listed;        /* which tensors of the file are loaded is known; else all are counted */

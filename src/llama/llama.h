@@ -117,7 +117,8 @@ typedef struct vr_lm_params {
     uint8_t pooling;                             /* vr_lm_pooling, of embeddings */
     const struct vr_lm_adapter *const *adapters; /* --lora (lora.h), all of them applied */
     size_t n_adapters;
-    bool control_vector; /* --control-vector, of all layers */
+    bool control_vector;               /* --control-vector, of all layers */
+    const struct vr_lm_beside *beside; /* what else is loaded (beside.h); NULL: nothing */
 } vr_lm_params;
 
 typedef struct vr_lm_device {
@@ -162,6 +163,8 @@ typedef struct vr_lm_sizes {
     bool context_known;       /* false: what it keeps of tokens is not; context is 0 then */
     bool pipelined;           /* copies of inputs for several GPUs at once */
     size_t n_nodes, n_splits; /* of the larger graph */
+    const struct vr_clip_sizes *projector; /* beside it (beside.h); or NULL */
+    const struct vr_lm_sizes *draft;
 } vr_lm_sizes;
 
 /* n devices, 0 or more. Scratch and words live in `a`. */

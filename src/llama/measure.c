@@ -4,6 +4,7 @@
  * Source: llama.cpp b10470, src/llama-context.cpp (memory_breakdown, output_reserve), ggml/src/ggml-alloc.c
  * (ggml_backend_alloc_ctx_tensors_from_buft). */
 #include "llama/adapted.h"
+#include "llama/beside.h"
 
 /* ---- memories ---- */
 
@@ -229,8 +230,8 @@ static vram_status measure_compute(vr_lm_sizes *out, const vr_lm *lm, const vr_l
     return VRAM_OK;
 }
 
-vram_status vr_lm_measure(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params *asked,
-                          const vr_lm_device *devices, size_t n, vr_arena *a)
+static vram_status measure(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params *asked,
+                           const vr_lm_device *devices, size_t n, vr_arena *a)
 {
     vr_lm_plan plan;
     const vr_lm_params own = effective(lm, asked), *p = &own;
@@ -251,4 +252,11 @@ vram_status vr_lm_measure(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params 
     VR_TRY(measure_compute(out, lm, p, &plan, a));
     out->context_held = out->compute_known || (lm->arch == NULL && vr_lm_kept_held(lm->name));
     return VRAM_OK;
+}
+
+vram_status vr_lm_measure(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params *p,
+                          const vr_lm_device *devices, size_t n, vr_arena *a)
+{
+    VR_TRY(measure(out, lm, p, devices, n, a));
+    return vr_lm_measure_beside(out, p, devices, n, a);
 }

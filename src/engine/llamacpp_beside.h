@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT
+ * Private to the room: what llama.cpp loads beside a model. */
+#ifndef VR_LLAMACPP_BESIDE_H
+#define VR_LLAMACPP_BESIDE_H
+
+#include "engine/llamacpp.h"
+#include "llama/beside.h"
+#include "llama/lora.h"
+
+#define VR_LLAMACPP_N_BESIDE 11
+extern const struct vr_option_row vr_llamacpp_beside_rows[VR_LLAMACPP_N_BESIDE];
+
+/* What the workload has attached, into p; VRAM_ESETTING for files that llama.cpp would not take. */
+vram_status vr_llamacpp_attach(vr_lm_params *p, const vr_lm *lm, const vram_workload *w, vr_arena *a);
+
+/* Of one card, or of the host: all that lies beside the model. */
+typedef struct vr_beside_sum {
+    uint64_t weights, elements, kept, token, compute, pool;
+} vr_beside_sum;
+vr_beside_sum vr_llamacpp_beside_of(const vr_lm_sizes *s, size_t rank);
+vr_beside_sum vr_llamacpp_beside_host(const vr_lm_sizes *s);
+
+void vr_llamacpp_put_beside(vr_tape *t, const vr_lm_sizes *s, size_t rank, vr_category c);
+/* Why it is not known what the category takes beside the model; NULL: it is. */
+const char *vr_llamacpp_beside_unknown(const vr_lm_sizes *s, vr_category c);
+/* What is said of the category, with what lies beside the model. */
+const char *vr_llamacpp_beside_words(const char *text, const vr_lm_sizes *s, size_t rank, vr_category c,
+                                     vr_arena *a);
+
+#endif
