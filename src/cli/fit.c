@@ -57,6 +57,43 @@ static vram_status read_assistant(cli *c, vram_workload *w)
     return s == VRAM_OK ? vram_workload_assist(w, model) : s;
 }
 
+/* Each of the names between commas. */
+static vram_status attach(cli *c, vram_workload *w, const char *key)
+{
+    char name[4096];
+    const char *rest = cli_value(c, key);
+    vram_status s = VRAM_OK;
+
+    while (rest != NULL && *rest != '\0' && s == VRAM_OK) {
+        vram_checkpoint *checkpoint = NULL;
+        vram_model *model = NULL;
+        size_t n = strcspn(rest, ",");
+
+        if (n >= sizeof name)
+            return vram_fail(c->ctx, &(vram_error){ .code = VRAM_ESETTING, .text = "a name is too long" });
+        memcpy(name, rest, n);
+        name[n] = '\0';
+        rest += rest[n] == ',' ? n + 1 : n;
+        s = cli_open_other(c, name, &checkpoint);
+        if (s == VRAM_OK)
+            s = vram_model_new(&model, checkpoint);
+        if (s == VRAM_OK)
+            s = vram_workload_attach(w, key, model);
+    }
+    return s;
+}
+
+/* What llama.cpp loads beside the model. */
+static vram_status read_beside(cli *c, vram_workload *w)
+{
+    static const char *const keys[] = { "mmproj", "model_draft", "lora", "control_vector" };
+    vram_status s = VRAM_OK;
+
+    for (size_t i = 0; i < sizeof keys / sizeof *keys && s == VRAM_OK; i++)
+        s = attach(c, w, keys[i]);
+    return s;
+}
+
 static bool seeks_quant(const cli *c)
 {
     return cli_has(c, "solve") && strcmp(cli_value(c, "solve"), "quant") == 0;
@@ -88,6 +125,8 @@ static vram_status ask(cli *c, const char *name, const char *engine, question *q
         s = vram_model_new(&q->model, checkpoint);
     if (s == VRAM_OK)
         s = read_assistant(c, q->workload);
+    if (s == VRAM_OK)
+        s = read_beside(c, q->workload);
     return s;
 }
 

@@ -256,11 +256,14 @@ static void put(vr_tape *t, vr_item item, uint64_t bytes)
         vr_tape_outside(t, item, bytes);
 }
 
-void vr_llamacpp_put_beside(vr_tape *t, const vr_lm_sizes *s, size_t rank, vr_category c)
+void vr_llamacpp_put_beside(vr_plan *out, const vr_lm_sizes *s, size_t rank, vr_category c)
 {
+    vr_tape *t = &out->tape;
     const vr_lm_memory *d = s->draft != NULL ? &s->draft->device[rank] : NULL;
     const vr_clip_sizes *p =
         s->projector != NULL && !s->projector->on_host && rank == 0 ? s->projector : NULL;
+    if (!out->counted[c])
+        return;
     switch (c) {
     case VR_WEIGHTS:
         put(t, VR_ITEM_PROJECTOR, p != NULL ? p->weights : 0);
@@ -297,32 +300,36 @@ vr_beside_sum vr_llamacpp_beside_of(const vr_lm_sizes *s, size_t rank)
     return out;
 }
 
-vr_beside_sum vr_llamacpp_beside_host(const vr_lm_sizes *s)
+void vr_llamacpp_beside_on_host(vr_host_share *out, const vr_lm_sizes *s)
 {
     const vr_lm_sizes *d = s->draft;
     const vr_clip_sizes *p = s->projector;
-    vr_beside_sum out = { .weights = vr_add_sat(s->host.adapter, s->pinned.adapter) };
+    out->weights = vr_add_sat(out->weights, vr_add_sat(s->host.adapter, s->pinned.adapter));
     if (d != NULL) {
-        out.weights = vr_add_sat(out.weights, vr_add_sat(d->host.model, d->pinned.model));
-        out.kept = vr_add_sat(d->host.context, d->pinned.context);
-        out.compute = vr_add_sat(vr_add_sat(d->host.compute, d->pinned.compute), d->output);
+        out->weights = vr_add_sat(out->weights, vr_add_sat(d->host.model, d->pinned.model));
+        out->kv = vr_add_sat(out->kv, vr_add_sat(d->host.context, d->pinned.context));
+        out->compute = vr_add_sat(out->compute, vr_add_sat(d->host.compute, d->pinned.compute));
+        out->output = vr_add_sat(out->output, d->output);
+        out->kv_counted = out->kv_counted && d->context_known;
+        out->activations_counted = out->activations_counted && d->compute_known;
     }
     if (p != NULL) {
-        out.compute = vr_add_sat(out.compute, vr_add_sat(p->host_compute, p->on_host ? p->compute : 0));
-        out.weights = vr_add_sat(out.weights, p->on_host ? p->weights : 0);
+        out->weights = vr_add_sat(out->weights, p->on_host ? p->weights : 0);
+        out->compute = vr_add_sat(out->compute, vr_add_sat(p->host_compute, p->on_host ? p->compute : 0));
+        out->activations_counted = out->activations_counted && p->compute_known;
     }
-    return out;
 }
 
-const char *vr_llamacpp_beside_unknown(const vr_lm_sizes *s, vr_category c)
+/* Why it is not known what the category takes beside the model; NULL: it is. */
+static const char *unknown(const vr_lm_sizes *s, vr_category c)
 {
     const vr_lm_sizes *d = s->draft;
     if (c == VR_KV_CACHE)
         return d != NULL && !d->context_known ? d->why : NULL;
     if (c != VR_ACTIVATIONS)
         return NULL;
-    if (d != NULL && (!d->compute_known || d->compute_near))
-        return d->why != NULL ? d->why : "of this build the draft model's graph has other nodes";
+    if (d != NULL && !d->compute_known)
+        return d->why;
     return s->projector != NULL && !s->projector->compute_known ? s->projector->why : NULL;
 }
 
@@ -332,8 +339,7 @@ static const char *with(vr_arena *a, const char *text, bool there, const char *w
     return text == NULL || !there ? text : vr_text(a, T(text), T("; "), T(what), T(detail));
 }
 
-const char *vr_llamacpp_beside_words(const char *text, const vr_lm_sizes *s, size_t rank, vr_category c,
-                                     vr_arena *a)
+static const char *words(const char *text, const vr_lm_sizes *s, size_t rank, vr_category c, vr_arena *a)
 {
     const vr_clip_sizes *p =
         s->projector != NULL && !s->projector->on_host && rank == 0 ? s->projector : NULL;
@@ -352,4 +358,25 @@ const char *vr_llamacpp_beside_words(const char *text, const vr_lm_sizes *s, siz
         text = with(a, text, p != NULL, "that of the projector", picture);
     return with(a, text, s->draft != NULL, c == VR_KV_CACHE ? "those of what drafts" : "that of what drafts",
                 "");
+}
+
+vram_status vr_llamacpp_beside_told(vr_sum sums[3], const vr_lm_sizes *s, size_t rank, vr_arena *a)
+{
+    static const vr_category of[] = { VR_WEIGHTS, VR_KV_CACHE, VR_ACTIVATIONS };
+    for (size_t i = 0; i < 3; i++) {
+        const char *why = sums[i].counted ? unknown(s, of[i]) : NULL;
+        if (why != NULL) {
+            sums[i].counted = false;
+            sums[i].words = why;
+        } else if (sums[i].counted) {
+            sums[i].words = words(sums[i].words, s, rank, of[i], a);
+        }
+        if (sums[i].words == NULL)
+            return VRAM_ENOMEM;
+    }
+    if (s->draft != NULL && s->draft->compute_near && sums[2].counted)
+        sums[2].basis = VR_BASIS_FORMULA;
+    if (s->projector != NULL && !s->projector->listed && sums[0].basis == VR_BASIS_EXACT)
+        sums[0].basis = VR_BASIS_FORMULA; /* all that the file has */
+    return VRAM_OK;
 }

@@ -4,6 +4,7 @@
 #define VR_LLAMACPP_BESIDE_H
 
 #include "engine/llamacpp.h"
+#include "engine/options.h"
 #include "llama/beside.h"
 #include "llama/lora.h"
 
@@ -18,13 +19,11 @@ typedef struct vr_beside_sum {
     uint64_t weights, elements, kept, token, compute, pool;
 } vr_beside_sum;
 vr_beside_sum vr_llamacpp_beside_of(const vr_lm_sizes *s, size_t rank);
-vr_beside_sum vr_llamacpp_beside_host(const vr_lm_sizes *s);
-
-void vr_llamacpp_put_beside(vr_tape *t, const vr_lm_sizes *s, size_t rank, vr_category c);
-/* Why it is not known what the category takes beside the model; NULL: it is. */
-const char *vr_llamacpp_beside_unknown(const vr_lm_sizes *s, vr_category c);
-/* What is said of the category, with what lies beside the model. */
-const char *vr_llamacpp_beside_words(const char *text, const vr_lm_sizes *s, size_t rank, vr_category c,
-                                     vr_arena *a);
+/* Host memory: added to what the model itself takes. */
+void vr_llamacpp_beside_on_host(vr_host_share *out, const vr_lm_sizes *s);
+/* Onto the tape, where the category is counted. */
+void vr_llamacpp_put_beside(vr_plan *out, const vr_lm_sizes *s, size_t rank, vr_category c);
+/* Weights, cache and activations: words, and whether all of it is known. */
+vram_status vr_llamacpp_beside_told(vr_sum sums[3], const vr_lm_sizes *s, size_t rank, vr_arena *a);
 
 #endif

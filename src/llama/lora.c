@@ -226,10 +226,24 @@ bool vr_lm_adapted_room(vr_lm_graph *c)
     return c->adapted != NULL;
 }
 
+/* These apply their head without the adapter's part. */
+static bool head_alone(const vr_lm *lm)
+{
+    static const char *const names[] = { "deepseek2", "deepseek32", "deepseek4",
+                                         "glm-dsa",   "kimi-k3",    "kimi-linear" };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (vr_str_is(lm->name, names[i]))
+            return true;
+    }
+    return false;
+}
+
 static bool is_weight(const vr_lm_graph *c, const pair *p, vr_t w)
 {
     if (p->layer != OUTSIDE)
         return c->layer_weights[p->layer][p->at] == w;
+    if (c->head == w && head_alone(c->lm))
+        return false;
     return c->outside_weights[p->at] == w || (c->head == w && vr_str_is(p->name, "output.weight"));
 }
 
