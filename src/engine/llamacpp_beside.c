@@ -243,6 +243,8 @@ vram_status vr_llamacpp_attach(vr_lm_params *p, const vr_lm *lm, const vram_work
     VR_TRY(read_adapters(p, lm, w, a));
     VR_TRY(read_projector(b, w, a));
     VR_TRY(read_draft(b, p, w, a));
+    if (w->set_by[VR_SET_SPEC_TYPE] == VR_BY_USER && w->spec_type >= VR_SPEC_MTP)
+        b->unknown = "what drafts of this kind take is not worked out";
     count_outputs(p, w);
     p->beside = b;
     return VRAM_OK;
@@ -324,6 +326,8 @@ void vr_llamacpp_beside_on_host(vr_host_share *out, const vr_lm_sizes *s)
 static const char *unknown(const vr_lm_sizes *s, vr_category c)
 {
     const vr_lm_sizes *d = s->draft;
+    if (s->drafts_unknown != NULL && c != VR_WEIGHTS)
+        return s->drafts_unknown;
     if (c == VR_KV_CACHE)
         return d != NULL && !d->context_known ? d->why : NULL;
     if (c != VR_ACTIVATIONS)

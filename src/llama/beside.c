@@ -5,8 +5,14 @@
  * (common_speculative_init_result), tools/mtmd/clip.cpp (clip_ctx: the first GPU). */
 #include "llama/beside.h"
 
-static vram_status see(vr_lm_sizes *out, const vr_lm_beside *b, const vr_lm_device *devices, size_t n,
-                       vr_arena *a)
+/* Of what a model takes in the place of tokens. */
+static uint64_t width(const vr_lm *lm)
+{
+    return vr_mul_sat(lm->n_embd, vr_add_sat(vr_lm_number(lm, "n_deepstack_layers", 0), 1));
+}
+
+static vram_status see(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_beside *b, const vr_lm_device *devices,
+                       size_t n, vr_arena *a)
 {
     vr_clip_params p = b->seeing;
     vr_clip_sizes *s = VR_NEW(a, vr_clip_sizes);
@@ -17,7 +23,12 @@ static vram_status see(vr_lm_sizes *out, const vr_lm_beside *b, const vr_lm_devi
     VR_TRY(vr_clip_measure(s, b->projector, &p, a));
     s->on_host = p.on_host;
     out->projector = s;
-    return VRAM_OK;
+    if (s->width == 0 || s->width == width(lm))
+        return VRAM_OK;
+    out->refused = true;
+    out->why = vr_text(a, T("the projector gives rows of "), GROUPED(s->width),
+                       T(" numbers and the model takes "), GROUPED(width(lm)), T(": it is another model's"));
+    return out->why != NULL ? VRAM_OK : VRAM_ENOMEM;
 }
 
 /* What the model itself leaves of a card; 0 is unknown, so 1 byte is the least. */
@@ -48,14 +59,15 @@ static vram_status draft(vr_lm_sizes *out, const vr_lm_beside *b, const vr_lm_de
     return out->why == NULL && (s->refused || s->unknown) ? VRAM_ENOMEM : VRAM_OK;
 }
 
-vram_status vr_lm_measure_beside(vr_lm_sizes *out, const vr_lm_params *p, const vr_lm_device *devices,
-                                 size_t n, vr_arena *a)
+vram_status vr_lm_measure_beside(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params *p,
+                                 const vr_lm_device *devices, size_t n, vr_arena *a)
 {
     const vr_lm_beside *b = p->beside;
     if (b == NULL || out->refused || out->unknown)
         return VRAM_OK;
     n = n < VR_LM_MOST_DEVICES ? n : VR_LM_MOST_DEVICES;
+    out->drafts_unknown = b->unknown;
     if (b->draft != NULL)
         VR_TRY(draft(out, b, devices, n, a));
-    return b->projector != NULL && !out->refused && !out->unknown ? see(out, b, devices, n, a) : VRAM_OK;
+    return b->projector != NULL && !out->refused && !out->unknown ? see(out, lm, b, devices, n, a) : VRAM_OK;
 }

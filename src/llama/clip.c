@@ -115,6 +115,15 @@ static bool flag(const vr_metadata *keys, const char *key)
     return number(keys, key, 0) != 0;
 }
 
+/* llama.cpp's own limits, or beyond any model. */
+static bool makes_sense(const vr_clip_tower *t)
+{
+    return t->n_embd != 0 && t->n_embd <= MOST_WIDE && t->head <= MOST_WIDE && t->n_head <= MOST_NUMBER &&
+           t->n_head_kv <= MOST_NUMBER && t->n_layer <= MOST_LAYERS && t->projection <= MOST_WIDE &&
+           t->image <= MOST_SIDE && t->patch != 0 && t->patch <= MOST_NUMBER && t->merge != 0 &&
+           t->merge <= MOST_NUMBER;
+}
+
 static const char *read_numbers(vr_clip_tower *t, const vr_metadata *k)
 {
     const vr_clip_kind *kind = t->kind;
@@ -132,12 +141,7 @@ static const char *read_numbers(vr_clip_tower *t, const vr_metadata *k)
     t->head = number(k, "clip.vision.attention.head_dim", t->n_head != 0 ? t->n_embd / t->n_head : 0);
     const vr_meta *f = vr_metadata_get(k, "clip.vision.feature_layer");
     t->features = f != NULL ? f->count : 0;
-    if (t->n_embd == 0 || t->n_embd > MOST_WIDE || t->head > MOST_WIDE || t->n_head > MOST_NUMBER ||
-        t->n_head_kv > MOST_NUMBER || t->n_layer > MOST_LAYERS || t->projection > MOST_WIDE ||
-        t->image > MOST_SIDE || t->patch == 0 || t->patch > MOST_NUMBER || t->merge == 0 ||
-        t->merge > MOST_NUMBER)
-        return "its numbers make no sense";
-    return NULL;
+    return makes_sense(t) ? NULL : "its numbers make no sense";
 }
 
 vram_status vr_clip_of(const vr_clip **out, const char **why, const vram_model *m, vr_arena *a)
@@ -250,7 +254,8 @@ static vram_status build(vr_cg *c, vr_gg *g, const vr_clip *clip, uint64_t side,
     c->made = VR_ARRAY(a, vr_t, c->file->n_tensors);
     if (c->made == NULL)
         return VRAM_ENOMEM;
-    vr_gg_build_forward_expand(g, t->kind->build(c));
+    c->result = t->kind->build(c);
+    vr_gg_build_forward_expand(g, c->result);
     return g->failed ? VRAM_ENOMEM : VRAM_OK;
 }
 
@@ -298,8 +303,10 @@ static vram_status reserve(vr_clip_sizes *out, const vr_clip *c, const vr_clip_p
         flash = false;
     }
     out->compute_known = g.broken == NULL;
-    if (g.broken == NULL)
+    if (g.broken == NULL) {
+        out->width = graph.result->ne[0];
         return VRAM_OK;
+    }
     out->compute = out->host_compute = 0;
     out->why = "the projector's tensors are not those of its kind";
     return VRAM_OK;
@@ -339,11 +346,6 @@ static void add_weights(vr_clip_sizes *out, const vr_clip *c, const vr_gg_buft *
 }
 
 /* ---- the whole ---- */
-
-uint64_t vr_clip_width(const vr_clip *c)
-{
-    return c->tower.projection;
-}
 
 vram_status vr_clip_measure(vr_clip_sizes *out, const vr_clip *c, const vr_clip_params *p, vr_arena *a)
 {

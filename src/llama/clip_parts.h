@@ -49,6 +49,7 @@ typedef struct vr_cg {
     bool flash;
     uint64_t side, px, py, patches; /* side: pixels */
     uint64_t n_embd, n_head, n_head_kv, head, n_layer, patch, merge, projection, pattern;
+    vr_t result;    /* rows for the text model */
     vr_t attention; /* one of the FLASH_ATTN_EXT there are, or NULL */
 } vr_cg;
 

@@ -165,6 +165,7 @@ typedef struct vr_lm_sizes {
     size_t n_nodes, n_splits; /* of the larger graph */
     const struct vr_clip_sizes *projector; /* beside it (beside.h); or NULL */
     const struct vr_lm_sizes *draft;
+    const char *drafts_unknown; /* why it is not known what drafts take; or NULL */
 } vr_lm_sizes;
 
 /* n devices, 0 or more. Scratch and words live in `a`. */

@@ -258,5 +258,5 @@ vram_status vr_lm_measure(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params 
                           const vr_lm_device *devices, size_t n, vr_arena *a)
 {
     VR_TRY(measure(out, lm, p, devices, n, a));
-    return vr_lm_measure_beside(out, p, devices, n, a);
+    return vr_lm_measure_beside(out, lm, p, devices, n, a);
 }
