@@ -57,6 +57,8 @@ vram_status vr_lm_graph_make(vr_lm_graph *c, vr_gg *g, const vr_lm *lm, const vr
     if (!make_room(c))
         return no_memory(g->arena);
     lm->arch->build(c);
+    if (p->control_vector && !c->controlled)
+        vr_lm_broken(c, "where control vectors enter this graph is not known here");
     vr_lm_build_pooling(c);
     return g->failed ? no_memory(g->arena) : VRAM_OK;
 }

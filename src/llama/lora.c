@@ -301,3 +301,13 @@ vr_t vr_lm_adapted_rows(vr_lm_graph *c, vr_t w, vr_t tokens, vr_t out)
     }
     return out;
 }
+
+vr_t vr_lm_control(vr_lm_graph *c, vr_t cur, int il)
+{
+    const uint64_t ne[VR_GG_DIMS] = { c->lm->n_embd, 1, 1, 1 };
+    c->controlled = true;
+    if (!c->p->control_vector || il < 1 || (uint32_t)il >= c->lm->n_layer)
+        return cur;
+    uint8_t buft = vr_lm_plain_buft(c->plan, (uint32_t)il);
+    return vr_gg_add(c->g, cur, vr_gg_placed(c->g, NULL, VR_F32, ne, buft, false));
+}

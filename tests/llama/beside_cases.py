@@ -52,6 +52,8 @@ def settings(options, beside):
         word = words.pop(0)
         if word == '--server':
             outputs = 1
+        elif word == '--no-op-offload':
+            out.append('opo=0')
         elif word == '-fa':
             out += ['fa=%d' % (words.pop(0) == 'on'), 'fa_auto=0']
         else:
