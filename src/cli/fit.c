@@ -2,7 +2,9 @@
  *
  * `vram fit MODEL`: ledger, verdict, levers.
  */
+#define _POSIX_C_SOURCE 200809L
 #include <string.h>
+#include <sys/stat.h>
 
 #include "cli.h"
 
@@ -83,6 +85,37 @@ static vram_status attach(cli *c, vram_workload *w, const char *key)
     return s;
 }
 
+/* "org/name": where llama-server looks for a projector on its own. */
+static bool is_repository(const char *name)
+{
+    struct stat st;
+    const char *slash = strchr(name, '/');
+
+    return slash != NULL && slash != name && strchr(slash + 1, '/') == NULL &&
+           strncmp(name, "modelscope:", 11) != 0 && strncmp(name, "ollama:", 7) != 0 && stat(name, &st) != 0;
+}
+
+/* Without a word of it the server and llama-cli load the projector that lies in the model's repository. */
+static vram_status read_sibling(cli *c, const char *name, const vram_checkpoint *of, vram_workload *w)
+{
+    const char *engine = cli_value(c, "engine"), *tool = cli_value(c, "tool");
+    const char *file = vram_checkpoint_projector(of);
+    vram_checkpoint *checkpoint = NULL;
+    vram_model *model = NULL;
+    static char repository[512]; /* without the quantisation behind a colon */
+    bool loads = tool == NULL || strcmp(tool, "server") == 0 || strcmp(tool, "cli") == 0;
+    vram_status s;
+
+    if (file == NULL || !loads || !is_repository(name) || cli_has(c, "mmproj") || cli_has(c, "no_mmproj") ||
+        (engine != NULL && strcmp(engine, "llama.cpp") != 0))
+        return VRAM_OK;
+    (void)snprintf(repository, sizeof repository, "%.*s", (int)strcspn(name, ":"), name);
+    s = cli_open_file(c, repository, file, &checkpoint);
+    if (s == VRAM_OK)
+        s = vram_model_new(&model, checkpoint);
+    return s == VRAM_OK ? vram_workload_attach(w, "mmproj", model) : s;
+}
+
 /* What llama.cpp loads beside the model. */
 static vram_status read_beside(cli *c, vram_workload *w)
 {
@@ -127,6 +160,8 @@ static vram_status ask(cli *c, const char *name, const char *engine, question *q
         s = read_assistant(c, q->workload);
     if (s == VRAM_OK)
         s = read_beside(c, q->workload);
+    if (s == VRAM_OK)
+        s = read_sibling(c, name, checkpoint, q->workload);
     return s;
 }
 

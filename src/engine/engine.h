@@ -108,6 +108,7 @@ typedef enum vr_expert_load { VR_LOAD_EVEN, VR_LOAD_SAME } vr_expert_load;
     X(EMBEDDING, "embedding")                                                                                \
     X(POOLING, "pooling")                                                                                    \
     X(MMPROJ, "mmproj")                                                                                      \
+    X(NO_MMPROJ, "no_mmproj")                                                                                \
     X(NO_MMPROJ_OFFLOAD, "no_mmproj_offload")                                                                \
     X(IMAGE_TOKENS, "image_max_tokens")                                                                      \
     X(LORA, "lora")                                                                                          \
@@ -198,7 +199,7 @@ struct vram_workload {
     const char *shares_text, *override_text; /* as given, or NULL */
     /* and what it loads beside the model */
     const char *mmproj_name, *lora_names, *control_names, *draft_name; /* as given, or NULL */
-    bool no_mmproj_offload;
+    bool no_mmproj, no_mmproj_offload;
     uint64_t image_tokens, draft_layers, draft_max; /* 0: llama.cpp's own; draft_layers UINT64_MAX: all */
     uint8_t draft_k, draft_v, spec_type;            /* vr_dtype; vr_spec_type */
     vr_attached attached[VR_MOST_ATTACHED];         /* vram_workload_attach */

@@ -15,6 +15,10 @@ vram_status vram_workload_attach(vram_workload *w, const char *key, const vram_m
         return vr_fail(w->ctx, VRAM_ESETTING, T(key),
                        T(s == VR_SETTING_COUNT ? ": there is no such setting" : ": too many files"));
     w->attached[w->n_attached++] = (vr_attached){ s, file };
+    if (s == VR_SET_MMPROJ && w->mmproj_name == NULL) { /* what lies beside the model in its repository */
+        w->mmproj_name = file->checkpoint->n_files > 0 ? file->checkpoint->files[0].name : "";
+        w->set_by[s] = VR_BY_MODEL;
+    }
     return VRAM_OK;
 }
 
@@ -72,6 +76,7 @@ static const vr_word specs[] = {
 VR_OPTION_WORDS(draft_k, types, draft_k)
 VR_OPTION_WORDS(draft_v, types, draft_v)
 VR_OPTION_WORDS(spec, specs, spec_type)
+VR_OPTION_FLAG(no_mmproj, no_mmproj)
 VR_OPTION_FLAG(no_mmproj_offload, no_mmproj_offload)
 VR_OPTION_COUNT(image_tokens, image_tokens)
 VR_OPTION_COUNT(draft_max, draft_max)
@@ -84,6 +89,11 @@ const vr_option_row vr_llamacpp_beside_rows[VR_LLAMACPP_N_BESIDE] = {
       VR_SET_MMPROJ,
       set_mmproj,
       show_mmproj },
+    { { "no_mmproj", "--no-mmproj", VRAM_OPT_FLAG, NULL, NULL, NULL,
+        "llama.cpp: the projector in the model's repository is not loaded.", "fit", 0, 0 },
+      VR_SET_NO_MMPROJ,
+      set_no_mmproj,
+      show_no_mmproj },
     { { "no_mmproj_offload", "--no-mmproj-offload", VRAM_OPT_FLAG, NULL, NULL, NULL,
         "llama.cpp: the projector stays in host memory.", "fit", 0, 0 },
       VR_SET_NO_MMPROJ_OFFLOAD,
@@ -162,7 +172,7 @@ static vram_status read_projector(vr_lm_beside *b, const vram_workload *w, vr_ar
 {
     const vram_model *m = attached(w, VR_SET_MMPROJ);
     const char *why = "the file was not read";
-    if (w->mmproj_name == NULL)
+    if (w->mmproj_name == NULL || w->no_mmproj)
         return VRAM_OK;
     if (m != NULL)
         VR_TRY(vr_clip_of(&b->projector, &why, m, a));

@@ -8,7 +8,7 @@
 #include "llama/beside.h"
 #include "llama/lora.h"
 
-#define VR_LLAMACPP_N_BESIDE 11
+#define VR_LLAMACPP_N_BESIDE 12
 extern const struct vr_option_row vr_llamacpp_beside_rows[VR_LLAMACPP_N_BESIDE];
 
 /* What the workload has attached, into p; VRAM_ESETTING for files that llama.cpp would not take. */

@@ -263,6 +263,7 @@ const vr_option_row *const vr_llamacpp_options[VR_LLAMACPP_N_OPTIONS] = {
     &vr_llamacpp_beside_rows[8],
     &vr_llamacpp_beside_rows[9],
     &vr_llamacpp_beside_rows[10],
+    &vr_llamacpp_beside_rows[11],
 };
 
 /* ---- to what llama.cpp is started with ---- */
