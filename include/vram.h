@@ -155,10 +155,10 @@ VRAM_API vram_status vram_checkpoint_supply(vram_checkpoint *ck, const char *fil
 
 /* False: files that the index or the numbers of the others name are not there; what is there is counted, and
  * reports say so. */
-/* The projector that llama-server loads beside a GGUF file of a repository: a name of its listing; NULL: there
- * is none. */
-VRAM_API const char *vram_checkpoint_projector(const vram_checkpoint *ck);
 VRAM_API bool vram_checkpoint_complete(const vram_checkpoint *ck);
+/* The projector that llama-server loads beside a GGUF file of a repository: a name of its listing;
+ * NULL: there is none. */
+VRAM_API const char *vram_checkpoint_projector(const vram_checkpoint *ck);
 /* True: there is no file of weights; what the model's class declares by its configuration is all that is
  * known. */
 VRAM_API bool vram_checkpoint_config_only(const vram_checkpoint *ck);

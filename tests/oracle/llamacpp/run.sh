@@ -23,9 +23,6 @@
 #   --server              as llama-server: one row of logits a slot; 4 slots and one cache for all unless -np is given
 #   --n-outputs-max N     rows of logits in a micro-batch (default: the batch)
 #   -kvu  --embeddings  --pooling none|mean|cls|last|rank
-#   --lora FILE  --control      an adapter; a control vector on all layers
-#   --draft-model FILE  -ngld N  -ctkd TYPE  -ctvd TYPE  --draft-max N   a second model as llama-server opens it
-#   --mtp                 a second context on the layers that predict
 #   --dump FILE           every node of the graphs, where it runs, and each step of the graph allocator
 #   --shapes FILE_TYPE    only print the tensors that a model of this metadata has
 #
@@ -78,20 +75,19 @@ grep -q SWIGLU_CLAMP "$source/ggml/include/ggml.h" && flags="$flags -DVIRTUAL_CU
 grep -q ggml_prec_set_src "$source/ggml/include/ggml.h" && flags="$flags -DVIRTUAL_CUDA_PREC_SRC"
 grep -q 'd_state == 96' "$source/ggml/src/ggml-cuda/ggml-cuda.cu" && flags="$flags -DVIRTUAL_CUDA_SCALE_F32"
 grep -q load_mtp "$source/include/llama.h" && flags="$flags -DLLAMA_HAS_LOAD_MTP"
-grep -q common_base_params_to_speculative "$source/common/speculative.h" && flags="$flags -DRECORDER_SECOND"
 "$python" "$here/patch.py" "$source" "$dir/patched"
 # shellcheck disable=SC2086
 {
     ${CC:-cc} $flags $includes -c "$dir/patched/ggml-alloc.c" -o "$dir/ggml-alloc.o"
     for file in "$dir/patched/ggml-backend.cpp" "$here/virtual_cuda.cpp" "$here/virtual_fusion.cpp" \
-        "$here/shapes.cpp" "$here/recorder.cpp"; do
+        "$here/shapes.cpp" "$here/parameters.cpp" "$here/recorder.cpp"; do
         ${CXX:-c++} -std=gnu++17 $flags $includes -c "$file" -o "$dir/$(basename "$file" .cpp).o"
     done
     libraries="$build/common/libllama-common.a $build/common/libllama-common-base.a $build/src/libllama.a
         $build/ggml/src/libggml.a $build/ggml/src/libggml-cpu.a $build/ggml/src/libggml-base.a
         $build/vendor/cpp-httplib/libcpp-httplib.a -lpthread -ldl"
     # Objects before archives: the patched ones stand in for ggml's own.
-    hooks="$dir/ggml-alloc.o $dir/ggml-backend.o $dir/virtual_cuda.o $dir/shapes.o"
+    hooks="$dir/ggml-alloc.o $dir/ggml-backend.o $dir/virtual_cuda.o $dir/virtual_fusion.o $dir/shapes.o $dir/parameters.o"
     ${CXX:-c++} -o "$dir/recorder" -Wl,--wrap=gguf_find_key "$dir/recorder.o" $hooks $libraries
 }
 if [ "${1:-}" = --projectors ]; then
@@ -103,10 +99,12 @@ if [ "${1:-}" = --projectors ]; then
             "$here/projector_recorder.cpp"; do
             ${CXX:-c++} -std=gnu++17 $flags $includes "-I$mtmd" -c "$file" -o "$dir/mtmd/$(basename "$file" .cpp).o"
         done
+        ${CXX:-c++} -std=gnu++17 $flags $includes -c "$here/beside_recorder.cpp" -o "$dir/beside_recorder.o"
+        ${CXX:-c++} -o "$dir/beside_recorder" -Wl,--wrap=gguf_find_key "$dir/beside_recorder.o" $hooks $libraries
         ${CXX:-c++} -o "$dir/projector_recorder" -Wl,--wrap=gguf_find_key "$dir"/mtmd/*.o $hooks $libraries
     }
     "$python" "$here/projectors.py" --record "$dir/projector_recorder" "$here/projectors.tsv"
-    exec "$python" "$here/adapters.py" --record "$dir/recorder" "$here/adapters.tsv"
+    exec "$python" "$here/adapters.py" --record "$dir/beside_recorder" "$here/adapters.tsv"
 fi
 if [ "${1:-}" = --build ]; then
     echo "$dir/recorder"
