@@ -260,6 +260,41 @@ vram_status vr_llamacpp_attach(vr_lm_params *p, const vr_lm *lm, const vram_work
     return VRAM_OK;
 }
 
+static vram_status keep_for_draft(uint64_t *margins, const vr_lm_beside *b, const vr_lm_device *devices,
+                                  size_t n, vr_arena *a)
+{
+    vr_lm_sizes *s = VR_NEW(a, vr_lm_sizes);
+    if (s == NULL)
+        return VRAM_ENOMEM;
+    VR_TRY(vr_lm_measure(s, b->draft, &b->drafting, devices, n, a));
+    for (size_t i = 0; i < n; i++) {
+        const vr_lm_memory *d = &s->device[i];
+        margins[i] = vr_add_sat(margins[i], vr_add_sat(vr_add_sat(d->model, d->context), d->compute));
+    }
+    return VRAM_OK;
+}
+
+vram_status vr_llamacpp_beside_margins(uint64_t *margins, const vr_lm *lm, const vr_lm_params *p,
+                                       const vram_workload *w, const vr_lm_device *devices, size_t n,
+                                       vr_arena *a)
+{
+    vr_lm_params own = *p;
+    vr_clip_sizes s;
+    VR_TRY(vr_llamacpp_attach(&own, lm, w, a));
+    const vr_lm_beside *b = own.beside;
+    if (w->tool != VR_LM_SERVER || n == 0)
+        return VRAM_OK;
+    if (b->draft != NULL)
+        VR_TRY(keep_for_draft(margins, b, devices, n, a));
+    if (b->projector == NULL || b->seeing.on_host)
+        return VRAM_OK;
+    vr_clip_params seeing = b->seeing;
+    seeing.cc = devices[0].cc;
+    VR_TRY(vr_clip_measure(&s, b->projector, &seeing, a));
+    margins[0] = vr_add_sat(margins[0], vr_add_sat(s.stored, s.compute));
+    return VRAM_OK;
+}
+
 /* ---- on the tape ---- */
 
 static void put(vr_tape *t, vr_item item, uint64_t bytes)

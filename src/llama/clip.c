@@ -329,6 +329,7 @@ static void add_weight(vr_clip_sizes *out, const vr_gg_buft *b, const vr_tensor 
 {
     out->weights = vr_add_sat(out->weights, taken(b, t));
     out->elements = vr_add_sat(out->elements, t->elements);
+    out->stored = vr_add_sat(out->stored, vr_sub_floor(t->end, t->begin));
     out->tensors++;
 }
 

@@ -22,6 +22,7 @@ typedef struct vr_clip_params {
 typedef struct vr_clip_sizes {
     bool on_host;
     uint64_t weights, compute, host_compute;
+    uint64_t stored; /* weights as the file has them, without padding */
     uint64_t tensors, elements;
     bool listed;        /* which tensors of the file are loaded is known; else all are counted */
     bool compute_known; /* else both are 0 */
