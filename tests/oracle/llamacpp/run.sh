@@ -7,6 +7,8 @@
 #   tests/oracle/llamacpp/run.sh [ARCHITECTURE ...]     record these, or all
 #   tests/oracle/llamacpp/run.sh --projectors           record projectors.tsv and adapters.tsv
 #   tests/oracle/llamacpp/run.sh --build                only build the recorder, and say where it is
+#   tests/oracle/llamacpp/run.sh --again                the runs of facts/ with another version: those that differ, into
+#                                                       VRAM_LLAMACPP_FACTS (facts-2026-10 is of 0.3.36)
 #
 # How: llama.cpp can load a model without memory, and then says what it would have taken (its fit-params tool lives off
 # this). virtual_cuda.cpp is a ggml back end that answers for cards what ggml's CUDA back end answers at compute
@@ -59,11 +61,11 @@ if [ ! -d "$source" ]; then
 fi
 
 build=$dir/build
-if [ ! -f "$build/common/libllama-common.a" ]; then
+if [ ! -f "$build/src/libllama.a" ]; then
     cmake -S "$source" -B "$build" -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_FLAGS_RELEASE=-O1 -DCMAKE_C_FLAGS_RELEASE=-O1 \
         -DBUILD_SHARED_LIBS=OFF -DGGML_OPENMP=OFF -DLLAMA_CURL=OFF -DLLAMA_OPENSSL=OFF -DLLAMA_BUILD_TESTS=OFF \
         -DLLAMA_BUILD_TOOLS=OFF -DLLAMA_BUILD_EXAMPLES=OFF -DLLAMA_BUILD_SERVER=OFF > "$dir/cmake.log"
-    cmake --build "$build" --target llama-common -j "${JOBS:-$(nproc)}" > "$dir/build.log"
+    cmake --build "$build" --target llama -j "${JOBS:-$(nproc)}" > "$dir/build.log"
 fi
 
 includes="-I$here -I$source/ggml/include -I$source/ggml/src -I$source/include -I$source/src -I$source/common -I$source/vendor"
