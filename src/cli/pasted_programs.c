@@ -23,12 +23,14 @@ static const pasted_flag bench[] = {
 
 #define UNSAID UINT64_MAX
 
-/* -c is of all sequences together; without it the context is one that --fit finds. */
+/* -c is of all sequences together; what is not said --fit decides, which is on by default. */
 static void set_context(pasted *p)
 {
+    bool tries = strcmp(p->program->tool, "fit-params") != 0 || p->context == 0;
+
     if (p->context != 0)
         pasted_set_number(p, "n_ctx", p->context);
-    else if (!pasted_has(p, "fit"))
+    if (tries && !pasted_has(p, "fit"))
         pasted_set(p, "fit", "on");
 }
 

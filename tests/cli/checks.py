@@ -401,7 +401,7 @@ class Gguf(unittest.TestCase):
             self.assertEqual((device["moments"], device["peak_allocated_bytes"], device["pool"]), ([], None, None))
             self.assertEqual(d["workload"]["cache_type_k"], {"value": "f16", "set_by": "default"})
             self.assertNotIn("device_map", d["workload"])
-        self.assertIn("llama.cpp runs GGUF files", asked["verdict_reason"])
+        self.assertIn("llama.cpp and ollama run GGUF files", asked["verdict_reason"])
         self.assertEqual(asked["engine"]["name"], "transformers")
         self.assertEqual(asked["workload"]["device_map"], {"value": "none", "set_by": "default"})
         self.assertEqual(asked["verdict"], "unknown")
