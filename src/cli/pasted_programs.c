@@ -23,12 +23,18 @@ static const pasted_flag bench[] = {
 
 #define UNSAID UINT64_MAX
 
+/* Of each sequence is one's own -c, of all together the pasted one. */
+static bool own_context(const pasted *p)
+{
+    return cli_has(p->c, "context") || cli_has(p->c, "n_ctx");
+}
+
 /* -c is of all sequences together; what is not said --fit decides, which is on by default. */
 static void set_context(pasted *p)
 {
-    bool tries = strcmp(p->program->tool, "fit-params") != 0 || p->context == 0;
+    bool tries = strcmp(p->program->tool, "fit-params") != 0 || (p->context == 0 && !own_context(p));
 
-    if (p->context != 0)
+    if (p->context != 0 && !own_context(p))
         pasted_set_number(p, "n_ctx", p->context);
     if (tries && !pasted_has(p, "fit"))
         pasted_set(p, "fit", "on");
@@ -55,7 +61,8 @@ static void finish_bench(pasted *p)
 
     if (p->pair > most)
         most = p->pair;
-    pasted_set_number(p, "n_ctx", most + p->depth == 0 ? 1 : most + p->depth);
+    if (!own_context(p))
+        pasted_set_number(p, "n_ctx", most + p->depth == 0 ? 1 : most + p->depth);
 }
 
 /* ---- Ollama ---- */

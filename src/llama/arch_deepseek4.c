@@ -107,9 +107,17 @@ static vr_t part(vr_lm_graph *c, vr_t x, uint64_t width, uint64_t from)
 
 static vr_t turned_by(vr_lm_graph *c, const model *m, vr_t x, vr_t positions)
 {
+    if (c->plan->rules.rope_part != 0)
+        return vr_gg_rope(c->g, x, positions, NULL);
     uint64_t still = vr_sub_floor(x->ne[0], m->rope);
     vr_t nope = part(c, x, still, 0), pe = part(c, x, m->rope, still);
     return vr_gg_concat(c->g, nope, vr_gg_rope(c->g, pe, positions, NULL), 0);
+}
+
+static vr_t turned_back(vr_lm_graph *c, const model *m, vr_t x)
+{
+    vr_t nope = part(c, x, m->nope, 0), pe = part(c, x, m->rope, m->nope);
+    return vr_gg_concat(c->g, nope, vr_gg_rope_back(c->g, pe, vr_lm_inp_pos(c), NULL), 0);
 }
 
 static vr_t turned(vr_lm_graph *c, const model *m, vr_t x)
@@ -311,7 +319,7 @@ static vr_t by_group(vr_lm_graph *c, const model *m, int il)
 static vr_t output(vr_lm_graph *c, const model *m, vr_t out, int il)
 {
     vr_gg *g = c->g;
-    out = turned(c, m, vr_gg_reshape_3d(g, out, m->head, m->heads, c->n_tokens)); /* back */
+    out = turned_back(c, m, vr_gg_reshape_3d(g, out, m->head, m->heads, c->n_tokens));
     uint64_t each = vr_mul_sat(m->heads / m->groups, m->head);
     out = vr_gg_permute(g, vr_gg_reshape_3d(g, out, each, m->groups, c->n_tokens), 0, 2, 1, 3);
     out = vr_gg_permute(g, vr_gg_mul_mat(g, by_group(c, m, il), out), 0, 2, 1, 3);
@@ -343,12 +351,12 @@ static vr_t attention(vr_lm_graph *c, const model *m, vr_t cur, int il)
 
 /* ---- the rest ---- */
 
-static bool limited(vr_lm_graph *c, int il, bool shared)
+/* The shared expert's limit is that of the others where it has none of its own. */
+static bool limits_shared(vr_lm_graph *c, int il)
 {
-    double limit = 0;
-    if (!shared || !vr_lm_float_at(c->lm, "swiglu_clamp_shexp", (uint32_t)il, &limit))
-        (void)vr_lm_float_at(c->lm, "swiglu_clamp_exp", (uint32_t)il, &limit);
-    return limit > (double)1e-6F;
+    double limit;
+    bool own = vr_lm_float_at(c->lm, "swiglu_clamp_shexp", (uint32_t)il, &limit);
+    return vr_lm_limited(c, own ? "swiglu_clamp_shexp" : "swiglu_clamp_exp", il);
 }
 
 static vr_t ffn(vr_lm_graph *c, vr_t x, int il)
@@ -356,7 +364,7 @@ static vr_t ffn(vr_lm_graph *c, vr_t x, int il)
     bool norm_w = vr_lm_flag(c, "expert_weights_norm");
     vr_lm_moe m = vr_lm_bare_moe(c, il, VR_LM_SILU, norm_w, VR_LM_SQRT_SOFTPLUS);
     m.gate_up = NULL;
-    m.clamped = limited(c, il, false);
+    m.clamped = vr_lm_limited(c, "swiglu_clamp_exp", il);
     if ((uint64_t)il < vr_lm_number(c->lm, "hash_layer_count", 0)) {
         m.selected_in = vr_gg_get_rows(c->g, vr_lm_w(c, il, "ffn_gate_tid2eid.weight"), c->inp_tokens);
         m.probs_b = NULL;
@@ -364,7 +372,7 @@ static vr_t ffn(vr_lm_graph *c, vr_t x, int il)
     vr_t out = vr_lm_build_moe(c, x, &m);
     vr_lm_ffn f = vr_lm_ffn_of(c, il, "_shexp", VR_LM_SILU, VR_LM_FFN_PAR);
     f.up_b = f.up_s = f.gate_b = f.gate_s = f.down_b = f.down_s = NULL;
-    f.clamped = limited(c, il, true);
+    f.clamped = limits_shared(c, il);
     return vr_gg_add(c->g, out, vr_lm_build_ffn(c, x, &f));
 }
 

@@ -123,18 +123,18 @@ static bool worked_out(const vr_lm *lm)
 }
 
 /* Heads that predict further tokens have keys and values too, used or not, but in these. */
-static bool cuts_predicting(const vr_lm *lm)
+static bool cuts_predicting(const vr_lm *lm, const vr_lm_rules *r)
 {
     static const char *const names[] = { "step35",     "hy_v3",   "hy-v3",     "mimo2",
                                          "qwen3next",  "qwen35",  "qwen35moe", "minimax-01",
                                          "deepseek32", "glm-dsa", NULL };
-    return is_one_of(lm->name, names);
+    return r->predict_apart != 0 || is_one_of(lm->name, names);
 }
 
-static bool attends(const vr_lm *lm, uint32_t il)
+static bool attends(const vr_lm *lm, const vr_lm_rules *r, uint32_t il)
 {
     const vr_lm_layer *l = &lm->layers[il];
-    if (recurrent(lm) || forgets(lm) || (il >= lm->n_layer && cuts_predicting(lm)))
+    if (recurrent(lm) || forgets(lm) || (il >= lm->n_layer && cuts_predicting(lm, r)))
         return false;
     if (vr_str_is(lm->name, "falcon-h1"))
         return true;
@@ -238,7 +238,7 @@ static vr_lm_cache cache_of(const vr_lm_plan *plan, const vr_lm *lm, const vr_lm
         c.device = p->offload_kqv ? plan->layer_device[from] : VR_LM_HOST;
         return c;
     }
-    if (attends(lm, il))
+    if (attends(lm, &plan->rules, il))
         keys_of(&c, plan, lm, p, il);
     if (keeps_state(lm, il)) {
         state_widths(lm, &c.r_width, &c.s_width);
@@ -254,10 +254,18 @@ static bool quantised(uint8_t type)
     return vr_dtype_block((vr_dtype)type) > 1;
 }
 
-static const char *refusal(const vr_lm *lm, const vr_lm_params *p)
+static bool decays(const vr_lm *lm)
+{
+    return vr_str_is(lm->name, "kimi-linear") || vr_str_is(lm->name, "minimax-01");
+}
+
+static const char *refusal(const vr_lm *lm, const vr_lm_params *p, const vr_lm_plan *plan)
 {
     if (recurrent(lm))
         return NULL;
+    uint64_t at_once = plan->n_ctx < plan->n_ubatch ? plan->n_ctx : plan->n_ubatch;
+    if (plan->rules.decay_alone != 0 && plan->n_stream > 1 && at_once % plan->n_stream != 0 && decays(lm))
+        return "this build stops: what it computes at once is no multiple of the sequences";
     if (quantised(p->type_v) && !p->flash_attn)
         return "a quantised V cache needs flash attention (-fa on)";
     if ((latent(lm) || vr_str_is(lm->name, "deepseek4")) && p->type_k != p->type_v)
@@ -278,7 +286,7 @@ static const char *refusal(const vr_lm *lm, const vr_lm_params *p)
 vram_status vr_lm_place_caches(vr_lm_plan *plan, const vr_lm *lm, const vr_lm_params *p, vr_arena *a)
 {
     if (plan->refused == NULL)
-        plan->refused = refusal(lm, p);
+        plan->refused = refusal(lm, p, plan);
     if (plan->refused != NULL)
         return VRAM_OK;
     if (!lm->model->shape_known)
