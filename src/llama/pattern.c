@@ -35,6 +35,7 @@ struct vr_pattern {
     uint32_t first;
     bool skips;         /* it begins with one of `firsts`, wherever it is found */
     uint8_t firsts[32]; /* bits of characters */
+    char prefix[32];    /* what it begins with in any case */
 };
 
 typedef struct reader {
@@ -430,6 +431,7 @@ static uint32_t steps_of(vr_str text)
 }
 
 static void note_firsts(struct vr_pattern *p);
+static void note_prefix(struct vr_pattern *p);
 
 vram_status vr_lm_pattern(const struct vr_pattern **out, const char **why, const char *text, vr_arena *a)
 {
@@ -450,6 +452,7 @@ vram_status vr_lm_pattern(const struct vr_pattern **out, const char **why, const
         return VRAM_OK;
     *p = (struct vr_pattern){ .steps = r.steps, .n = r.n, .first = whole.first };
     note_firsts(p);
+    note_prefix(p);
     *out = p;
     return VRAM_OK;
 }
@@ -527,6 +530,36 @@ static void clear(ways *w, const struct vr_pattern *p)
     memset(w->seen, 0, p->n / 8 + 1);
 }
 
+/* The one character of a set; 0: there are others, or none. */
+static char only_char(const uint8_t set[32])
+{
+    unsigned found = 0, n = 0;
+    for (unsigned c = 0; c < 256; c++) {
+        if (has(set, (unsigned char)c)) {
+            found = c;
+            n++;
+        }
+    }
+    return n == 1 ? (char)found : '\0';
+}
+
+/* "blk.17.ffn_" is looked for before any way is followed. */
+static void note_prefix(struct vr_pattern *p)
+{
+    size_t n = 0;
+    uint32_t at = p->first;
+    for (uint32_t i = 0; i < p->n && n + 1 < sizeof p->prefix; i++) {
+        const step *s = &p->steps[at];
+        bool empty = s->kind == STEP_SPLIT && s->other == at;
+        char c = s->kind == STEP_SET ? only_char(s->set) : '\0';
+        if (!empty && c == '\0')
+            return;
+        if (!empty)
+            p->prefix[n++] = c;
+        at = s->next;
+    }
+}
+
 /* Most patterns begin with a plain character, and most names do not have it: nothing is followed there. */
 static void note_firsts(struct vr_pattern *p)
 {
@@ -552,6 +585,8 @@ bool vr_lm_pattern_found(const struct vr_pattern *p, vr_str text)
     ways a, b, *now = &a, *then = &b;
     place_in where = { text, 0 };
     a.found = b.found = false;
+    if (p->prefix[0] != '\0' && !vr_str_find(text, p->prefix, NULL))
+        return false;
     clear(now, p);
     if (!p->skips || text.n == 0)
         start(now, p, p->first, &where);
