@@ -171,13 +171,19 @@ static void stop(vram_fit *f)
                                 : "the loader puts a part on the CPU or the disk, which bitsandbytes refuses";
 }
 
+/* Layers or experts of an engine that says where each is. */
+static bool leaves_some(const vram_fit *f)
+{
+    const vr_placement *p = f->placement;
+    return f->verdict == VRAM_FITS && p != NULL && p->unknown == NULL && p->host.told &&
+           vr_add_sat(p->layers_off, p->experts_off) != 0;
+}
+
 /* It lives, but not on the cards alone. */
 static vram_status tell_offload(vram_fit *f)
 {
     const vr_placement *p = f->placement;
-    bool off = f->verdict == VRAM_FITS && p != NULL && p->unknown == NULL && p->host.told &&
-               vr_add_sat(p->layers_off, p->experts_off) != 0;
-    if (f->slow || off) {
+    if (f->slow || leaves_some(f)) {
         uint64_t n = p->layers_off != 0 ? p->layers_off : p->experts_off;
         f->verdict_reason = vr_text(&f->arena, T("but "), T(p->layers_off != 0 ? "" : "the experts of "),
                                     U(n), T(n == 1 ? " layer stays" : " layers stay"), T(" on the CPU"));
