@@ -173,7 +173,8 @@ struct vram_workload {
     uint64_t gpu_overhead;
     const char *overhead_text; /* as given, or NULL */
     bool sched_spread;
-    bool slots; /* after resolve: the server opens `sequences` on its own, which share one context */
+    bool compared; /* beside other engines: none takes another context by the cards */
+    bool slots;    /* after resolve: the server opens `sequences` on its own, which share one context */
     const char *shares_text, *override_text; /* as given, or NULL */
     uint8_t solve;                           /* a vr_goal that is sought instead of given, plus 1; 0: none */
     uint8_t set_by[VR_SETTING_COUNT];

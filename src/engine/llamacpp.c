@@ -397,6 +397,8 @@ static vram_status plan_of_sizes(vr_plan *out, const vr_lm *lm, const vr_lm_size
     out->n_parameters = d->elements;
     out->as_stored = true;
     out->kv_token = d->token;
+    if (rank == 0 && s->device[1].model == 0) /* all that is kept, wherever */
+        out->kv_token = vr_add_sat(d->token, vr_add_sat(s->pinned.token, s->host.token));
     out->kv_full = d->context;
     return VRAM_OK;
 }

@@ -109,8 +109,11 @@ static unsigned rank_of(vram_verdict v)
 
 static bool worse(const vram_fit *a, const vram_fit *b)
 {
+    bool idle = a->plan.weight_bytes == 0;
     if (rank_of(a->verdict) != rank_of(b->verdict))
         return rank_of(a->verdict) > rank_of(b->verdict);
+    if (a->verdict == VRAM_FITS && idle != (b->plan.weight_bytes == 0))
+        return !idle; /* it has no part of the model */
     if (a->run.failed && b->run.failed && a->run.failure.next_moment != b->run.failure.next_moment)
         return a->run.failure.next_moment < b->run.failure.next_moment; /* the run ends there */
     return a->headroom < b->headroom;
@@ -297,7 +300,8 @@ static bool left_to_cards(const vram_fit *f)
 {
     const vram_workload *w = f->workload;
     bool fit = !vr_engine_has(w->engine, VR_SET_FIT) || w->set_by[VR_SET_FIT] == VR_BY_USER;
-    return w->engine->by_cards != NULL && fit && f->model->gguf && w->set_by[VR_SET_CONTEXT] != VR_BY_USER;
+    return w->engine->by_cards != NULL && fit && !w->compared && f->model->gguf &&
+           w->set_by[VR_SET_CONTEXT] != VR_BY_USER;
 }
 
 static vram_status fit_on_any(vram_fit *f, vr_rooms *rooms)
@@ -366,7 +370,7 @@ static vram_status take_by_cards(vram_fit *f, const vram_workload **asked, const
     const vr_engine *e = f->workload->engine;
     vr_device_facts facts[VR_MOST_GPUS];
     vram_workload *given, *resolved;
-    if (e->by_cards == NULL || gpus->n == 0 || f->foreign)
+    if (e->by_cards == NULL || gpus->n == 0 || f->foreign || (*asked)->compared)
         return VRAM_OK;
     for (size_t i = 0; i < gpus->n; i++)
         facts[i] = gpus->gpus[i].facts;
