@@ -3,7 +3,7 @@
  * its graph needs, by rehearsing what llama.cpp itself reckons before it starts (src/llama/).
  *
  * Source: llama.cpp b10470 of 2026-08-17, and its history for older builds: src/, common/, tools/server. */
-#include "engine/llamacpp.h"
+#include "engine/llamacpp_beside.h"
 #include "engine/options.h"
 
 #define KERNELS (64 * VR_MIB) /* what a process takes more once it has run: modules, cuBLAS, CUDA graphs */
@@ -13,23 +13,51 @@
 
 /* ---- versions ---- */
 
+/* Releases stand for builds: v0.1.1 is b10470, v0.2.0 b10566; v0.3.0 and v0.4.0 by their dates. */
+static uint32_t build_of_release(unsigned minor)
+{
+    static const uint32_t builds[] = { 0, 10470, 10566, 10621, 10800, VR_LM_V0_5 };
+    return minor < sizeof builds / sizeof *builds ? builds[minor] : VR_LM_LATER;
+}
+
+/* "v0.5.0", "0.5", "0.5.0-dev"; 0: it is no release. */
+static uint32_t release(vr_str text, unsigned *minor)
+{
+    unsigned major;
+    bool dev = vr_str_ends(text, "-dev");
+    if (dev)
+        text.n -= 4;
+    if (!vr_version_numbers(text, "v", &major, minor) || major != 0 || *minor == 0 || *minor > 999)
+        return 0;
+    uint32_t build = build_of_release(*minor);
+    return dev && build == VR_LM_V0_5 ? VR_LM_NEWEST : build;
+}
+
 static vram_status version(vram_workload *w, vr_str text)
 {
-    unsigned build, minor;
-    if (!vr_version_numbers(text, "b", &build, &minor) || minor != 0)
-        return vr_fail(w->ctx, VRAM_ESETTING, T("--engine-version '"), S(text),
-                       T("': must be a build of llama.cpp, such as b10470"));
-    if (build < VR_LM_OLDEST || build > VR_LM_NEWEST)
-        return vr_fail(w->ctx, VRAM_ESETTING, T("llama.cpp "), S(text), T(" is not known; builds b"),
-                       U(VR_LM_OLDEST), T(" to b"), U(VR_LM_NEWEST), T(" are"));
+    unsigned build, minor = 0;
+    uint32_t of = release(text, &minor);
+    if (of != 0) {
+        build = of;
+    } else {
+        if (!vr_version_numbers(text, "b", &build, &minor) || minor != 0)
+            return vr_fail(w->ctx, VRAM_ESETTING, T("--engine-version '"), S(text),
+                           T("': must be a build or a release of llama.cpp, such as b10470 or v0.5.0"));
+        if (build < VR_LM_OLDEST || build > VR_LM_MOST)
+            return vr_fail(w->ctx, VRAM_ESETTING, T("llama.cpp "), S(text), T(" is not known; builds b"),
+                           U(VR_LM_OLDEST), T(" to b"), U(VR_LM_MOST), T(" are"));
+    }
     w->version_major = build;
-    w->version_minor = 0;
+    w->version_minor = minor;
     w->torch_given = false;
     return VRAM_OK;
 }
 
 static const char *version_text(const vram_workload *w, vr_arena *a)
 {
+    if (w->version_minor != 0)
+        return vr_text(a, T("v0."), U(w->version_minor),
+                       T(w->version_major == VR_LM_NEWEST ? ".0-dev" : ".0"));
     return vr_text(a, T("b"), U(w->version_major));
 }
 
@@ -39,8 +67,10 @@ static vram_status lacks(const vram_workload *w, vr_setting s)
 {
     vr_str rest = vr_str_of(vr_setting_option(w->engine, s)->flags), name;
     (void)vr_str_split(&rest, ' ', &name);
-    return vr_fail(w->ctx, VRAM_ESETTING, T("llama.cpp b"), U(w->version_major), T(" has no "), S(name),
-                   T(" yet"));
+    const char *text = version_text(w, &w->ctx->arena);
+    return text == NULL
+               ? VRAM_ENOMEM
+               : vr_fail(w->ctx, VRAM_ESETTING, T("llama.cpp "), T(text), T(" has no "), S(name), T(" yet"));
 }
 
 /* What a build did not have cannot be asked of it. */
@@ -177,6 +207,7 @@ static vram_status tell_host(vr_host_share *out, const vr_lm_sizes *s, vr_arena 
     out->output = s->output;
     out->pinned = vr_add_sat(s->pinned.model, vr_add_sat(s->pinned.context, s->pinned.compute));
     out->pinned = vr_add_sat(out->pinned, s->output);
+    vr_llamacpp_beside_on_host(out, s);
     return out->words == NULL ? VRAM_ENOMEM : VRAM_OK;
 }
 
@@ -232,6 +263,7 @@ static vram_status place(vr_placement *out, const vram_model *m, const vram_work
         return VRAM_OK;
     }
     VR_TRY(vr_llamacpp_params(&p, w, a));
+    VR_TRY(vr_llamacpp_attach(&p, lm, w, a));
     return vr_llamacpp_place_with(out, lm, &p, gpus, n, a);
 }
 
@@ -358,22 +390,30 @@ static vram_status sums_of(vr_sum sums[3], const vr_lm *lm, const vr_lm_sizes *s
     return VRAM_OK;
 }
 
-static vram_status write_tape(vr_plan *out, const vr_sum sums[3], const vr_lm_memory *d, vr_arena *a)
+static vram_status write_tape(vr_plan *out, const vr_sum sums[3], const vr_lm_sizes *s, size_t rank,
+                              vr_arena *a)
 {
+    const vr_lm_memory *d = &s->device[rank];
+    const vr_beside_sum beside = vr_llamacpp_beside_of(s, rank);
     vr_tape_init(&out->tape, a);
     vr_tape_outside(&out->tape, VR_ITEM_CONTEXT, 0);
     vr_tape_mark(&out->tape, VR_AT_CONTEXT);
     none_of(out);
     take(out, VR_WEIGHTS, VR_ITEM_PARAMETERS, &sums[0]);
+    vr_llamacpp_put_beside(out, s, rank, VR_WEIGHTS);
     vr_tape_mark(&out->tape, VR_AT_LOADED);
     take(out, VR_KV_CACHE, VR_ITEM_KV, &sums[1]);
+    vr_llamacpp_put_beside(out, s, rank, VR_KV_CACHE);
     take_compute(out, &sums[2]);
+    vr_llamacpp_put_beside(out, s, rank, VR_ACTIVATIONS);
     out->sums_only = !sums[1].counted; /* how it goes on is not known then */
     out->counted[VR_OVERHEAD] = sums[1].counted;
     out->basis[VR_OVERHEAD] = sums[1].counted ? VR_BASIS_FORMULA : VR_BASIS_NOT_COUNTED;
     out->why_not[VR_OVERHEAD] = sums[1].words;
-    if (sums[1].counted && vr_add_sat(d->model, d->compute) != 0) /* nothing runs there otherwise */
-        vr_tape_about(&out->tape, VR_ITEM_POOL, vr_add_sat(KERNELS, d->pool), UNCERTAIN);
+    if (sums[1].counted &&
+        (vr_add_sat(d->model, d->compute) != 0 || beside.weights != 0)) /* else nothing runs */
+        vr_tape_about(&out->tape, VR_ITEM_POOL, vr_add_sat(KERNELS, vr_add_sat(d->pool, beside.pool)),
+                      UNCERTAIN);
     vr_tape_mark(&out->tape, VR_AT_PREFILL);
     return out->tape.status;
 }
@@ -382,24 +422,28 @@ static vram_status plan_of_sizes(vr_plan *out, const vr_lm *lm, const vr_lm_size
                                  vr_arena *a)
 {
     const vr_lm_memory *d = &s->device[rank];
+    const vr_beside_sum b = vr_llamacpp_beside_of(s, rank);
     vr_sum sums[3];
-    if (d->model > MOST_BYTES || d->context > MOST_BYTES || d->compute > MOST_BYTES || d->pool > MOST_BYTES)
+    if (d->model > MOST_BYTES || d->context > MOST_BYTES || d->compute > MOST_BYTES || d->pool > MOST_BYTES ||
+        b.weights > MOST_BYTES || b.kept > MOST_BYTES || b.compute > MOST_BYTES)
         return vr_fail(
             lm->model->ctx, VRAM_ELIMIT,
             T("weights, caches or compute buffer would be over the limit of 256 PiB with this context "
               "and these sequences"));
     VR_TRY(sums_of(sums, lm, s, d, a));
-    VR_TRY(write_tape(out, sums, d, a));
+    VR_TRY(vr_llamacpp_beside_told(sums, s, rank, a));
+    VR_TRY(write_tape(out, sums, s, rank, a));
     out->outside_only = true;
     out->verified = s->compute_known && !s->compute_near && s->verified;
     out->uncertain_permille = UNCERTAIN;
-    out->weight_bytes = d->model;
-    out->n_parameters = d->elements;
+    out->weight_bytes = vr_add_sat(d->model, b.weights);
+    out->n_parameters = vr_add_sat(d->elements, b.elements);
     out->as_stored = true;
     out->kv_token = d->token;
     if (rank == 0 && s->device[1].model == 0) /* all that is kept, wherever */
         out->kv_token = vr_add_sat(d->token, vr_add_sat(s->pinned.token, s->host.token));
-    out->kv_full = d->context;
+    out->kv_token = vr_add_sat(out->kv_token, b.token);
+    out->kv_full = vr_add_sat(d->context, b.kept);
     return VRAM_OK;
 }
 
@@ -454,6 +498,7 @@ static vram_status plan(vr_plan *out, const vram_model *m, const vram_workload *
     if (lm == NULL)
         return vr_llamacpp_plan_of_nothing(out, m, why, a);
     VR_TRY(vr_llamacpp_params(&p, w, a));
+    VR_TRY(vr_llamacpp_attach(&p, lm, w, a));
     VR_TRY(vr_llamacpp_plan_with(out, lm, &p, device, a));
     out->notice = unlike_types(w);
     return VRAM_OK;

@@ -3,7 +3,7 @@
  * --fit, which is on by default, as much of it and as many layers as leave each card a margin.
  *
  * Source: llama.cpp b10470, common/fit.cpp, common/arg.cpp. */
-#include "engine/llamacpp.h"
+#include "engine/llamacpp_beside.h"
 #include "engine/options.h"
 #include "llama/fit.h"
 
@@ -128,6 +128,7 @@ vram_status vr_llamacpp_by_cards(vram_workload *to, const char **says, const vra
     vr_llamacpp_devices(devices, gpus, n);
     for (size_t i = 0; i < n; i++)
         margins[i] = VR_LM_FIT_MARGIN;
+    VR_TRY(vr_llamacpp_beside_margins(margins, lm, &p, w, devices, n, a));
     VR_TRY(vr_lm_fit(&f, lm, &p, devices, n, margins, VR_LM_FIT_CONTEXT, a));
     if (f.unknown != NULL) {
         *says = vr_text(a, T("llama.cpp: what --fit does is not known here; "), GROUPED(w->context),

@@ -359,9 +359,16 @@ static void put_base(vr_report *r, const vram_fit *f)
 static void put_projector(vr_report *r, const vram_fit *f)
 {
     const vram_checkpoint *ck = f->model->checkpoint;
+    const vram_workload *w = f->workload;
     const char *size = NULL;
     uint64_t n = 0;
 
+    if (w->mmproj_name != NULL && w->set_by[VR_SET_MMPROJ] == VR_BY_MODEL)
+        vr_para(r, VR_INK_BOLD, "beside", VR_FIT_INDENT,
+                vr_say(r, T("the projector "), T(w->mmproj_name),
+                       T(" of the repository; --no-mmproj leaves it out")));
+    if (w->mmproj_name != NULL || w->no_mmproj)
+        return;
     for (size_t i = 0; i < ck->n_left_out; i++) {
         if (!vr_str_is(vr_str_of(ck->left_out[i].why), VR_WHY_PROJECTOR))
             continue;

@@ -119,10 +119,10 @@ class Pasted(unittest.TestCase):
         self.wrong("llama-server -c 4096", "vram fit needs MODEL")
 
     def test_uncounted(self):
-        done = self.run_words("-- llama-server -m m.gguf -c 4096 -md d.gguf --rpc host:1 -devd none".split())
-        self.assertIn("-md of the pasted command: a draft model is not counted", done.stderr)
+        done = self.run_words("-- llama-server -m m.gguf -c 4096 -hfd org/name --rpc host:1 --draft-min 1".split())
+        self.assertIn("-hfd of the pasted command: a draft model is not counted", done.stderr)
         self.assertIn("--rpc of the pasted command: the memory of other machines is not counted", done.stderr)
-        self.assertNotIn("-devd", done.stderr)
+        self.assertNotIn("m.gguf", done.stderr)
 
     def test_no_context(self):
         """What llama.cpp takes by itself; --fit needs to know the whole graph."""
@@ -143,8 +143,9 @@ class Pasted(unittest.TestCase):
         known = {"batch_size": "512", "ubatch_size": "256", "cache_type_k": "f16", "cache_type_v": "f16",
                  "n_gpu_layers": "2", "no_kv_offload": "1", "no_op_offload": "0", "embedding": "1", "flash_attn": "on",
                  "n_cpu_moe": "1", "main_gpu": "0", "split_mode": "layer", "tensor_split": "1",
-                 "override_tensor": "exps=CPU"}
-        left_out = {"mmproj", "fit", "fit_target", "fit_ctx", "lora", "pooling"}
+                 "override_tensor": "exps=CPU", "image_max_tokens": "64", "spec_type": "none", "spec_draft_n_max": "4",
+                 "n_gpu_layers_draft": "all", "cache_type_k_draft": "f16", "cache_type_v_draft": "f16"}
+        left_out = {"mmproj", "model_draft", "control_vector", "fit", "fit_target", "fit_ctx", "lora", "pooling"}
         tried = 0
         for name, program in (("pasted_llama.inc", "llama-server"), ("pasted_bench.inc", "llama-bench")):
             with open(os.path.join(ROOT, "src", "cli", name), encoding="utf-8") as f:
