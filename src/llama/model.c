@@ -77,23 +77,25 @@ static uint32_t number(const vr_lm *lm, const char *key, uint32_t otherwise)
 
 /* ---- weights ---- */
 
-const vr_lm_weight *vr_lm_find(const vr_lm *lm, uint32_t il, const char *name)
+/* Asked some thousand times for one graph, mostly in vain: lengths are compared first. */
+static const vr_lm_weight *find_in(const vr_lm_weight *list, size_t n, vr_str name)
 {
-    const vr_lm_layer *l = il < lm->n_layer_all ? &lm->layers[il] : NULL;
-    for (size_t i = 0; l != NULL && i < l->n_weights; i++) {
-        if (vr_str_is(l->weights[i].name, name))
-            return &l->weights[i];
+    for (size_t i = 0; i < n; i++) {
+        if (list[i].name.n == name.n && vr_str_eq(list[i].name, name))
+            return &list[i];
     }
     return NULL;
 }
 
+const vr_lm_weight *vr_lm_find(const vr_lm *lm, uint32_t il, const char *name)
+{
+    const vr_lm_layer *l = il < lm->n_layer_all ? &lm->layers[il] : NULL;
+    return l == NULL ? NULL : find_in(l->weights, l->n_weights, vr_str_of(name));
+}
+
 const vr_lm_weight *vr_lm_find_outside(const vr_lm *lm, const char *name)
 {
-    for (size_t i = 0; i < lm->n_outside; i++) {
-        if (vr_str_is(lm->outside[i].name, name))
-            return &lm->outside[i];
-    }
-    return NULL;
+    return find_in(lm->outside, lm->n_outside, vr_str_of(name));
 }
 
 /* "blk.17.attn_k.weight" to 17 and "attn_k.weight"; false: the tensor is of no layer. */

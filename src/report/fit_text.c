@@ -186,6 +186,8 @@ static const char *failure_label(vr_report *r, const vram_fit *f)
         return "";
     if (f->plan.outside_only && f->run.failure.next_moment == VR_AT_LOADED)
         return ""; /* they are one piece */
+    if (f->plan.outside_only && f->run.failure.next_moment == VR_AT_CONTEXT)
+        return vr_say(r, T(": no room for the "), S(f->plan.tape.labels[label]));
     return vr_say(r,
                   T(f->plan.outside_only                         ? " for the "
                     : f->run.failure.next_moment <= VR_AT_LOADED ? ", at "
