@@ -168,6 +168,11 @@ static bool is_experts(const vr_lm_weight *w)
     return vr_str_find(w->name, "_exps.", NULL) || vr_str_find(w->name, "_chexps.", NULL);
 }
 
+static bool on_host(const vr_lm_plan *plan, uint8_t buft)
+{
+    return buft != VR_GG_NOWHERE && plan->machine.bufts[buft].host; /* not all is loaded */
+}
+
 static uint64_t experts_off(const vr_lm *lm, const vr_lm_plan *plan)
 {
     uint64_t n = 0;
@@ -175,7 +180,7 @@ static uint64_t experts_off(const vr_lm *lm, const vr_lm_plan *plan)
         const vr_lm_layer *l = &lm->layers[il];
         bool off = false;
         for (size_t i = 0; i < l->n_weights && plan->layer_device[il] != VR_LM_HOST; i++)
-            off = off || (is_experts(&l->weights[i]) && plan->machine.bufts[plan->weight_buft[il][i]].host);
+            off = off || (is_experts(&l->weights[i]) && on_host(plan, plan->weight_buft[il][i]));
         n += off;
     }
     return n;
