@@ -164,7 +164,7 @@ struct vram_workload {
     uint8_t cache_k, cache_v; /* vr_dtype */
     uint64_t ubatch;
     bool swa_full, kv_unified, no_kv_offload;
-    uint8_t tool, flash, split_mode, pooling; /* vr_lm_tool, vr_flash, vr_lm_split, vr_lm_pooling */
+    uint8_t tool, flash, split_mode, pooling;   /* vr_lm_tool, vr_flash, vr_lm_split, vr_lm_pooling */
     uint64_t n_ctx, batch, main_gpu, n_cpu_moe; /* n_ctx 0: context x sequences */
     bool cpu_moe, no_op_offload, embedding;
     /* ollama */
@@ -207,10 +207,10 @@ typedef struct vr_host_share {
     bool told; /* false: nothing is said of it */
     bool kv_counted, activations_counted;
     bool verified;
-    uint8_t kv_basis, compute_basis; /* vr_basis */
+    uint8_t kv_basis, compute_basis;       /* vr_basis */
     uint64_t weights, kv, compute, output; /* output: of logits */
-    uint64_t pinned; /* of all of it what cannot be paged out */
-    const char *words; /* for what, in words */
+    uint64_t pinned;                       /* of all of it what cannot be paged out */
+    const char *words;                     /* for what, in words */
 } vr_host_share;
 
 typedef struct vr_placement {
@@ -221,10 +221,10 @@ typedef struct vr_placement {
     uint16_t embedding, rotary, norm, head;
     uint64_t host_bytes, disk_bytes; /* weights that stay there */
     vr_host_share host;
-    const void *run;     /* the engine's own, of all memories; or NULL */
-    uint64_t layers_off; /* layers whose weights stay there and come to the first GPU each time */
+    const void *run;      /* the engine's own, of all memories; or NULL */
+    uint64_t layers_off;  /* layers whose weights stay there and come to the first GPU each time */
     uint64_t experts_off; /* layers on a GPU whose experts stay there */
-    const char *refused; /* the engine stops before it loads anything, with this error; or NULL */
+    const char *refused;  /* the engine stops before it loads anything, with this error; or NULL */
     const char
         *unknown; /* why it is not known how the model is spread; all the above is void then; or NULL */
 } vr_placement;
@@ -235,6 +235,7 @@ typedef struct vr_device_facts {
     uint64_t usable;             /* for what an engine takes a share of; UINT64_MAX: any card's */
     /* For where the pieces of a model go: free before this process has its context, and that; 0: unknown. */
     uint64_t available, context;
+    bool host;                     /* no GPU: what is planned is the computer's own memory */
     size_t rank;                   /* of the GPU among those of the run */
     const vr_placement *placement; /* NULL: all is on this one */
 } vr_device_facts;
@@ -360,6 +361,7 @@ typedef struct vr_engine {
      * card. */
     uint32_t (*share)(const vram_workload *w, uint64_t usable);
     bool plans_by_size;  /* another card's plan is another plan */
+    bool runs_on_host;   /* also without any GPU */
     bool always_spreads; /* `place` says where things go without any device map */
     /* The engine's error when the driver has no room for the item, of so many bytes; NULL: CUDA's own. */
     const char *(*no_room)(vr_item item, uint64_t bytes, size_t rank, vr_arena *a);

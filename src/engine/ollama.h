@@ -36,7 +36,7 @@ typedef struct vr_ollama_rules {
 #define VR_OLLAMA_MINIMUM (UINT64_C(457) << 20) /* of a GPU that stays free */
 #define VR_OLLAMA_METAL (UINT64_C(512) << 20)
 
-#define VR_OLLAMA_N_OPTIONS 6
+#define VR_OLLAMA_N_OPTIONS 7
 extern const struct vr_option_row *const vr_ollama_options[VR_OLLAMA_N_OPTIONS];
 
 /* Releases out of range get the rules of the nearest one. */

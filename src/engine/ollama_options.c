@@ -102,5 +102,5 @@ static const vr_option_row rows[] = {
 };
 
 const vr_option_row *const vr_ollama_options[VR_OLLAMA_N_OPTIONS] = {
-    &rows[0], &rows[1], &rows[2], &rows[3], &rows[4], &rows[5],
+    &rows[0], &rows[1], &rows[2], &rows[3], &rows[4], &rows[5], &vr_row_host_memory,
 };

@@ -238,6 +238,32 @@ const vr_option_row vr_row_kv_dtype = {
     show_kv_dtype,
 };
 
+static vram_status set_host_memory(vram_workload *w, const vram_option *o, vr_str value)
+{
+    uint64_t bytes;
+    if (!vr_parse_bytes(value, &bytes) || bytes == 0)
+        return vr_option_refuse(w, o, value, "must be a size, such as 64GiB");
+    w->host_text = vr_arena_copy(&w->arena, value);
+    w->host_memory = bytes;
+    return w->host_text == NULL ? VRAM_ENOMEM : VRAM_OK;
+}
+
+static const char *show_host_memory(const vram_workload *w, vr_arena *a)
+{
+    (void)a;
+    return w->host_text != NULL ? w->host_text : "";
+}
+
+const vr_option_row vr_row_host_memory = {
+    { "host_memory", "--host-memory", VRAM_OPT_BYTES, "SIZE", NULL, "as much as it takes",
+      "Host memory that --device-map may fill, what is left over goes to disk; with --gpu none what the "
+      "computer has for the model.",
+      "fit", 0, 0 },
+    VR_SET_HOST_MEMORY,
+    set_host_memory,
+    show_host_memory,
+};
+
 /* ---- all rows ---- */
 
 /* Row i of the common ones and then of each engine, those of earlier engines left out; NULL behind the last.

@@ -53,6 +53,6 @@ const char *vr_option_flag_text(bool value);
     VR_OPTION(name, vr_option_flag(w, o, value, &w->field), vr_option_flag_text(w->field))
 
 /* What several engines have. */
-extern const vr_option_row vr_row_dtype, vr_row_kv_dtype;
+extern const vr_option_row vr_row_dtype, vr_row_kv_dtype, vr_row_host_memory;
 
 #endif

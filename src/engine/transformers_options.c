@@ -121,22 +121,6 @@ static const char *show_assistant(const vram_workload *w, vr_arena *a)
 VR_OPTION(assistant_tokens, vr_option_count(w, o, value, &w->assistant_tokens),
           w->assistant_name != NULL ? vr_text(a, U(w->assistant_tokens)) : "")
 
-static vram_status set_host_memory(vram_workload *w, const vram_option *o, vr_str value)
-{
-    uint64_t bytes;
-    if (!vr_parse_bytes(value, &bytes) || bytes == 0)
-        return vr_option_refuse(w, o, value, "must be a size, such as 64GiB");
-    w->host_text = vr_arena_copy(&w->arena, value);
-    w->host_memory = bytes;
-    return w->host_text == NULL ? VRAM_ENOMEM : VRAM_OK;
-}
-
-static const char *show_host_memory(const vram_workload *w, vr_arena *a)
-{
-    (void)a;
-    return w->host_text != NULL ? w->host_text : "";
-}
-
 static vram_status set_alloc_conf(vram_workload *w, const vram_option *o, vr_str value)
 {
     vr_alloc_conf conf;
@@ -199,11 +183,6 @@ static const vr_option_row own[] = {
       VR_SET_DEVICE_MAP,
       set_device_map,
       show_device_map },
-    { { "host_memory", "--host-memory", VRAM_OPT_BYTES, "SIZE", NULL, "as much as it takes",
-        "Host memory that --device-map may fill; what is left over goes to disk.", "fit", 0, 0 },
-      VR_SET_HOST_MEMORY,
-      set_host_memory,
-      show_host_memory },
     { { "quantization", "--quantization", VRAM_OPT_CHOICE, "KIND",
         "none|bnb-8bit|bnb-4bit|bnb-4bit-dq|dequantize", "none",
         "Quantise the weights while loading (dq: the scales of 4 bits as well), or unpack what is stored "
@@ -282,9 +261,29 @@ static const vr_option_row own[] = {
 };
 
 const vr_option_row *const vr_transformers_options[] = {
-    &own[0],  &own[1],  &own[10], &own[14], &own[15], &own[16],      &own[17],         &own[11],
-    &own[18], &own[19], &own[20], &own[2],  &own[3],  &vr_row_dtype, &vr_row_kv_dtype, &own[4],
-    &own[5],  &own[6],  &own[7],  &own[8],  &own[9],  &own[12],      &own[13],
+    &own[0],
+    &own[1],
+    &own[9],
+    &own[13],
+    &own[14],
+    &own[15],
+    &own[16],
+    &own[10],
+    &own[17],
+    &own[18],
+    &own[19],
+    &own[2],
+    &own[3],
+    &vr_row_dtype,
+    &vr_row_kv_dtype,
+    &own[4],
+    &own[5],
+    &own[6],
+    &vr_row_host_memory,
+    &own[7],
+    &own[8],
+    &own[11],
+    &own[12],
 };
 _Static_assert(sizeof(vr_transformers_options) / sizeof(vr_transformers_options[0]) ==
                    VR_TRANSFORMERS_OPTIONS,

@@ -4,7 +4,7 @@
  *
  * Source: llama.cpp b10470, src/llama-model.cpp (load_hparams), src/llama-hparams.cpp, src/models/
  * (load_arch_hparams of each). */
-#include "llama/graph.h"
+#include "llama/generic.h"
 
 #include <string.h>
 
@@ -288,6 +288,17 @@ static const char *why_none(const vram_model *m)
     return m->hidden > MOST_NUMBER || m->vocab > MOST_NUMBER ? "its numbers make no sense" : NULL;
 }
 
+static void find_graph(vr_lm *lm)
+{
+    lm->arch = vr_lm_arch_find(lm->name);
+    if (lm->arch != NULL)
+        return;
+    lm->why_no_graph = vr_lm_not_generic(lm);
+    lm->guessed = lm->why_no_graph == NULL;
+    if (lm->guessed)
+        lm->arch = &vr_lm_arch_generic;
+}
+
 vram_status vr_lm_of(const vr_lm **out, const char **why, const vram_model *m, vr_arena *a)
 {
     *out = NULL;
@@ -302,7 +313,7 @@ vram_status vr_lm_of(const vr_lm **out, const char **why, const vram_model *m, v
     lm->name = vr_str_of(m->architecture);
     read_numbers(lm);
     VR_TRY(read_layers(lm, a));
-    lm->arch = vr_lm_arch_find(lm->name);
+    find_graph(lm);
     *out = lm;
     return VRAM_OK;
 }
