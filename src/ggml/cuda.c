@@ -276,6 +276,20 @@ static bool (*const runs[VR_GG_OP_COUNT])(const vr_gg_tensor *) = {
     [VR_GG_GLU] = on_packed_but_rows,
 };
 
+/* What v0.5.0 and newer builds see otherwise. */
+static bool runs_now(const vr_gg_tensor *t)
+{
+    switch (t->op) {
+    case VR_GG_SUM_ROWS:
+    case VR_GG_MEAN:
+        return on_rows(t) && t->src[0]->type == VR_F32;
+    case VR_GG_MUL_MAT_ID:
+        return t->detail == 0 && multiplies(t);
+    default:
+        return runs[t->op] != NULL && runs[t->op](t);
+    }
+}
+
 /* Memory of another card. */
 static bool elsewhere(const vr_gg_machine *m, uint8_t backend, const vr_gg_tensor *src)
 {
@@ -291,5 +305,7 @@ bool vr_gg_cuda_runs(const vr_gg_machine *m, uint8_t backend, const vr_gg_tensor
     }
     if (t->op == VR_GG_FLASH_ATTN_EXT)
         return vr_gg_attention_kernel(m, t) != VR_GG_KERNEL_NONE;
+    if (m->past.keeps_fused)
+        return runs_now(t);
     return runs[t->op] != NULL && runs[t->op](t);
 }

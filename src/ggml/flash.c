@@ -15,6 +15,7 @@ typedef struct attention {
     uint64_t group; /* query heads of a key head */
     bool grouped;   /* the kernels may compute a group at once */
     unsigned cc;
+    bool long_heads; /* heads of 256 are long: v0.5.0 */
 } attention;
 
 static bool aligned(const vr_gg_tensor *t)
@@ -44,6 +45,11 @@ static bool has_head_size(const attention *a)
     return false;
 }
 
+static bool types_mix(const vr_gg_machine *m)
+{
+    return m->fa_types_differ != 0 || m->past.cache_types_mix;
+}
+
 static bool has_type(const vr_gg_machine *m, uint8_t type)
 {
     switch (type) {
@@ -56,7 +62,7 @@ static bool has_type(const vr_gg_machine *m, uint8_t type)
     case VR_Q4_1:
     case VR_Q5_0:
     case VR_Q5_1:
-        return m->fa_types_differ != 0;
+        return types_mix(m);
     default:
         return false;
     }
@@ -64,7 +70,7 @@ static bool has_type(const vr_gg_machine *m, uint8_t type)
 
 static bool has_types(const vr_gg_machine *m, const attention *a)
 {
-    return (a->k->type == a->v->type || m->fa_types_differ != 0) && has_type(m, a->k->type) &&
+    return (a->k->type == a->v->type || types_mix(m)) && has_type(m, a->k->type) &&
            has_type(m, a->v->type);
 }
 
@@ -81,7 +87,8 @@ static bool few_queries(const attention *a)
         return true;
     if (quantised(a))
         return n <= (a->cc >= ADA ? 2 : 1);
-    return a->cc >= ADA && n == 1 && a->q->ne[3] == 1 && !(a->group > 4 && a->k->ne[1] >= 8192);
+    bool much = a->k->ne[1] >= 8192 || (a->long_heads && a->q->ne[0] >= 256);
+    return a->cc >= ADA && n == 1 && a->q->ne[3] == 1 && !(a->group > 4 && much);
 }
 
 /* Columns of a group that one block of Volta's kernels takes. */
@@ -122,7 +129,7 @@ static vr_gg_kernel best(const attention *a)
 
 vr_gg_kernel vr_gg_attention_kernel(const vr_gg_machine *m, const vr_gg_tensor *t)
 {
-    attention a = { .q = t->src[0], .k = t->src[1], .v = t->src[2], .mask = t->src[3], .cc = m->cc };
+    attention a = { .q = t->src[0], .k = t->src[1], .v = t->src[2], .mask = t->src[3], .cc = m->cc, .long_heads = m->past.cache_types_mix };
     if (a.cc == 0)
         a.cc = 80; /* of most cards */
     if (!vr_gg_divides(a.k->ne[2], a.q->ne[2]))

@@ -54,7 +54,7 @@
     X(SOFT_MAX, 1, 0)                                                                                        \
     X(ROPE, 1, 0)                                                                                            \
     X(ROPE_BACK, 1, 0)                                                                                       \
-    X(CLAMP, 0, 0)                                                                                           \
+    X(CLAMP, 1, 0)                                                                                           \
     X(IM2COL, 0, 0)                                                                                          \
     X(CONV_2D, 0, 0)                                                                                         \
     X(CONV_2D_DW, 0, 0)                                                                                      \
@@ -128,6 +128,7 @@ typedef struct vr_gg {
     size_t steps_room;
     size_t n_made;      /* tensors there is memory for: a graph after a reset uses them again */
     vr_gg_tensor spare; /* what a call that failed returns */
+    bool clamp_apart;   /* CLAMP makes a tensor (v0.5.0); else a view */
     bool failed;        /* out of memory */
     const char *broken; /* first rule of ggml that a call broke ("mul_mat: rows differ"), or NULL: the shapes
                            of the file contradict each other */
@@ -222,7 +223,7 @@ void vr_gg_soft_max_add_sinks(vr_gg_tensor *a, vr_gg_tensor *sinks);
 vr_gg_tensor *vr_gg_rope(vr_gg *g, vr_gg_tensor *a, vr_gg_tensor *positions, vr_gg_tensor *factors);
 vr_gg_tensor *vr_gg_rope_inplace(vr_gg *g, vr_gg_tensor *a, vr_gg_tensor *positions, vr_gg_tensor *factors);
 vr_gg_tensor *vr_gg_rope_back(vr_gg *g, vr_gg_tensor *a, vr_gg_tensor *positions, vr_gg_tensor *factors);
-vr_gg_tensor *vr_gg_clamp(vr_gg *g, vr_gg_tensor *a); /* a view of a, as in ggml */
+vr_gg_tensor *vr_gg_clamp(vr_gg *g, vr_gg_tensor *a);
 vr_gg_tensor *vr_gg_pad(vr_gg *g, vr_gg_tensor *a, uint64_t p0, uint64_t p1, uint64_t p2, uint64_t p3);
 vr_gg_tensor *vr_gg_roll(vr_gg *g, vr_gg_tensor *a);
 vr_gg_tensor *vr_gg_arange(vr_gg *g, uint64_t n);
@@ -316,13 +317,17 @@ typedef struct vr_gg_backend {
     bool (*offloads)(const struct vr_gg_machine *m, uint8_t backend, const vr_gg_tensor *node);
 } vr_gg_backend;
 
-/* What older builds of ggml do otherwise; all zero: as b10470 (and b9489 to b10587 in what is not named
- * here). */
+/* What builds of ggml do otherwise, older and newer ones; all zero: as b10470 (and b9489 to b10587 in what
+ * is not named here). */
 typedef struct vr_gg_past {
     bool sinks_decide; /* before b10150: attention runs where its sinks lie, as other nodes do with weights */
     bool f16_in_pool;  /* before b9489: F16 copies for attention are no part of the compute buffer */
     bool fill_apart;   /* before b7335: FILL takes memory of its own */
     unsigned split_inputs; /* before b10247: copies that a split has at most, 30, 10 or 4; 0: any number */
+    bool full_goes_on;     /* v0.5.0: a split with many inputs goes on */
+    bool keeps_fused;      /* v0.5.0: cards keep what kernels of several nodes read */
+    bool cache_types_mix;  /* v0.5.0: attention of any types of keys and values, through copies in F16 */
+    bool inputs_last;      /* behind v0.5.0: inputs of the graph are copied as it lists them, unused ones too */
 } vr_gg_past;
 
 /* All back ends of a process; the last is the CPU. */

@@ -319,7 +319,7 @@ vr_gg_tensor *vr_gg_rope_back(vr_gg *g, vr_gg_tensor *a, vr_gg_tensor *positions
 
 vr_gg_tensor *vr_gg_clamp(vr_gg *g, vr_gg_tensor *a)
 {
-    return of_one(g, VR_GG_CLAMP, a, true);
+    return of_one(g, VR_GG_CLAMP, a, !g->clamp_apart);
 }
 
 static bool fits_attention(const vr_gg_tensor *mask, const vr_gg_tensor *q)

@@ -27,18 +27,34 @@ static vram_status add_dependency(vr_gg_flow *f, vr_gg_sched *s, vr_gg_tensor *i
     return VRAM_OK;
 }
 
+/* The same for all that is kept until node `until`; *next: the first of these. */
+static vram_status add_kept(vr_gg_flow *f, vr_gg_sched *s, size_t *next, uint32_t until, uint8_t backend)
+{
+    while (*next < s->n_kept && s->kept[*next].until == until) {
+        vr_gg_tensor *t, *first = s->kept[*next].t;
+        VR_TRY(vr_gg_sched_tensor(s, &t));
+        t->type = first->type;
+        t->view_src = first->view_src != NULL ? first->view_src : first;
+        for (int i = 0; i < VR_GG_MAX_SRC && *next < s->n_kept && s->kept[*next].until == until; i++)
+            t->src[i] = s->kept[(*next)++].t;
+        add_node(f, t, backend);
+    }
+    return VRAM_OK;
+}
+
 static vram_status make_room(vr_gg_flow *f, const vr_gg_sched *s)
 {
     size_t fetched = 0;
     for (size_t i = 0; i < s->n_stretches; i++)
         fetched += s->stretches[i].n_inputs;
-    f->nodes = VR_ARRAY(s->arena, vr_gg_line, s->g->n_nodes + 2 * fetched);
+    f->nodes = VR_ARRAY(s->arena, vr_gg_line, s->g->n_nodes + 2 * fetched + s->n_kept);
     f->leafs = VR_ARRAY(s->arena, vr_gg_line, s->g->n_leafs + (fetched + s->n_inputs) * s->copies);
     return f->nodes != NULL && f->leafs != NULL ? VRAM_OK : VRAM_ENOMEM;
 }
 
 static vram_status line_up(vr_gg_flow *f, vr_gg_sched *s)
 {
+    size_t kept = 0;
     VR_TRY(make_room(f, s));
     for (size_t i = 0; i < s->n_stretches; i++) {
         const vr_gg_stretch *x = &s->stretches[i];
@@ -46,8 +62,10 @@ static vram_status line_up(vr_gg_flow *f, vr_gg_sched *s)
             VR_TRY(add_dependency(f, s, x->inputs[k]));
             add_node(f, vr_gg_sched_copies(s, x->inputs[k], x->backend)[0], x->backend);
         }
-        for (uint32_t k = x->start; k < x->end; k++)
+        for (uint32_t k = x->start; k < x->end; k++) {
             add_node(f, s->g->nodes[k], (uint8_t)s->at[s->g->nodes[k]->id]);
+            VR_TRY(add_kept(f, s, &kept, k, x->backend));
+        }
     }
     for (size_t i = 0; s->copies > 1 && i < s->n_inputs; i++) {
         uint8_t at = (uint8_t)s->at[s->inputs[i]->id];
@@ -89,7 +107,11 @@ vram_status vr_gg_split(vr_gg_flow *flow, vr_gg_sched **made, vr_gg *g, const vr
     if (s == NULL)
         return VRAM_ENOMEM;
     VR_TRY(vr_gg_sched_assign(s));
+    const int32_t *uses = vr_gg_sched_uses(s);
+    if (uses == NULL)
+        return VRAM_ENOMEM;
     VR_TRY(vr_gg_sched_cut(s));
+    VR_TRY(vr_gg_sched_keep(s, uses));
     return line_up(flow, s);
 }
 

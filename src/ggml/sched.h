@@ -29,6 +29,12 @@ typedef struct vr_gg_swap {
     uint32_t operand;
 } vr_gg_swap;
 
+/* Not to be overwritten before node `until` is computed. */
+typedef struct vr_gg_kept {
+    vr_gg_tensor *t;
+    uint32_t until;
+} vr_gg_kept;
+
 struct vr_gg_sched {
     vr_gg *g;
     const vr_gg_machine *m;
@@ -44,6 +50,8 @@ struct vr_gg_sched {
     vr_gg_tensor **inputs; /* of the whole graph, with copies; flags to take back */
     uint8_t *inputs_flags;
     size_t n_inputs, inputs_room, inputs_flags_room;
+    vr_gg_kept *kept; /* in the order of `until` */
+    size_t n_kept, kept_room;
 };
 
 bool vr_gg_sched_runs(const vr_gg_sched *s, uint8_t backend, const vr_gg_tensor *node);
@@ -55,6 +63,10 @@ vram_status vr_gg_sched_placed(const vr_gg_sched *s, const vr_gg_tensor *t);
 vram_status vr_gg_sched_assign(vr_gg_sched *s);
 /* Pass 5: stretches and copies. */
 vram_status vr_gg_sched_cut(vr_gg_sched *s);
+/* How often the graph reads each tensor, by id; before it is cut. NULL: out of memory. */
+int32_t *vr_gg_sched_uses(const vr_gg_sched *s);
+/* What cards keep for kernels that compute several nodes. */
+vram_status vr_gg_sched_keep(vr_gg_sched *s, const int32_t *uses);
 /* The copies of t on the back end; NULL: there are none. */
 vr_gg_tensor **vr_gg_sched_copies(const vr_gg_sched *s, const vr_gg_tensor *t, uint8_t backend);
 /* A blank tensor beside the graph. */

@@ -137,7 +137,8 @@ static vram_status bring_operands(vr_gg_sched *s, vr_gg_stretch *x, vr_gg_tensor
         if (src == NULL)
             continue;
         VR_TRY(vr_gg_sched_placed(s, src));
-        VR_TRY(copy_graph_input(s, src));
+        if (!s->m->past.inputs_last)
+            VR_TRY(copy_graph_input(s, src));
         if (!must_be_copied(s, x, src))
             continue;
         VR_TRY(fetch(s, x, src));
@@ -155,7 +156,8 @@ static bool needs_new_stretch(const vr_gg_sched *s, const vr_gg_stretch *x, cons
             continue;
         if (src->buft != VR_GG_NOWHERE && src->weight)
             return true;
-        if (x->n_inputs >= x->inputs_room && vr_gg_sched_copies(s, src, x->backend) == NULL)
+        if (!s->m->past.full_goes_on && x->n_inputs >= x->inputs_room &&
+            vr_gg_sched_copies(s, src, x->backend) == NULL)
             return true;
     }
     return false;
@@ -195,5 +197,9 @@ vram_status vr_gg_sched_cut(vr_gg_sched *s)
     if (x == NULL)
         return VRAM_ENOMEM;
     x->end = n;
+    for (size_t k = 0; s->m->past.inputs_last && k < s->g->n_leafs; k++) {
+        VR_TRY(vr_gg_sched_placed(s, s->g->leafs[k]));
+        VR_TRY(copy_graph_input(s, s->g->leafs[k]));
+    }
     return VRAM_OK;
 }

@@ -9,6 +9,9 @@
 vr_t vr_lm_scaled_mm(vr_lm_graph *c, int il, const char *name, vr_t cur);
 /* The same without the scale (ggml_mul_mat, or a weight whose scale is not read). */
 vr_t vr_lm_bare_mm(vr_lm_graph *c, int il, const char *name, vr_t cur);
+/* One of attn_q, attn_k, attn_v where the graph took the bare matrix before v0.5.0, and takes bias and scale
+ * since. */
+vr_t vr_lm_qkv_mm(vr_lm_graph *c, int il, const char *name, vr_t cur);
 /* NAME.weight, .scale or .bias; NULL: there is none. */
 vr_t vr_lm_part(vr_lm_graph *c, int il, const char *name, const char *part);
 vr_t vr_lm_rms(vr_lm_graph *c, vr_t cur, int il, const char *name); /* RMS norm with NAME.weight */
@@ -20,7 +23,9 @@ vr_lm_moe vr_lm_bare_moe(vr_lm_graph *c, int il, vr_lm_act act, bool norm_w, vr_
 
 bool vr_lm_flag(const vr_lm_graph *c, const char *key);    /* a number that is not 0 */
 bool vr_lm_nonzero(const vr_lm_graph *c, const char *key); /* a float that is there and not 0 */
-bool vr_lm_stopped(const vr_lm_graph *c);                  /* broken or out of memory */
+/* swiglu_clamp_exp or swiglu_clamp_shexp of the layer is a limit. */
+bool vr_lm_limited(const vr_lm_graph *c, const char *key, int il);
+bool vr_lm_stopped(const vr_lm_graph *c); /* broken or out of memory */
 
 /* attn_output with its scale and no bias; qkv as given. */
 vr_t vr_lm_attend(vr_lm_graph *c, vr_lm_qkv x, int il);
@@ -40,6 +45,8 @@ typedef struct vr_lm_delta {
     vr_t q, k, v, gate, beta, state;
 } vr_lm_delta;
 /* What comes of them, and the new state in d->state. */
+/* Keys and queries of a delta net: by RMS and a factor from v0.5.0 on. */
+vr_t vr_lm_delta_norm(vr_lm_graph *c, vr_t x);
 vr_t vr_lm_build_delta_net(vr_lm_graph *c, vr_lm_delta *d, int il);
 /* The same, the new state put back where it lies. */
 vr_t vr_lm_build_recurrent_attn(vr_lm_graph *c, vr_lm_delta *d, int il);

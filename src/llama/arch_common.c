@@ -39,6 +39,11 @@ vr_t vr_lm_bare_mm(vr_lm_graph *c, int il, const char *name, vr_t cur)
     return vr_gg_mul_mat(c->g, weight(c, il, name), cur);
 }
 
+vr_t vr_lm_qkv_mm(vr_lm_graph *c, int il, const char *name, vr_t cur)
+{
+    return c->plan->rules.qkv_first != 0 ? vr_lm_linear(c, il, name, cur) : vr_lm_bare_mm(c, il, name, cur);
+}
+
 vr_t vr_lm_rms(vr_lm_graph *c, vr_t cur, int il, const char *name)
 {
     return vr_lm_build_norm(c, cur, weight(c, il, name), NULL, VR_LM_NORM_RMS, il);
@@ -68,6 +73,12 @@ bool vr_lm_nonzero(const vr_lm_graph *c, const char *key)
 {
     double x;
     return vr_lm_float(c->lm, key, &x) && x != 0;
+}
+
+bool vr_lm_limited(const vr_lm_graph *c, const char *key, int il)
+{
+    double limit = 0;
+    return vr_lm_float_at(c->lm, key, (uint32_t)il, &limit) && limit > (double)1e-6F;
 }
 
 bool vr_lm_stopped(const vr_lm_graph *c)

@@ -28,6 +28,8 @@ static vr_t attend(vr_lm_graph *c, const vr_lm_mla *m, vr_t temperature, vr_t x,
         a.q = warmed(c, temperature, a.q);
         return vr_lm_build_attn(c, &a, il);
     }
+    if (m->whole_q)
+        h.q = vr_lm_rope(c, h.q, NULL);
     vr_lm_qkv a = vr_lm_mla_whole(c, m, &h, il);
     a.q = warmed(c, temperature, a.q);
     return vr_lm_attend(c, a, il);
@@ -54,6 +56,7 @@ void vr_lm_build_deepseek2(vr_lm_graph *c)
     vr_t temperature = NULL;
     if (!vr_lm_mla_of(c, &m))
         return;
+    m.whole_q = c->plan->rules.rope_part != 0;
     uint64_t dense = vr_lm_number(c->lm, "leading_dense_block_count", 0);
     bool norm_w = vr_lm_flag(c, "expert_weights_norm");
     vr_lm_gate_fn gating = gating_of(c->lm);
@@ -83,8 +86,8 @@ static vr_t ocr_attend(vr_lm_graph *c, vr_t x, int il)
 {
     vr_gg *g = c->g;
     uint64_t heads = c->lm->layers[0].n_head, head = heads != 0 ? c->lm->n_embd / heads : 0;
-    vr_t q = vr_lm_bare_mm(c, il, "attn_q", x), k = vr_lm_bare_mm(c, il, "attn_k", x);
-    vr_t v = vr_lm_bare_mm(c, il, "attn_v", x);
+    vr_t q = vr_lm_qkv_mm(c, il, "attn_q", x), k = vr_lm_qkv_mm(c, il, "attn_k", x);
+    vr_t v = vr_lm_qkv_mm(c, il, "attn_v", x);
     vr_lm_qkv a = { vr_gg_reshape_3d(g, q, head, heads, c->n_tokens),
                     vr_gg_reshape_3d(g, k, head, heads, c->n_tokens),
                     vr_gg_reshape_3d(g, v, head, heads, c->n_tokens) };
@@ -121,7 +124,10 @@ static vr_t minicpm_attend(vr_lm_graph *c, const vr_lm_mla *m, vr_t x, int il)
     vr_t factors = vr_lm_rope_factors(c, il);
     vr_t q = vr_lm_rms(c, vr_lm_bare_mm(c, il, "attn_q_a", x), il, "attn_q_a_norm");
     vr_lm_halves h = vr_lm_mla_halves(c, m, vr_lm_bare_mm(c, il, "attn_q_b", q), x, il, false);
-    h.q_pe = vr_lm_rope(c, h.q_pe, factors);
+    if (m->whole_q)
+        h.q = vr_lm_rope(c, h.q, factors);
+    else
+        h.q_pe = vr_lm_rope(c, h.q_pe, factors);
     h.k_pe = vr_lm_rope(c, h.k_pe, factors);
     return vr_lm_attend(c, vr_lm_mla_whole(c, m, &h, il), il);
 }
@@ -132,6 +138,7 @@ void vr_lm_build_minicpm3(vr_lm_graph *c)
     vr_lm_mla m;
     if (!vr_lm_mla_of(c, &m))
         return;
+    m.whole_q = c->plan->rules.rope_part != 0;
     vr_t cur = vr_gg_scale(g, vr_lm_inp_embd(c));
     vr_lm_inp_attn_kv(c);
     for (int il = 0; il < (int)c->lm->n_layer && !vr_lm_stopped(c); il++) {

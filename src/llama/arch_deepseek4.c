@@ -343,12 +343,12 @@ static vr_t attention(vr_lm_graph *c, const model *m, vr_t cur, int il)
 
 /* ---- the rest ---- */
 
-static bool limited(vr_lm_graph *c, int il, bool shared)
+/* The shared expert's limit is that of the others where it has none of its own. */
+static bool limits_shared(vr_lm_graph *c, int il)
 {
-    double limit = 0;
-    if (!shared || !vr_lm_float_at(c->lm, "swiglu_clamp_shexp", (uint32_t)il, &limit))
-        (void)vr_lm_float_at(c->lm, "swiglu_clamp_exp", (uint32_t)il, &limit);
-    return limit > (double)1e-6F;
+    double limit;
+    bool own = vr_lm_float_at(c->lm, "swiglu_clamp_shexp", (uint32_t)il, &limit);
+    return vr_lm_limited(c, own ? "swiglu_clamp_shexp" : "swiglu_clamp_exp", il);
 }
 
 static vr_t ffn(vr_lm_graph *c, vr_t x, int il)
@@ -356,7 +356,7 @@ static vr_t ffn(vr_lm_graph *c, vr_t x, int il)
     bool norm_w = vr_lm_flag(c, "expert_weights_norm");
     vr_lm_moe m = vr_lm_bare_moe(c, il, VR_LM_SILU, norm_w, VR_LM_SQRT_SOFTPLUS);
     m.gate_up = NULL;
-    m.clamped = limited(c, il, false);
+    m.clamped = vr_lm_limited(c, "swiglu_clamp_exp", il);
     if ((uint64_t)il < vr_lm_number(c->lm, "hash_layer_count", 0)) {
         m.selected_in = vr_gg_get_rows(c->g, vr_lm_w(c, il, "ffn_gate_tid2eid.weight"), c->inp_tokens);
         m.probs_b = NULL;
@@ -364,7 +364,7 @@ static vr_t ffn(vr_lm_graph *c, vr_t x, int il)
     vr_t out = vr_lm_build_moe(c, x, &m);
     vr_lm_ffn f = vr_lm_ffn_of(c, il, "_shexp", VR_LM_SILU, VR_LM_FFN_PAR);
     f.up_b = f.up_s = f.gate_b = f.gate_s = f.down_b = f.down_s = NULL;
-    f.clamped = limited(c, il, true);
+    f.clamped = limits_shared(c, il);
     return vr_gg_add(c->g, out, vr_lm_build_ffn(c, x, &f));
 }
 

@@ -93,7 +93,8 @@ static vr_t choose(vr_lm_graph *c, const indexer *x, vr_t latent, vr_t cur, int 
     vr_t q = vr_lm_bare_mm(c, il, "indexer.attn_q_b", latent);
     q = vr_lm_rope(c, vr_gg_reshape_3d(g, q, x->head, x->heads, c->n_tokens), NULL);
     vr_t k = vr_lm_bare_mm(c, il, "indexer.attn_k", cur);
-    k = vr_lm_norm_of(c, k, il, "indexer.k_norm", VR_LM_NORM);
+    k = vr_lm_build_norm(c, k, vr_lm_opt(c, il, "indexer.k_norm.weight"),
+                         vr_lm_opt(c, il, "indexer.k_norm.bias"), VR_LM_NORM, il);
     k = vr_lm_rope(c, vr_gg_reshape_3d(g, k, x->head, 1, c->n_tokens), NULL);
     q = vr_gg_mul_mat(g, x->rot, q);
     k = vr_gg_mul_mat(g, x->rot, k);

@@ -103,12 +103,14 @@ void vr_lm_build_hy_v3(vr_lm_graph *c)
 
 /* ---- mimo2 and step35: heads of keys and values differ in width ---- */
 
-static vr_lm_qkv widths_apart(vr_lm_graph *c, vr_t x, int il)
+typedef vr_t (*project)(vr_lm_graph *c, int il, const char *name, vr_t x);
+
+static vr_lm_qkv widths_apart(vr_lm_graph *c, vr_t x, int il, project by)
 {
     vr_gg *g = c->g;
     const vr_lm_layer *l = &c->lm->layers[il];
-    vr_t q = vr_lm_bare_mm(c, il, "attn_q", x), k = vr_lm_bare_mm(c, il, "attn_k", x);
-    vr_t v = vr_lm_bare_mm(c, il, "attn_v", x);
+    vr_t q = by(c, il, "attn_q", x), k = by(c, il, "attn_k", x);
+    vr_t v = by(c, il, "attn_v", x);
     return (vr_lm_qkv){ vr_gg_reshape_3d(g, q, l->head_k, l->n_head, c->n_tokens),
                         vr_gg_reshape_3d(g, k, l->head_k, l->n_head_kv, c->n_tokens),
                         vr_gg_reshape_3d(g, v, l->head_v, l->n_head_kv, c->n_tokens) };
@@ -138,7 +140,7 @@ static bool scales_values(const vr_lm_graph *c)
 static vr_t mimo_attention(vr_lm_graph *c, vr_t x, int il)
 {
     bool joint = vr_lm_opt(c, il, "attn_qkv.weight") != NULL;
-    vr_lm_qkv qkv = turned(c, joint ? widths_joint(c, x, il) : widths_apart(c, x, il), NULL);
+    vr_lm_qkv qkv = turned(c, joint ? widths_joint(c, x, il) : widths_apart(c, x, il, vr_lm_bare_mm), NULL);
     vr_lm_attention a = { .wo = vr_lm_w(c, il, "attn_output.weight"),
                           .wo_s = vr_lm_opt(c, il, "attn_output.scale"),
                           .sinks = vr_lm_opt(c, il, "attn_sinks.weight"),
@@ -182,7 +184,7 @@ static vr_t gated_by_head(vr_lm_graph *c, vr_t out, vr_t gate, uint64_t head, ui
 static vr_t step_attention(vr_lm_graph *c, vr_t x, int il)
 {
     const vr_lm_layer *l = &c->lm->layers[il];
-    vr_lm_qkv qkv = widths_apart(c, x, il);
+    vr_lm_qkv qkv = widths_apart(c, x, il, vr_lm_qkv_mm);
     if (vr_lm_opt(c, il, "attn_q_norm.weight"))
         qkv.q = vr_lm_rms(c, qkv.q, il, "attn_q_norm");
     if (vr_lm_opt(c, il, "attn_k_norm.weight"))
@@ -197,15 +199,27 @@ static vr_t step_attention(vr_lm_graph *c, vr_t x, int il)
     return vr_lm_scaled_mm(c, il, "attn_output", out);
 }
 
+/* The limit of the shared expert holds for dense layers too. */
+static vr_t step_dense(vr_lm_graph *c, vr_t x, int il, const char *suffix)
+{
+    vr_lm_ffn f = vr_lm_ffn_of(c, il, suffix, VR_LM_SILU, VR_LM_FFN_PAR);
+    f.up_s = f.gate_s = f.down_s = NULL;
+    if (suffix[0] != '\0')
+        f.up_b = f.gate_b = f.down_b = NULL;
+    f.clamped = vr_lm_limited(c, "swiglu_clamp_shexp", il);
+    return vr_lm_build_ffn(c, x, &f);
+}
+
 static vr_t step_ffn(vr_lm_graph *c, vr_t x, int il)
 {
     if (!vr_lm_opt(c, il, "ffn_gate_inp.weight"))
-        return biased_ffn(c, x, il);
+        return step_dense(c, x, il, "");
     bool norm_w = vr_lm_flag(c, "expert_weights_norm");
     vr_lm_moe m = vr_lm_bare_moe(c, il, VR_LM_SILU, norm_w, vr_lm_gating_of(c->lm, VR_LM_SIGMOID));
     m.gate_up = NULL;
+    m.clamped = vr_lm_limited(c, "swiglu_clamp_exp", il);
     vr_t out = vr_lm_build_moe(c, x, &m);
-    return vr_gg_add(c->g, out, vr_lm_bare_ffn(c, x, il, "_shexp", VR_LM_SILU, VR_LM_FFN_PAR));
+    return vr_gg_add(c->g, out, step_dense(c, x, il, "_shexp"));
 }
 
 void vr_lm_build_step35(vr_lm_graph *c)

@@ -100,8 +100,8 @@ vr_t vr_lm_kda_layer(vr_lm_graph *c, vr_t x, int il, bool whole_gate)
     x = vr_gg_reshape_3d(g, x, x->ne[0], c->n_seq_tokens, c->n_seqs);
     vr_t state = vr_lm_build_rs(c, kept, kept->ne[0], c->n_seqs, NULL, NULL);
     d.state = vr_gg_reshape_4d(g, state, k.head, k.head, k.heads, c->n_seqs);
-    d.q = vr_gg_l2_norm(g, d.q);
-    d.k = vr_gg_l2_norm(g, d.k);
+    d.q = vr_lm_delta_norm(c, d.q);
+    d.k = vr_lm_delta_norm(c, d.k);
     vr_t out = vr_gg_cont(g, vr_lm_build_delta_net(c, &d, il));
     vr_t place = vr_gg_view_1d(g, kept, vr_mul_sat(kept->ne[0], c->n_seqs), 0);
     vr_gg_build_forward_expand(g, vr_gg_cpy(g, d.state, place));

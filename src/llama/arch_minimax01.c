@@ -14,7 +14,7 @@ static decay decay_inputs(vr_lm_graph *c)
 {
     uint64_t heads = c->lm->layers[0].n_head, n = c->n_seq_tokens, seqs = c->n_seqs;
     decay d = { .slopes = vr_gg_input(c->g, "slopes", VR_F32, heads, 1, 1, 1) };
-    if (n == 1)
+    if (n == 1 && c->plan->rules.decay_alone == 0)
         return d;
     d.q = vr_gg_input(c->g, "q_decay_exp", VR_F32, 1, heads, n, seqs);
     d.k = vr_gg_input(c->g, "k_decay_exp", VR_F32, 1, heads, n, seqs);
@@ -96,7 +96,7 @@ static vr_t lightning_layer(vr_lm_graph *c, vr_t x, int il, const decay *d)
     uint64_t width = vr_mul_sat(vr_mul_sat(head, head), heads);
     l.state = vr_lm_build_rs(c, states, width, c->n_seqs, NULL, NULL);
     l.state = vr_gg_reshape_4d(g, l.state, head, head, heads, c->n_seqs);
-    vr_t out = c->n_seq_tokens == 1 ? one_token(c, &l) : many_tokens(c, &l, d);
+    vr_t out = d->q == NULL ? one_token(c, &l) : many_tokens(c, &l, d);
     if (states == NULL)
         return out;
     vr_t place = vr_gg_view_1d(g, states, vr_mul_sat(width, c->n_seqs), 0);

@@ -126,8 +126,8 @@ static void convolve(vr_lm_graph *c, const net *n, vr_lm_delta *d, vr_t qkv, int
     d->state = vr_gg_reshape_4d(g, state, n->value, n->value, n->heads, c->n_seqs);
     vr_t x = vr_gg_unary_of(g, vr_gg_ssm_conv(g, input, kernel), VR_GG_SILU);
     uint64_t all = vr_add_sat(vr_mul_sat(2, keys), vr_mul_sat(n->value, n->heads));
-    d->q = vr_gg_l2_norm(g, conv_part(c, x, n->key, n->key_heads, 0, all));
-    d->k = vr_gg_l2_norm(g, conv_part(c, x, n->key, n->key_heads, keys, all));
+    d->q = vr_lm_delta_norm(c, conv_part(c, x, n->key, n->key_heads, 0, all));
+    d->k = vr_lm_delta_norm(c, conv_part(c, x, n->key, n->key_heads, keys, all));
     d->v = conv_part(c, x, n->value, n->heads, vr_mul_sat(2, keys), all);
 }
 

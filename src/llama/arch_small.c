@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
- * The backbone of Pocket TTS, and Muse Glimmer.
+ * The backbone of Pocket TTS, Muse Glimmer, and Nanbeige.
  *
- * Source: llama.cpp b10470, src/models/pockettts.cpp, muse-glimmer.cpp. */
+ * Source: llama.cpp b10470, src/models/pockettts.cpp, muse-glimmer.cpp, nanbeige.cpp. */
 #include "llama/arch.h"
 #include "llama/archs_more.h"
+#include "llama/plain.h"
 
 static vr_lm_qkv turned(vr_lm_graph *c, vr_lm_qkv x)
 {
@@ -81,4 +82,24 @@ void vr_lm_build_muse_glimmer(vr_lm_graph *c)
     cur = vr_lm_mm(c, vr_lm_head(c), cur, vr_lm_outside_opt(c, "output.scale"));
     cur = vr_gg_scale(g, cur);
     vr_lm_logits(c, vr_lm_nonzero(c, "final_logit_softcapping") ? vr_lm_logit_cap(c, cur) : cur);
+}
+
+/* ---- nanbeige: the same layers several times, normed in between ---- */
+
+static vr_t between_loops(vr_lm_graph *c, vr_t cur, int il)
+{
+    uint32_t loops = c->lm->loops, each = loops > 1 ? c->lm->n_layer / loops : 0, next = (uint32_t)il + 1;
+    if (each == 0 || next % each != 0 || next >= c->lm->n_layer || vr_lm_flag(c, "skip_loop_final_norm"))
+        return cur;
+    return vr_lm_build_norm(c, cur, vr_lm_outside(c, "output_norm.weight"), NULL, VR_LM_NORM_RMS, il);
+}
+
+void vr_lm_build_nanbeige(vr_lm_graph *c)
+{
+    static const vr_lm_plain d = { .norm = VR_LM_NORM_RMS,
+                                   .before = "attn_norm",
+                                   .ffn = "ffn_norm",
+                                   .factors = true,
+                                   .behind = between_loops };
+    vr_lm_plain_build(c, &d);
 }

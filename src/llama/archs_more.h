@@ -64,6 +64,7 @@
     X("deepseek4", deepseek4)                                                                                \
     X("t5", t5)                                                                                              \
     X("t5encoder", t5encoder)                                                                                \
+    X("nanbeige", nanbeige)                                                                                  \
     X("rwkv7", rwkv7)
 
 #define X(name, function) void vr_lm_build_##function(vr_lm_graph *c);

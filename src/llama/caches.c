@@ -123,18 +123,18 @@ static bool worked_out(const vr_lm *lm)
 }
 
 /* Heads that predict further tokens have keys and values too, used or not, but in these. */
-static bool cuts_predicting(const vr_lm *lm)
+static bool cuts_predicting(const vr_lm *lm, const vr_lm_rules *r)
 {
     static const char *const names[] = { "step35",     "hy_v3",   "hy-v3",     "mimo2",
                                          "qwen3next",  "qwen35",  "qwen35moe", "minimax-01",
                                          "deepseek32", "glm-dsa", NULL };
-    return is_one_of(lm->name, names);
+    return r->predict_apart != 0 || is_one_of(lm->name, names);
 }
 
-static bool attends(const vr_lm *lm, uint32_t il)
+static bool attends(const vr_lm *lm, const vr_lm_rules *r, uint32_t il)
 {
     const vr_lm_layer *l = &lm->layers[il];
-    if (recurrent(lm) || forgets(lm) || (il >= lm->n_layer && cuts_predicting(lm)))
+    if (recurrent(lm) || forgets(lm) || (il >= lm->n_layer && cuts_predicting(lm, r)))
         return false;
     if (vr_str_is(lm->name, "falcon-h1"))
         return true;
@@ -238,7 +238,7 @@ static vr_lm_cache cache_of(const vr_lm_plan *plan, const vr_lm *lm, const vr_lm
         c.device = p->offload_kqv ? plan->layer_device[from] : VR_LM_HOST;
         return c;
     }
-    if (attends(lm, il))
+    if (attends(lm, &plan->rules, il))
         keys_of(&c, plan, lm, p, il);
     if (keeps_state(lm, il)) {
         state_widths(lm, &c.r_width, &c.s_width);

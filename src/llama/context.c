@@ -70,13 +70,14 @@ typedef struct context {
     vr_arena *a;
     vr_gg g;
     vr_lm_settled settled;
+    bool alone;         /* the graph is of one sequence */
     const char *broken; /* by the file's shapes */
 } context;
 
 static vram_status make(context *x, vr_lm_graph *c, uint64_t n_tokens, uint64_t n_outputs, bool pins)
 {
     const vr_lm_rules *r = &x->plan->rules;
-    vr_lm_batch batch = { n_tokens, r->worst_seqs != 0 ? x->plan->n_seq_max : 1, n_outputs, pins };
+    vr_lm_batch batch = { n_tokens, r->worst_seqs != 0 && !x->alone ? x->plan->n_seq_max : 1, n_outputs, pins };
     /* tokens are a multiple of the sequences, and all of them were answered to */
     uint64_t raised = vr_round_up(n_tokens, batch.n_seqs > 0 ? batch.n_seqs : 1);
     if (r->server_outputs == 0 && raised > n_tokens)
@@ -193,6 +194,13 @@ static const char *cannot(const vr_lm *lm, const vr_lm_plan *plan)
     return NULL;
 }
 
+/* A decay for each pair of tokens of a sequence: one sequence with all tokens takes the most. */
+static bool reserved_alone(const context *x)
+{
+    return x->plan->rules.decay_alone != 0 &&
+           (vr_str_is(x->lm->name, "kimi-linear") || vr_str_is(x->lm->name, "minimax-01"));
+}
+
 /* Prompts first, then one token of each sequence: a buffer is as large as the larger needs it. Where sizes
  * are only asked for, the first is all. */
 static vram_status reserve_both(context *x, vr_lm_sizes *out)
@@ -209,6 +217,12 @@ static vram_status reserve_both(context *x, vr_lm_sizes *out)
     if (x->p->as_fit)
         return VRAM_OK;
     VR_TRY(reserve(x, &r, &c, plan->n_seq_max, plan->n_seq_max, true));
+    if (x->broken == NULL)
+        keep_most(out, plan, &r);
+    if (plan->n_seq_max == 1 || !reserved_alone(x))
+        return VRAM_OK;
+    x->alone = true;
+    VR_TRY(reserve(x, &r, &c, n_tokens, n_outputs, true));
     if (x->broken == NULL)
         keep_most(out, plan, &r);
     return VRAM_OK;
@@ -230,6 +244,7 @@ vram_status vr_lm_compute(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params 
                   .a = a,
                   .settled = { p->flash_attn, true, true, true, true, true, true } };
     vr_gg_init(&x.g, &own);
+    x.g.clamp_apart = plan->rules.clamp_apart != 0;
     vram_status s = resolve_all(&x);
     if (s == VRAM_OK && x.broken == NULL)
         s = reserve_both(&x, out);

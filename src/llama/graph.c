@@ -24,6 +24,13 @@ static bool is_layer(const vr_lm_graph *c, int il)
     return il >= 0 && (uint32_t)il < c->lm->n_layer_all;
 }
 
+/* The layer of the file where layers are run several times. */
+static int of_file(const vr_lm_graph *c, int il)
+{
+    uint32_t loops = c->lm->loops, each = loops > 1 ? c->lm->n_layer / loops : 0;
+    return each > 0 ? il % (int)each : il;
+}
+
 /* NULL: llama.cpp does not load it. */
 static vr_t placed(vr_lm_graph *c, vr_t *slot, const vr_lm_weight *w, uint8_t buft)
 {
@@ -38,6 +45,7 @@ vr_t vr_lm_opt(vr_lm_graph *c, int il, const char *name)
 {
     if (!is_layer(c, il))
         return NULL;
+    il = of_file(c, il);
     const vr_lm_weight *w = vr_lm_find(c->lm, (uint32_t)il, name);
     if (w == NULL)
         return NULL;
@@ -80,7 +88,7 @@ vr_t vr_lm_shared(vr_lm_graph *c, int il, const char *name)
     const vr_lm_weight *w = vr_lm_find_outside(c->lm, name);
     if (w == NULL || !is_layer(c, il))
         return NULL;
-    uint8_t buft = vr_lm_plain_buft(c->plan, (uint32_t)il);
+    uint8_t buft = vr_lm_plain_buft(c->plan, (uint32_t)of_file(c, il));
     if (buft >= c->plan->machine.n_bufts)
         return NULL;
     size_t row = (size_t)(w - c->lm->outside) * c->plan->machine.n_bufts;
@@ -89,6 +97,15 @@ vr_t vr_lm_shared(vr_lm_graph *c, int il, const char *name)
 
 /* ---- inputs ---- */
 
+/* CodeShell's files may have them once, as the head. */
+static vr_t embeddings(vr_lm_graph *c)
+{
+    vr_t t = vr_lm_outside_opt(c, "token_embd.weight");
+    if (t == NULL && vr_str_is(c->lm->name, "codeshell"))
+        return vr_lm_head(c);
+    return t != NULL ? t : stand_in(c);
+}
+
 vr_t vr_lm_inp_embd(vr_lm_graph *c)
 {
     vr_gg *g = c->g;
@@ -96,7 +113,7 @@ vr_t vr_lm_inp_embd(vr_lm_graph *c)
     uint64_t more = vr_mul_sat(n_embd, c->n_deepstack);
     vr_t tokens = vr_gg_input(g, "inp_tokens", VR_I32, c->n_tokens, 1, 1, 1);
     c->inp_tokens = tokens;
-    vr_t cur = vr_gg_get_rows(g, vr_lm_outside(c, "token_embd.weight"), tokens);
+    vr_t cur = vr_gg_get_rows(g, embeddings(c), tokens);
     if (more > 0)
         cur = vr_gg_pad(g, cur, more, 0, 0, 0);
     /* ggml_build_forward_select: both ways are in the graph, whichever the batch takes. */

@@ -227,6 +227,12 @@ static vr_t by_chunks(vr_lm_graph *c, vr_lm_delta *d)
 
 /* ---- all three ---- */
 
+vr_t vr_lm_delta_norm(vr_lm_graph *c, vr_t x)
+{
+    return c->plan->rules.delta_rms != 0 ? vr_gg_scale(c->g, vr_gg_rms_norm(c->g, x))
+                                         : vr_gg_l2_norm(c->g, x);
+}
+
 vr_t vr_lm_build_delta_net(vr_lm_graph *c, vr_lm_delta *d, int il)
 {
     widths w = widths_of(d);

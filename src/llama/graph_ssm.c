@@ -77,6 +77,8 @@ static void read_selection(vr_lm_graph *c, ssm *m, vr_t x, int il)
         m->dt = normed(c, m->dt, dt_w, il);
         m->b = normed(c, m->b, b_w, il);
         m->c = normed(c, m->c, c_w, il);
+    } else if (c->plan->rules.mamba_flat != 0) {
+        m->dt = vr_gg_cont(g, m->dt);
     }
     m->dt = vr_lm_bare_mm(c, il, "ssm_dt", m->dt);
     m->dt = vr_gg_add(g, m->dt, vr_lm_w(c, il, "ssm_dt.bias"));
@@ -160,7 +162,9 @@ static vr_t mamba2_gated(vr_lm_graph *c, ssm *m, vr_t z, int il)
         y = vr_gg_reshape_4d(g, y, m->inner / m->groups, m->groups, c->n_seq_tokens, c->n_seqs);
         y = vr_lm_build_norm(c, y, w, NULL, VR_LM_NORM_RMS, il);
     }
-    return vr_gg_reshape_3d(g, y, m->inner, c->n_seq_tokens, c->n_seqs);
+    return c->plan->rules.mamba_flat != 0
+               ? vr_gg_reshape_2d(g, y, m->inner, vr_mul_sat(c->n_seq_tokens, c->n_seqs))
+               : vr_gg_reshape_3d(g, y, m->inner, c->n_seq_tokens, c->n_seqs);
 }
 
 static bool mamba2_widths(vr_lm_graph *c, ssm *m, int il)
@@ -187,8 +191,10 @@ vr_t vr_lm_mamba2_layer(vr_lm_graph *c, vr_t cur, int il)
     uint64_t tokens = c->n_seq_tokens, seqs = c->n_seqs;
     vr_t conv = vr_lm_build_rs(c, m.kept_r, m.kept_r->ne[0], seqs, NULL, NULL);
     conv = vr_gg_reshape_3d(g, conv, m.conv - 1, m.channels, seqs);
-    cur = vr_gg_reshape_3d(g, cur, cur->ne[0], tokens, seqs);
+    bool flat = c->plan->rules.mamba_flat != 0;
+    cur = flat ? cur : vr_gg_reshape_3d(g, cur, cur->ne[0], tokens, seqs);
     vr_t all = vr_lm_scaled_mm(c, il, "ssm_in", cur); /* z, x, B, C, dt */
+    all = flat ? vr_gg_reshape_3d(g, all, all->ne[0], tokens, seqs) : all;
     uint64_t e = all->nb[0];
     vr_t z = vr_gg_view_4d(g, all, m.head, m.heads, tokens, seqs, vr_mul_sat(m.head, e), all->nb[1],
                            all->nb[2], 0);
@@ -204,5 +210,5 @@ vr_t vr_lm_mamba2_layer(vr_lm_graph *c, vr_t cur, int il)
     m.c = part_of_xbc(c, xbc, m.state, m.groups, vr_add_sat(m.inner, bc));
     m.dt = vr_gg_add(g, vr_gg_cont(g, dt), vr_lm_w(c, il, "ssm_dt.bias"));
     cur = vr_lm_scaled_mm(c, il, "ssm_out", mamba2_gated(c, &m, z, il));
-    return vr_gg_reshape_2d(g, cur, cur->ne[0], vr_mul_sat(tokens, seqs));
+    return flat ? cur : vr_gg_reshape_2d(g, cur, cur->ne[0], vr_mul_sat(tokens, seqs));
 }

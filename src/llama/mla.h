@@ -8,12 +8,13 @@
 /* Widths of a head: what is turned of a key, what is not, and its value; of the latent. */
 typedef struct vr_lm_mla {
     uint64_t heads, key, rope, nope, value, lora;
+    bool whole_q;  /* queries are turned whole, but for an offset */
     bool absorbed; /* only the latent is kept: the file has attn_k_b and attn_v_b */
 } vr_lm_mla;
 
 /* Halves of a query, the latent (normed) and the part of the key that is turned. */
 typedef struct vr_lm_halves {
-    vr_t q_nope, q_pe, latent, k_pe;
+    vr_t q, q_nope, q_pe, latent, k_pe; /* q: whole, turned */
 } vr_lm_halves;
 
 /* false: the numbers make no sense, and the graph is broken. */

@@ -34,10 +34,15 @@ static vram_status add_devices(vr_lm_plan *plan, const vr_lm_params *p, const vr
         plan->pinned_buft = plan->host_buft;
     m->cc = cc != 0 ? cc : 89;
     m->op_offload = p->op_offload;
-    m->past = (vr_gg_past){ .sinks_decide = plan->rules.small_offload == 0,
-                            .f16_in_pool = plan->rules.flash_copy == 0,
-                            .fill_apart = plan->rules.fill_in_place == 0,
-                            .split_inputs = plan->rules.split_inputs };
+    const vr_lm_rules *r = &plan->rules;
+    m->past = (vr_gg_past){ .sinks_decide = r->small_offload == 0,
+                            .f16_in_pool = r->flash_copy == 0,
+                            .fill_apart = r->fill_in_place == 0,
+                            .split_inputs = r->split_inputs,
+                            .full_goes_on = r->full_goes_on != 0,
+                            .keeps_fused = r->keeps_fused != 0,
+                            .cache_types_mix = r->cache_types_mix != 0,
+                            .inputs_last = r->inputs_last != 0 };
     return VRAM_OK;
 }
 

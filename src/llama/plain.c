@@ -3,6 +3,7 @@
  *
  * Source: llama.cpp b10470, what its src/models have in common. */
 #include "llama/plain.h"
+#include "llama/arch.h"
 
 bool vr_lm_is_set(const vr_lm_graph *c, const char *key)
 {
@@ -102,9 +103,9 @@ static vr_lm_qkv whole_rows(vr_lm_graph *c, vr_t cur, int il, const vr_lm_plain 
 {
     const vr_lm_layer *l = &c->lm->layers[il];
     vr_gg *g = c->g;
-    vr_lm_qkv x = { .q = vr_lm_mm(c, vr_lm_w(c, il, "attn_q.weight"), cur, NULL),
-                    .k = vr_lm_mm(c, vr_lm_w(c, il, "attn_k.weight"), cur, NULL),
-                    .v = vr_lm_mm(c, vr_lm_w(c, il, "attn_v.weight"), cur, NULL) };
+    vr_lm_qkv x = { .q = vr_lm_qkv_mm(c, il, "attn_q", cur),
+                    .k = vr_lm_qkv_mm(c, il, "attn_k", cur),
+                    .v = vr_lm_qkv_mm(c, il, "attn_v", cur) };
     head_norms(c, &x, il, d);
     x.q = vr_gg_reshape_3d(g, x.q, l->head_k, l->n_head, c->n_tokens);
     x.k = vr_gg_reshape_3d(g, x.k, l->head_k, l->n_head_kv, c->n_tokens);

@@ -46,8 +46,6 @@ static bool unmarked(vr_str arch, vr_str name)
 {
     static const char *const step[] = { "attn_q_norm.weight",   "attn_k_norm.weight", "attn_gate.weight",
                                         "ffn_gate_exps.weight", "ffn_up_exps.weight", NULL };
-    if (vr_str_is(name, "ffn_gate_up_exps.weight"))
-        return true;
     if (vr_str_is(arch, "step35"))
         return is_one_of(name, step) || unmarked_of_experts(name) || unmarked_head(name);
     if (vr_str_is(arch, "hy_v3"))
@@ -67,5 +65,7 @@ bool vr_lm_loaded(const vr_lm *lm, const vr_lm_rules *r, uint32_t il, vr_str nam
         return true;
     if (r->build < SKIPPED_FROM && is_one_of(lm->name, whole))
         return true;
+    if (vr_str_is(name, "ffn_gate_up_exps.weight"))
+        return r->predict_apart == 0;
     return unmarked(lm->name, name);
 }

@@ -76,27 +76,29 @@ static bool cuda_multiplies(uint8_t type)
 }
 
 /* ssm_a of Mamba and Mamba-2, which decides by its shape which of them it is. */
-static bool cuda_scans(const vr_lm *lm, const vr_lm_weight *w)
+static bool cuda_scans(const vr_lm *lm, const vr_lm_weight *w, const vr_lm_rules *r)
 {
     static const char *const scanned[] = { "mamba",       "mamba2",        "jamba",      "falcon-h1",
                                            "plamo2",      "granitehybrid", "nemotron_h", "nemotron_h_moe",
-                                           "kimi-linear", "kimi-k3",       NULL };
+                                           NULL };
+    static const char *const once[] = { "kimi-linear", "kimi-k3", NULL }; /* taken for a scan's */
     uint64_t heads = w->ne[1], width = heads != 0 ? lm->ssm_inner / heads : 0;
-    if (!is_one_of(lm->name, scanned))
+    bool scan = is_one_of(lm->name, scanned) || (r->decay_alone == 0 && is_one_of(lm->name, once));
+    if (!scan)
         return true;
     if (w->ne[0] == 1)
         return (lm->ssm_state == 128 || lm->ssm_state == 256) && width % 16 == 0;
     return w->ne[0] == 16 && width == 1 && heads % 128 == 0 && lm->ssm_groups <= 1;
 }
 
-static bool cuda_takes(const vr_lm *lm, const vr_lm_weight *w)
+static bool cuda_takes(const vr_lm *lm, const vr_lm_weight *w, const vr_lm_rules *r)
 {
     if (of_input(w->name))
         return cuda_gathers(w->type, w->ne[0]);
     if (vr_str_is(w->name, "ffn_gate_tid2eid.weight"))
         return w->type == VR_I32 || cuda_gathers(w->type, w->ne[0]);
     if (vr_str_is(w->name, "ssm_a"))
-        return cuda_scans(lm, w);
+        return cuda_scans(lm, w, r);
     if (vr_str_starts(w->name, "ssm_conv1d.") || vr_str_is(w->name, "shortconv.conv.weight"))
         return vr_str_ends(w->name, ".bias") || w->ne[1] % 128 == 0;
     return cuda_multiplies(w->type);
@@ -144,7 +146,7 @@ static bool overridden(const placing *c, const vr_lm_weight *w, uint32_t il, uin
 static uint8_t placed(const placing *c, const vr_lm_weight *w, uint32_t il, uint8_t device)
 {
     const vr_lm_plan *plan = c->plan;
-    bool takes = cuda_takes(c->lm, w);
+    bool takes = cuda_takes(c->lm, w, &c->plan->rules);
     uint8_t host = takes ? plan->pinned_buft : plan->host_buft, buft = host;
     if (overridden(c, w, il, host, &buft))
         return buft;

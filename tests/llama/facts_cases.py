@@ -3,7 +3,9 @@
 """Small models of every architecture, made from tests/oracle/llamacpp/facts/, against what llama.cpp itself asked of each
 memory there (recorded by tests/oracle/llamacpp/): weights, caches and compute buffers, nodes and splits of the graph.
 
-    facts_cases.py MEASURED SOURCE-ROOT [-v] [ARCHITECTURE...]
+    facts_cases.py MEASURED SOURCE-ROOT [-v] [-bBUILD] [-oFOLDER] [ARCHITECTURE...]
+
+-b: as that build of llama.cpp did it (default 10470). -o: runs of that build, where they differ from those in facts/.
 """
 import collections
 import json
@@ -18,6 +20,14 @@ import gguf  # noqa: E402
 from facts_words import runs_of, settings  # noqa: E402
 
 FACTS = os.path.join(ROOT, "tests/oracle/llamacpp/facts")
+
+
+def other_runs(folder, file):
+    """Facts by (model, options) of another build"""
+    path = os.path.join(folder, file)
+    if not folder or not os.path.exists(path):
+        return {}
+    return {(name, options): facts for name, (_, _, lines) in gguf.models(path).items() for options, facts in runs_of(lines)}
 
 
 def memories(answer):
@@ -54,17 +64,20 @@ def compare(answer, facts):
 
 
 def main():
-    wanted = [w for w in sys.argv[3:] if w != "-v"]
+    wanted = [w for w in sys.argv[3:] if w[0] != "-"]
+    others = next((w[2:] for w in sys.argv[3:] if w[:2] == "-o"), "")
+    build = next((w[2:] for w in sys.argv[3:] if w[:2] == "-b"), "10470")
     files = [os.path.join(FACTS, f) for f in sorted(os.listdir(FACTS)) if not wanted or f[:-4] in wanted]
     asked, expected = [], []
     with tempfile.TemporaryDirectory() as folder:
         for path in files:
+            other = other_runs(others, os.path.basename(path))
             for name, (keys, tensors, lines) in gguf.models(path).items():
                 file = os.path.join(folder, name + ".gguf")
                 gguf.write(file, keys, tensors)
                 for options, facts in runs_of(lines):
-                    asked.append("\t".join([file, *settings(options)]))
-                    expected.append((os.path.basename(path)[:-4], name, options, facts))
+                    asked.append("\t".join([file, *settings(options), "build=" + build]))
+                    expected.append((os.path.basename(path)[:-4], name, options, other.get((name, options), facts)))
         ran = subprocess.run([MEASURED], input="\n".join(asked) + "\n", capture_output=True, check=True, text=True)
     answers = [json.loads(line) for line in ran.stdout.splitlines()]
     assert len(answers) == len(expected), (len(answers), len(expected))

@@ -130,6 +130,8 @@ static bool valued(asked *a, const char *o, const char *v)
         a->p.split_mode = strcmp(v, "none") == 0  ? VR_LM_SPLIT_NONE
                           : strcmp(v, "row") == 0 ? VR_LM_SPLIT_ROW
                                                   : VR_LM_SPLIT_LAYER;
+    } else if (strcmp(o, "--build") == 0) {
+        a->p.build = (uint32_t)number(v);
     } else if (strcmp(o, "-mg") == 0) {
         a->p.main_gpu = (uint8_t)number(v);
     } else if (strcmp(o, "--pooling") == 0) {

@@ -94,7 +94,9 @@ static void set(asked *q, char *word)
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
         if (strcmp(flags[i].name, word) == 0)
             *flags[i].to = n != 0;
-    if (strcmp(word, "ctk") == 0)
+    if (strcmp(word, "build") == 0)
+        q->p.build = (uint32_t)n;
+    else if (strcmp(word, "ctk") == 0)
         q->p.type_k = type_of(value);
     else if (strcmp(word, "ctv") == 0)
         q->p.type_v = type_of(value);

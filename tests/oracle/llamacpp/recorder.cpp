@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: MIT
 // Loads a model without memory (llama.cpp's no_alloc), makes a context, and prints as one line of JSON what it would
 // allocate. See run.sh for the options.
+#include "parameters.h"
 #include "shapes.h"
 #include "trace.h"
 #include "virtual_cuda.h"
 
-#include "arg.h"
-#include "common.h"
 #include "ggml-alloc.h"
 #include "ggml-backend.h"
 #include "ggml-impl.h"
 #include "ggml.h"
 #include "llama.h"
-#include "log.h"
 
 #include "../src/llama-ext.h"
 
@@ -220,13 +218,13 @@ options take_options(int argc, char ** argv, std::vector<char *> & rest) {
 }
 
 // llama-server: four slots that share one cache unless -np says otherwise, and one output for each.
-void apply_server(options & o, common_params & params, bool slots_given) {
+void apply_server(options & o, llama_context_params & params, bool slots_given) {
     if (!slots_given) {
-        params.n_parallel = 4;
+        params.n_seq_max = 4;
         o.unified = true;
     }
     if (o.n_outputs_max < 0 && !o.embeddings) {
-        o.n_outputs_max = std::min(params.n_batch, std::max(1, params.n_parallel));
+        o.n_outputs_max = int(std::min(params.n_batch, std::max(1u, params.n_seq_max)));
     }
 }
 
@@ -306,18 +304,22 @@ int fail(const char * what) {
     return 1;
 }
 
-int record(const options & o, common_params & params) {
-    llama_model_params model_params = common_model_params_to_llama(params);
-    model_params.no_alloc = true;
-    model_params.load_mode = LLAMA_LOAD_MODE_NONE;
-    llama_model * model = llama_model_load_from_file(params.model.path.c_str(), model_params);
+int record(const options & o, parameters & params) {
+    set_no_alloc(params.model, true, 0);
+    set_load_mode(params.model, 0, 0); // neither mapped nor read
+    set_use_mmap(params.model, false, 0);
+    llama_model * model = llama_model_load_from_file(params.path.c_str(), params.model);
     if (model == nullptr) {
         return fail("model");
     }
-    llama_context_params context_params = common_context_params_to_llama(params);
-    context_params.n_outputs_max = o.n_outputs_max > 0 ? uint32_t(o.n_outputs_max) : context_params.n_outputs_max;
-    context_params.kv_unified = context_params.kv_unified || o.unified;
-    context_params.embeddings = context_params.embeddings || o.embeddings;
+    llama_context_params & context_params = params.context;
+    if (o.n_outputs_max > 0) {
+        set_n_outputs_max(context_params, o.n_outputs_max, 0);
+    }
+    if (o.unified) {
+        set_kv_unified(context_params, true, 0);
+    }
+    context_params.embeddings = o.embeddings;
     if (o.pooling >= 0) {
         context_params.pooling_type = static_cast<enum llama_pooling_type>(o.pooling);
     }
@@ -425,28 +427,25 @@ int main(int argc, char ** argv) {
         cards.push_back({free, free});
     }
     virtual_cuda_register(cards);
-    const bool slots = std::any_of(rest.begin(), rest.end(), [](const char * a) {
-        return strcmp(a, "-np") == 0 || strcmp(a, "--parallel") == 0;
-    });
-    common_log_pause(common_log_main());
     llama_log_set(keep_errors, nullptr);
-    common_params params;
-    if (!common_params_parse(int(rest.size()), rest.data(), params, LLAMA_EXAMPLE_FIT_PARAMS)) {
+    llama_backend_init();
+    parameters params;
+    if (!parse_parameters(params, std::vector<std::string>(rest.begin(), rest.end()))) {
         return fail("options");
     }
     if (o.server) {
-        apply_server(o, params, slots);
+        apply_server(o, params.context, params.slots_given);
     }
-    llama_log_set(keep_errors, nullptr);
-    llama_backend_init();
+#ifndef RECORDER_WITHOUT_SHAPES
     if (o.shapes >= 0) {
-        const int status = print_shapes(params.model.path.c_str(), o.shapes);
+        const int status = print_shapes(params.path.c_str(), o.shapes);
         if (status != 0) {
             fail("shapes");
         }
         fflush(stdout);
         _Exit(status);
     }
+#endif
     rec.dump = o.dump.empty() ? nullptr : fopen(o.dump.c_str(), "w");
     const int status = record(o, params);
     fflush(stdout);

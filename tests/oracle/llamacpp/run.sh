@@ -68,12 +68,18 @@ fi
 includes="-I$here -I$source/ggml/include -I$source/ggml/src -I$source/include -I$source/src -I$source/common -I$source/vendor"
 flags='-w -O1 -DGGML_SCHED_MAX_COPIES=4 -D_GNU_SOURCE -DGGML_VERSION="" -DGGML_COMMIT=""'
 grep -q mmap_support "$source/ggml/include/ggml-backend.h" && flags="$flags -DVIRTUAL_CUDA_MMAP_CAP"
+grep -q add_alloc_dep "$source/ggml/src/ggml-backend-impl.h" && flags="$flags -DVIRTUAL_CUDA_ALLOC_DEPS"
+grep -q GGML_CUDA_FA_QUANTS "$source/ggml/CMakeLists.txt" && flags="$flags -DVIRTUAL_CUDA_ANY_CACHE"
+grep -q SWIGLU_CLAMP "$source/ggml/include/ggml.h" && flags="$flags -DVIRTUAL_CUDA_SWIGLU_CLAMP"
+grep -q ggml_prec_set_src "$source/ggml/include/ggml.h" && flags="$flags -DVIRTUAL_CUDA_PREC_SRC"
+grep -q 'd_state == 96' "$source/ggml/src/ggml-cuda/ggml-cuda.cu" && flags="$flags -DVIRTUAL_CUDA_SCALE_F32"
 grep -q load_mtp "$source/include/llama.h" && flags="$flags -DLLAMA_HAS_LOAD_MTP"
 "$python" "$here/patch.py" "$source" "$dir/patched"
 # shellcheck disable=SC2086
 {
     ${CC:-cc} $flags $includes -c "$dir/patched/ggml-alloc.c" -o "$dir/ggml-alloc.o"
-    for file in "$dir/patched/ggml-backend.cpp" "$here/virtual_cuda.cpp" "$here/shapes.cpp" "$here/recorder.cpp"; do
+    for file in "$dir/patched/ggml-backend.cpp" "$here/virtual_cuda.cpp" "$here/virtual_fusion.cpp" \
+        "$here/shapes.cpp" "$here/recorder.cpp"; do
         ${CXX:-c++} -std=gnu++17 $flags $includes -c "$file" -o "$dir/$(basename "$file" .cpp).o"
     done
     # Objects before archives: the patched ones stand in for ggml's own.

@@ -4,6 +4,7 @@
 // The answers are those of ggml's CUDA back end for compute capability 8.9 (Ada), one build with its default options
 // (no GGML_CUDA_FA_ALL_QUANTS, CUB present, peer copies on).
 #include "virtual_cuda.h"
+#include "virtual_fusion.h"
 
 #include "ggml-backend-impl.h"
 #include "ggml-impl.h"
@@ -123,6 +124,30 @@ bool cache_type_fits(ggml_type type) {
     }
 }
 
+// Kernels that read these as they are.
+bool read_as_they_are(ggml_type k, ggml_type v) {
+    const ggml_type as_k = k == GGML_TYPE_F32 ? GGML_TYPE_F16 : k;
+    const ggml_type as_v = v == GGML_TYPE_F32 ? GGML_TYPE_F16 : v;
+    return as_k == as_v && cache_type_fits(k);
+}
+
+bool cache_types_fit(ggml_type k, ggml_type v) {
+#ifdef VIRTUAL_CUDA_ANY_CACHE // what no kernel reads is copied to F16
+    auto fits = [](ggml_type t) {
+        return cache_type_fits(t) || t == GGML_TYPE_Q4_1 || t == GGML_TYPE_Q5_0 || t == GGML_TYPE_Q5_1;
+    };
+    return fits(k) && fits(v);
+#else
+    return k == v && cache_type_fits(k);
+#endif
+}
+
+#ifdef VIRTUAL_CUDA_ANY_CACHE
+const int64_t long_heads = 256; // the vector kernel has no gain there for larger groups
+#else
+const int64_t long_heads = INT64_MAX;
+#endif
+
 bool vector_kernel_is_better(const ggml_tensor * op, int64_t group, bool grouped) {
     const ggml_tensor * q = op->src[0];
     const ggml_tensor * k = op->src[1];
@@ -134,7 +159,7 @@ bool vector_kernel_is_better(const ggml_tensor * op, int64_t group, bool grouped
     if (quantised && q->ne[1] <= 2) {
         return true;
     }
-    if (!quantised && q->ne[1] == 1 && q->ne[3] == 1 && !(group > 4 && k->ne[1] >= 8192)) {
+    if (!quantised && q->ne[1] == 1 && q->ne[3] == 1 && !(group > 4 && (size >= long_heads || k->ne[1] >= 8192))) {
         return true;
     }
     return !grouped && q->ne[1] == 1;
@@ -147,7 +172,7 @@ attention_kernel kernel_of(const ggml_tensor * op) {
     const ggml_tensor * mask = op->src[3];
     const int64_t group = q->ne[2] / k->ne[2];
     const bool grouped = heads_can_be_grouped(op, group);
-    if (!head_sizes_fit(k->ne[0], v->ne[0], group, grouped) || k->type != v->type || !cache_type_fits(k->type)) {
+    if (!head_sizes_fit(k->ne[0], v->ne[0], group, grouped) || !cache_types_fit(k->type, v->type)) {
         return attention_none;
     }
     if (mask != nullptr && mask->ne[2] != 1) {
@@ -166,8 +191,11 @@ size_t attention_bytes(const ggml_tensor * op) {
     const ggml_tensor * v = op->src[2];
     const attention_kernel kernel = kernel_of(op);
     const bool all = kernel == attention_matrix;
-    const bool copy_k = (all && k->type != GGML_TYPE_F16) || (kernel == attention_vector && k->type == GGML_TYPE_F32);
-    const bool copy_v = (all && v->type != GGML_TYPE_F16) || (kernel == attention_vector && v->type == GGML_TYPE_F32);
+    const bool as_f16 = kernel == attention_vector && !read_as_they_are(k->type, v->type);
+    const bool copy_k = ((all || as_f16) && k->type != GGML_TYPE_F16) ||
+                        (kernel == attention_vector && k->type == GGML_TYPE_F32);
+    const bool copy_v = ((all || as_f16) && v->type != GGML_TYPE_F16) ||
+                        (kernel == attention_vector && v->type == GGML_TYPE_F32);
     const bool v_in_k = v->view_src != nullptr &&
                         (v->view_src == k || (v->view_src == k->view_src && v->view_offs == k->view_offs));
     // Padding counts from the tensor's address, which is a multiple of 128 once it has one.
@@ -251,6 +279,9 @@ bool glu_runs(const ggml_tensor * op) {
     switch (ggml_get_glu_op(op)) {
         case GGML_GLU_OP_REGLU: case GGML_GLU_OP_GEGLU: case GGML_GLU_OP_SWIGLU: case GGML_GLU_OP_SWIGLU_OAI:
         case GGML_GLU_OP_GEGLU_ERF: case GGML_GLU_OP_GEGLU_QUICK:
+#ifdef VIRTUAL_CUDA_SWIGLU_CLAMP
+        case GGML_GLU_OP_SWIGLU_CLAMP:
+#endif
             return ggml_is_contiguous_1(op->src[0]);
         default:
             return false;
@@ -287,6 +318,11 @@ bool matrix_product_runs(const ggml_tensor * op) {
     if (b->type == GGML_TYPE_F16 && a->type != GGML_TYPE_F16) {
         return false;
     }
+#ifdef VIRTUAL_CUDA_PREC_SRC
+    if (op->op == GGML_OP_MUL_MAT_ID && op->op_params[3] == GGML_PREC_F32) {
+        return false;
+    }
+#endif
     const ggml_type t = a->type;
     return is_float(t) || is_small_quant(t) || is_k_or_i_quant(t) || t == GGML_TYPE_MXFP4 || t == GGML_TYPE_NVFP4 ||
            t == GGML_TYPE_Q8_K || t == GGML_TYPE_IQ4_NL;
@@ -375,7 +411,12 @@ bool concat_runs(const ggml_tensor * op) {
 bool scan_runs(const ggml_tensor * op) {
     const ggml_tensor * state = op->src[0];
     if (op->src[3]->ne[0] == 1) { // Mamba 2
-        return (state->ne[0] == 128 || state->ne[0] == 256) && state->ne[1] % 16 == 0;
+#ifdef VIRTUAL_CUDA_SCALE_F32
+        const bool fits = state->ne[0] == 96 || state->ne[0] == 128 || state->ne[0] == 256;
+#else
+        const bool fits = state->ne[0] == 128 || state->ne[0] == 256;
+#endif
+        return fits && state->ne[1] % 16 == 0;
     }
     return op->op_params[0] <= 1 && state->ne[0] == 16 && state->ne[1] == 1 && state->ne[2] % 128 == 0 &&
            op->src[4]->ne[1] == 1;
@@ -439,8 +480,21 @@ bool op_runs(const ggml_tensor * op) {
             return ggml_is_contiguous(a) && a->type == GGML_TYPE_F32;
         case GGML_OP_NORM: case GGML_OP_RMS_NORM: case GGML_OP_L2_NORM: case GGML_OP_SUM:
             return ggml_is_contiguous_rows(a);
-        case GGML_OP_RMS_NORM_BACK: case GGML_OP_SUM_ROWS: case GGML_OP_MEAN: case GGML_OP_GROUP_NORM:
+#ifdef VIRTUAL_CUDA_ALLOC_DEPS
+        case GGML_OP_SUM_ROWS: case GGML_OP_MEAN:
+            return all_f32(op, 1) && ggml_is_contiguous_rows(a);
+#else
+        case GGML_OP_SUM_ROWS: case GGML_OP_MEAN:
+#endif
+        case GGML_OP_RMS_NORM_BACK: case GGML_OP_GROUP_NORM:
             return ggml_is_contiguous(a);
+#ifdef VIRTUAL_CUDA_SCALE_F32
+        case GGML_OP_SCALE:
+            return (a->type == GGML_TYPE_F32 || a->type == GGML_TYPE_BF16) && op->type == a->type;
+#else
+        case GGML_OP_SCALE:
+            return true;
+#endif
         case GGML_OP_ADD: case GGML_OP_SUB: case GGML_OP_MUL: case GGML_OP_DIV:
             return elementwise_runs(op);
         case GGML_OP_SSM_SCAN:
@@ -462,13 +516,13 @@ bool op_runs(const ggml_tensor * op) {
         case GGML_OP_DSV4_HC_COMB:
             return all_f32(op, 3);
         case GGML_OP_DSV4_HC_POST:
-            return all_f32(op, 4);
+            return all_f32(op, op->src[3] != nullptr ? 4 : 3);
         case GGML_OP_FLASH_ATTN_EXT:
             return kernel_of(op) != attention_none;
         case GGML_OP_LIGHTNING_INDEXER:
             return indexer_runs(op);
         case GGML_OP_NONE: case GGML_OP_RESHAPE: case GGML_OP_VIEW: case GGML_OP_PERMUTE: case GGML_OP_TRANSPOSE:
-        case GGML_OP_ADD_ID: case GGML_OP_ADD1: case GGML_OP_SCALE: case GGML_OP_SQR: case GGML_OP_SQRT:
+        case GGML_OP_ADD_ID: case GGML_OP_ADD1: case GGML_OP_SQR: case GGML_OP_SQRT:
         case GGML_OP_SIN: case GGML_OP_COS: case GGML_OP_CLAMP: case GGML_OP_LOG: case GGML_OP_ARGMAX:
         case GGML_OP_COUNT_EQUAL: case GGML_OP_CONT: case GGML_OP_DIAG_MASK_INF: case GGML_OP_SOFT_MAX:
         case GGML_OP_CONV_TRANSPOSE_2D: case GGML_OP_POOL_2D: case GGML_OP_TOP_K: case GGML_OP_ARGSORT:
@@ -534,6 +588,12 @@ enum ggml_status stream_compute(ggml_backend_t, ggml_cgraph *) {
 }
 void stream_event(ggml_backend_t, ggml_backend_event_t) {}
 
+#ifdef VIRTUAL_CUDA_ALLOC_DEPS
+void stream_optimize(ggml_backend_t, ggml_cgraph * graph, ggml_backend_graph_optimize_params * params) {
+    virtual_cuda_keep(graph, params->add_alloc_dep, params->user_data);
+}
+#endif
+
 ggml_backend_t stream_new(ggml_backend_dev_t dev, const char *) {
     static ggml_guid guid = {0x76, 0x69, 0x72, 0x74, 0x75, 0x61, 0x6c, 0x2d, 0x63, 0x75, 0x64, 0x61, 0, 0, 0, 1};
     ggml_backend_t backend = new ggml_backend();
@@ -547,6 +607,9 @@ ggml_backend_t stream_new(ggml_backend_dev_t dev, const char *) {
     backend->iface.graph_compute = stream_compute;
     backend->iface.event_record = stream_event;
     backend->iface.event_wait = stream_event;
+#ifdef VIRTUAL_CUDA_ALLOC_DEPS
+    backend->iface.graph_optimize = stream_optimize;
+#endif
     backend->device = dev;
     return backend;
 }
