@@ -8,7 +8,7 @@
 
 #define KERNELS (64 * VR_MIB) /* what a process takes more once it has run: modules, cuBLAS, CUDA graphs */
 #define NEAR 350              /* of a compute buffer of a build whose graph has other nodes, in thousandths */
-#define GUESSED 200 /* of one of an architecture that is not known (docs/accuracy.md), in thousandths */
+#define GUESSED 350 /* of one of an architecture that is not known (docs/accuracy.md), in thousandths */
 #define PROCESS                                                                                              \
     (128 * VR_MIB)    /* beside the buffers of a process without a GPU: program, vocabulary, graphs */
 #define UNCERTAIN 600 /* of that and the pool, in thousandths */
@@ -381,7 +381,8 @@ static void take_rest(vr_plan *out, const vr_sum *kept, const vr_lm_memory *d, b
                                              : VR_BASIS_FORMULA;
     out->why_not[VR_OVERHEAD] = kept->words;
     if (kept->counted && vr_add_sat(d->model, d->compute) != 0) /* nothing runs there otherwise */
-        vr_tape_about(&out->tape, VR_ITEM_POOL, host ? PROCESS : vr_add_sat(KERNELS, d->pool), UNCERTAIN);
+        vr_tape_about(&out->tape, host ? VR_ITEM_PROCESS : VR_ITEM_POOL,
+                      host ? PROCESS : vr_add_sat(KERNELS, d->pool), UNCERTAIN);
 }
 
 static vram_status write_tape(vr_plan *out, const vr_sum sums[3], const vr_lm_memory *d, uint32_t permille,

@@ -189,10 +189,16 @@ static vram_status tell_offload(vram_fit *f)
     return f->verdict_reason == NULL ? VRAM_ENOMEM : VRAM_OK;
 }
 
-/* Nobody said how much there is: then the need is all that can be told. */
+/* Where nobody said how much there is, the need is all that can be told. */
 static void judge_host(vram_fit *f)
 {
-    if (!f->device->host || f->device->available.bytes != UINT64_MAX)
+    if (!f->device->host)
+        return;
+    f->run.failed = false; /* nothing dies at a known place: pages are swapped, or read again */
+    f->message = f->message_version = NULL;
+    if (f->verdict == VRAM_DOES_NOT_FIT && f->stops == NULL)
+        f->verdict_reason = "weights that find no room are read from the disk again for each token";
+    if (f->device->available.bytes != UINT64_MAX)
         return;
     f->headroom = 0;
     if (f->verdict != VRAM_FITS)

@@ -104,6 +104,8 @@ const char *vr_lm_not_generic(const vr_lm *lm)
         if (!is_one_of(stem_of(lm->outside[i].name), outside, sizeof outside / sizeof *outside))
             return "the architecture is not known here, and it has parts that others do not have";
     }
+    if (vr_lm_number(lm, "pooling_type", 0) != 0)
+        return "the architecture is not known here, and it gives embeddings";
     if (!lm->causal)
         return "the architecture is not known here, and its tokens see those behind them";
     for (uint32_t il = 0; il < lm->n_layer; il++) {

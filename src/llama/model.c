@@ -208,6 +208,14 @@ static void read_heads(const vr_lm *lm, uint32_t il, vr_lm_layer *l, uint32_t he
     (void)il;
 }
 
+/* Of an architecture that is not known: of as many layers the last sees every token. */
+static uint64_t guessed_window(const vr_lm *lm, uint32_t il)
+{
+    uint64_t period = vr_lm_number(lm, "attention.sliding_window_pattern", 0);
+    bool slides = period > 1 && ((uint64_t)il + 1) % period != 0;
+    return slides && vr_lm_arch_find(lm->name) == NULL ? number(lm, "attention.sliding_window", 0) : 0;
+}
+
 static void read_layer(vr_lm *lm, uint32_t il, vr_lm_layer *l, uint32_t heads)
 {
     const vram_model *m = lm->model;
@@ -219,6 +227,11 @@ static void read_layer(vr_lm *lm, uint32_t il, vr_lm_layer *l, uint32_t heads)
     l->swa = seen != NULL && seen->attention == VR_ATTENTION_SLIDING && seen->window != 0;
     if (l->swa)
         lm->n_swa = seen->window;
+    uint64_t guessed = l->swa ? 0 : guessed_window(lm, il);
+    if (guessed != 0) {
+        l->swa = true;
+        lm->n_swa = (uint32_t)guessed;
+    }
     read_heads(lm, il, l, heads);
     l->recurrent = recurs(lm, il, l);
 }

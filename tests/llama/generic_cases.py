@@ -7,7 +7,9 @@ asked of the cards for the real ones says how near that is.
 
     generic_cases.py MEASURED SOURCE-ROOT [-v] [--markdown FILE] [ARCHITECTURE...]
 
-Fails where a compute buffer is further off than the bounds that are told."""
+Fails where a compute buffer of the case file is outside the band that is told, or more than two in a hundred of the small
+ones. Those that are differ in what no tensor's name says: attention that no kernel has (grok), layers that are run twice
+(nanbeige), a head that blanks out words (chameleon), layers that keep a state (minimax-01)."""
 import collections
 import json
 import os
@@ -40,6 +42,14 @@ def held(predicted, actual):
     return abs(actual - predicted) <= bound() * predicted
 
 
+SHARE = 0.98
+KINDS = ("model", "context", "compute")
+# What llama.cpp's converter writes into files of such models, and the small models lack.
+WRITTEN = {**dict.fromkeys(("bert", "dream", "eurobert", "jina-bert-v2", "jina-bert-v3", "llada", "llada-moe", "llama-embed", "modern-bert",
+                            "neo-bert", "nomic-bert", "nomic-bert-moe", "rnd1"), ("attention.causal", "bool", [0])),
+           "gemma-embedding": ("pooling_type", "u32", [1])}
+
+
 def nameless(arch):
     return "z" * len(arch)
 
@@ -54,6 +64,9 @@ def renamed(keys):
         elif key.startswith(arch + "."):
             key = nameless(arch) + key[len(arch):]
         out.append((key, kind, values))
+    if arch in WRITTEN:
+        key, kind, values = WRITTEN[arch]
+        out.append((f"{nameless(arch)}.{key}", kind, values))
     return out
 
 
@@ -82,7 +95,7 @@ def small_models(folder, wanted):
             gguf.write(path, renamed(keys), tensors)
             for options, facts in facts_words.runs_of(lines):
                 if "error" not in facts:
-                    cards = {n: f[2] for n, f in facts["bytes"].items() if n.startswith("CUDA") and n != "CUDA_Host"}
+                    cards = {n: f for n, f in facts["bytes"].items() if n.startswith("CUDA") and n != "CUDA_Host"}
                     yield "small", arch, "\t".join([path, *facts_words.settings(options)]), cards, options
 
 
@@ -101,17 +114,22 @@ def real_models(folder, wanted):
                 paths[key] = os.path.join(folder, f"{len(paths)}.gguf")
                 maker.make(*key, paths[key], "none")
                 rename_file(paths[key], case["arch"])
-            cards = {n: f["compute"] for n, f in case["bytes"].items() if n.startswith("CUDA") and n != "CUDA_Host"}
+            cards = {n: [f[k] for k in KINDS] for n, f in case["bytes"].items() if n.startswith("CUDA") and n != "CUDA_Host"}
             yield "real", case["arch"], "\t".join([paths[key], *placed_words.settings(case)]), cards, case["case"]
 
 
 class Errors:
     def __init__(self):
         self.pairs, self.unknown, self.why = [], 0, collections.Counter()
+        self.exact = {"model": [0, 0], "context": [0, 0]}
 
     def take(self, answer, cards):
+        for i, kind in enumerate(self.exact):
+            if "error" not in answer and answer.get(f"{kind}_known", True):
+                self.exact[kind][0] += sum(answer[name][i] == figures[i] for name, figures in cards.items())
+                self.exact[kind][1] += len(cards)
         if answer.get("guessed") and answer["compute_known"]:
-            self.pairs += [(answer[name][2], actual) for name, actual in cards.items() if actual]
+            self.pairs += [(answer[name][2], figures[2]) for name, figures in cards.items() if figures[2]]
         else:
             self.unknown += 1
             self.why[answer.get("why") or answer.get("error") or "refused"] += 1
@@ -131,6 +149,11 @@ def table(by_arch):
     return out
 
 
+def of(by_arch, kind):
+    exact, all_ = (sum(e.exact[kind][i] for e in by_arch.values()) for i in (0, 1))
+    return f"{exact} of {all_}"
+
+
 def summary(by_source, by_arch):
     out = []
     for source, words in (("small", "Small models of recorded facts"), ("real", "Models of the case file")):
@@ -142,7 +165,8 @@ def summary(by_source, by_arch):
         shares = ", ".join(f"{sum(x <= limit for x in near)} within {100 * limit:g} %" for limit in (0.001, 0.01, 0.05, 0.1))
         out += [f"{words}: {len(off)} compute buffers of cards, {shares}; median {100 * near[len(near) // 2]:.2f} %, lowest "
                 f"{100 * min(off):+.1f} %, highest {100 * max(off):+.1f} %; {sum(held(*pair) for pair in pairs)} in the band that is "
-                f"told, {100 * bound():g} % to either side.", ""]
+                f"told, {100 * bound():g} % to either side. Weights exact on {of(by_source[source], 'model')} cards, caches, which are assumed, on "
+                f"{of(by_source[source], 'context')}.", ""]
     some = sum(1 for e in by_arch.values() if e.pairs)
     return [f"{some} of {len(by_arch)} architectures have a graph that the names of their tensors make; the compute buffers of the "
             "others stay not counted.", "", *out]
@@ -162,7 +186,7 @@ def main():
         for to in (by_source[source], by_arch):
             to.setdefault(arch, Errors()).take(answer, cards)
         known = answer.get("guessed") and answer["compute_known"]
-        for card, actual in cards.items():
+        for card, (_, _, actual) in cards.items():
             if known and actual and not held(answer[card][2], actual):
                 outside.append((arch, name, card, answer[card][2], actual, f"{100 * (answer[card][2] / actual - 1):+.1f} %"))
     told = summary(by_source, by_arch)
@@ -175,7 +199,12 @@ def main():
             print("OUTSIDE", *line)
     if markdown:
         page.rewrite(markdown, "tests/llama/generic_cases.py", [*told, *table(by_arch)])
-    return 1 if outside else 0
+    pairs = [pair for e in by_source["small"].values() for pair in e.pairs]
+    if not wanted and sum(held(*pair) for pair in pairs) < SHARE * len(pairs):
+        print("MISSED: too few of the small models are in the band")
+        return 1
+    real = [pair for e in by_source["real"].values() for pair in e.pairs]
+    return 0 if all(held(*pair) for pair in real) else 1
 
 
 if __name__ == "__main__":
