@@ -444,6 +444,13 @@ static vram_status plan_of_sizes(vr_plan *out, const vr_lm *lm, const vr_lm_size
     out->as_stored = true;
     out->kv_token = d->token;
     out->kv_full = d->context;
+    if (s->compute_guessed) {
+        out->notice = vr_text(a, S(lm->name),
+                              T(" is no architecture known here, and llama.cpp may refuse it: "
+                                "caches are as of others, its graph is told by its tensors' names"));
+        if (out->notice == NULL)
+            return VRAM_ENOMEM;
+    }
     return VRAM_OK;
 }
 

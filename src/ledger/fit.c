@@ -225,7 +225,8 @@ static vram_status fit_on_cards(vram_fit *f, const vram_workload *asked, vr_memo
     }
     if (f->plan.notice != NULL && *f->plan.notice != '\0')
         VR_TRY(vr_warn(f->ctx, NULL, T(f->plan.notice)));
-    VR_TRY(vr_levers(f, asked, gpus));
+    if (f->device->available.bytes != UINT64_MAX)
+        VR_TRY(vr_levers(f, asked, gpus));
     stop(f);
     VR_TRY(tell_offload(f));
     judge_host(f);
@@ -326,6 +327,9 @@ static vram_status check_host(const vram_fit *f, vr_memories *gpus)
         if (!e->runs_on_host)
             return vr_fail(f->ctx, VRAM_ESETTING, T("--gpu none: "), T(e->name),
                            T(" is computed on GPUs here; llama.cpp and ollama also run without"));
+        if (f->workload->host_memory == 0 && !d->free_given && f->asked->solve != 0)
+            return vr_fail(f->ctx, VRAM_ESETTING,
+                           T("what fits depends on how much memory there is: --host-memory says it"));
         if (f->workload->host_memory == 0)
             return VRAM_OK;
         d->usable.bytes = d->usable.low = d->usable.high = f->workload->host_memory;

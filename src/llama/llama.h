@@ -120,8 +120,8 @@ typedef struct vr_lm_params {
 
 typedef struct vr_lm_device {
     uint64_t free_bytes;  /* bytes, for the shares of a split */
-    uint64_t total_bytes; /* for those of rows; 0: unknown */
     unsigned cc;          /* compute capability x 10; 0: unknown, 89 is taken */
+    uint64_t total_bytes; /* for the shares of rows; 0: unknown */
 } vr_lm_device;
 
 /* ---- what it takes ---- */

@@ -59,7 +59,8 @@ static const char *refusal(const vr_lm_rules *r, const vr_lm_params *p, size_t n
 {
     if (names_what_is_not_there(p, n))
         return "a tensor override names a GPU that is not there";
-    bool one = p->split_mode == VR_LM_SPLIT_NONE || p->split_mode == VR_LM_SPLIT_ROW;
+    bool one = p->split_mode == VR_LM_SPLIT_NONE ||
+               (p->split_mode == VR_LM_SPLIT_ROW && p->build < VR_LM_LAYERS_SPREAD);
     if (one && n > 0 && p->main_gpu >= n)
         return "--main-gpu names a GPU that is not there";
     if (p->split_mode == VR_LM_SPLIT_ROW && n > 0 && r->row_split == 0)

@@ -73,6 +73,8 @@ vr_lm_memory *vr_lm_memory_of(vr_lm_sizes *out, const vr_lm_plan *plan, uint8_t 
 
 /* ---- --split-mode row (rows.c) ---- */
 
+#define VR_LM_LAYERS_SPREAD 3990 /* since then the cards share the layers too */
+
 /* Why it is not known how this model is cut; or NULL. */
 const char *vr_lm_rows_unknown(const vr_lm *lm, uint32_t build);
 void vr_lm_cut_rows(vr_lm_plan *plan, const vr_lm_params *p, const vr_lm_device *devices, size_t n);

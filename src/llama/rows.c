@@ -10,7 +10,6 @@
 
 #define ROW_PADDING 512 /* MATRIX_ROW_PADDING, here of every type */
 #define VOLTA 70
-#define LAYERS_SPREAD 3990 /* since then the cards share the layers too */
 
 /* What the library's graph multiplies is known of plain layers only. */
 static bool has_other_parts(const vr_lm *lm)
@@ -32,7 +31,7 @@ const char *vr_lm_rows_unknown(const vr_lm *lm, uint32_t build)
 {
     if (has_other_parts(lm))
         return "which matrices of this architecture --split-mode row cuts is not worked out";
-    if (build < LAYERS_SPREAD && lm->n_expert != 0)
+    if (build < VR_LM_LAYERS_SPREAD && lm->n_expert != 0)
         return "how --split-mode row of this build cuts experts is not worked out";
     return NULL;
 }
@@ -47,7 +46,7 @@ void vr_lm_cut_rows(vr_lm_plan *plan, const vr_lm_params *p, const vr_lm_device 
         known = known && devices[i].total_bytes != 0;
     }
     plan->cuts_rows = true;
-    plan->on_main_gpu = p->build < LAYERS_SPREAD;
+    plan->on_main_gpu = p->build < VR_LM_LAYERS_SPREAD;
     for (size_t i = 0; i < n; i++) {
         float free_bytes = devices[i].free_bytes != 0 ? (float)devices[i].free_bytes : 1.0F;
         plan->rows_from[i] = sum;
