@@ -166,8 +166,11 @@ const cli_command cli_fit_command = {
     .operands = "MODEL",
     .summary = "will it fit: where every byte goes, how it would die, what to change",
     .description =
-        "Plays the allocations of transformers on an exact model of PyTorch's allocator, from headers or "
-        "a configuration alone. vLLM, SGLang and llama.cpp: weights and cache (vram help engines). "
+        "Rehearses, from headers or a configuration alone: of transformers every allocation on an exact "
+        "model "
+        "of PyTorch's allocator; of llama.cpp and Ollama weights, caches and compute buffers as llama.cpp "
+        "itself "
+        "reckons them, for any layers, cache and cards. vLLM and SGLang: weights and cache. "
         "MODEL is a directory or a file of weights, a model of the Hugging Face hub (ORG/NAME), of "
         "ModelScope or Ollama, an address, a config.json, or a built-in model: see vram help model. Without "
         "--gpu it says on which cards the model fits. Where part of a run is not counted the verdict is "
@@ -176,8 +179,10 @@ const cli_command cli_fit_command = {
                 "vram fit ./Qwen2.5-7B-Instruct --gpu 24GiB --context 16K --sequences 4\n"
                 "vram fit bartowski/Qwen2.5-14B-Instruct-GGUF:Q4_K_M --gpu 4090\n"
                 "vram fit ollama:qwen2.5:14b --gpu 24GiB\n"
+                "vram fit --gpu 4090 -- llama-server -m Qwen3-32B-Q4_K_M.gguf -c 32768\n"
+                "vram fit --gpu 4090 -- ollama run qwen3:32b\n"
                 "vram fit qwen3-32b --gpu 80GiB\n"
-                "vram fit Qwen3-30B-A3B-Q4_K_M.gguf --gpu 12GiB --solve experts -c 32K\n"
+                "vram fit Qwen3-30B-A3B-Q4_K_M.gguf --gpu 12GiB --host-memory 64GiB --solve experts -c 32K\n"
                 "vram fit bartowski/Qwen2.5-14B-Instruct-GGUF --gpu 4090 --solve quant\n"
                 "vram fit deepseek-v3 --engine all\n"
                 "vram fit llama-3.3-70b-instruct --gpu 2x4090 --device-map auto\n"

@@ -120,6 +120,14 @@ void pasted_set(pasted *p, const char *key, const char *value)
         cli_warning("%s of the pasted command is not taken into account", p->typed);
 }
 
+bool pasted_has(const pasted *p, const char *key)
+{
+    for (size_t i = 0; i < p->c->n_settings; i++)
+        if (strcmp(p->c->settings[i].row->option->key, key) == 0)
+            return true;
+    return false;
+}
+
 void pasted_set_number(pasted *p, const char *key, uint64_t value)
 {
     static char made[8][24]; /* a command line is read once */

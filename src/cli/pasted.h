@@ -68,6 +68,7 @@ const pasted_program *pasted_program_at(size_t i);
 
 /* Of the command's settings; a warning where it has none of that key. */
 void pasted_set(pasted *p, const char *key, const char *value);
+bool pasted_has(const pasted *p, const char *key); /* it was set, by the command or before it */
 void pasted_set_number(pasted *p, const char *key, uint64_t value);
 bool pasted_number(const char *text, uint64_t *out);
 

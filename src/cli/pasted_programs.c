@@ -23,16 +23,21 @@ static const pasted_flag bench[] = {
 
 #define UNSAID UINT64_MAX
 
-/* -c is of all sequences together. */
+/* Of each sequence is one's own -c, of all together the pasted one. */
+static bool own_context(const pasted *p)
+{
+    return cli_has(p->c, "context") || cli_has(p->c, "n_ctx");
+}
+
+/* -c is of all sequences together; without it the context is one that --fit finds. */
 static void set_context(pasted *p)
 {
+    if (own_context(p))
+        return;
     if (p->context != 0)
         pasted_set_number(p, "n_ctx", p->context);
-    else
-        cli_warning(
-            "%s without -c takes the context that the model was trained with, less where it does not fit; "
-            "-c says how much is counted here",
-            p->program->name);
+    else if (!pasted_has(p, "fit"))
+        pasted_set(p, "fit", "on");
 }
 
 static void finish_llama(pasted *p)
@@ -56,7 +61,8 @@ static void finish_bench(pasted *p)
 
     if (p->pair > most)
         most = p->pair;
-    pasted_set_number(p, "n_ctx", most + p->depth == 0 ? 1 : most + p->depth);
+    if (!own_context(p))
+        pasted_set_number(p, "n_ctx", most + p->depth == 0 ? 1 : most + p->depth);
 }
 
 /* ---- Ollama ---- */

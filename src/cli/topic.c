@@ -50,19 +50,25 @@ static const cli_term engines[] = {
       "so the verdict is unknown until weights and cache alone are too much." },
     { "sglang", "As vllm." },
     { "llama.cpp",
-      "As vllm, without a claim; of a GGUF file to the byte, of other models as a GGUF file in 16 "
-      "bits." },
+      "Of a GGUF file weights, caches and compute buffer of each card to the byte, where the architecture's "
+      "graph is known; CUDA's context and the kernels' pool by formula. --solve seeks what fits, --fit on "
+      "says "
+      "what it takes by itself. Other models: weights and cache, as a GGUF file in 16 bits." },
     { "ollama", "llama.cpp as Ollama starts it: what it puts on the GPU and what on the CPU by its release, "
                 "what ollama ps "
-                "will show, and what to write into a Modelfile." },
+                "will show, and what to write into a Modelfile. The context is Ollama's own for the card, "
+                "unless -c (num_ctx) is given." },
     { "all", "All side by side: what each needs, and what a token costs in each." },
 };
 
 static const cli_term pasted[] = {
     { "-- llama-server ...",
       "Also llama-cli, llama-bench, llama-fit-params, llama-completion: its options become those of this "
-      "command. -c is of all sequences together; without -np the server has four, of one cache." },
-    { "-- ollama run NAME", "The model of Ollama; what follows is a prompt." },
+      "command. -c is of all sequences together; without it the context is what --fit would take. Without "
+      "-np the server has four slots, which share one cache." },
+    { "-- ollama run NAME",
+      "The model of Ollama, with the context that it takes on that card; what follows is a "
+      "prompt." },
     { "-- NAME=VALUE ...",
       "Variables in front count: LLAMA_ARG_CTX_SIZE=8192 llama-server ..., OLLAMA_NUM_PARALLEL=4 ollama run "
       "... With ollama serve the model is named before the --." },

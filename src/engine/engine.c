@@ -3,11 +3,7 @@
 #include "engine/engine.h"
 
 static const vr_engine *const engines[] = {
-    &vr_engine_transformers,
-    &vr_engine_vllm,
-    &vr_engine_sglang,
-    &vr_engine_llamacpp,
-    &vr_engine_ollama,
+    &vr_engine_transformers, &vr_engine_vllm, &vr_engine_sglang, &vr_engine_llamacpp, &vr_engine_ollama,
 };
 
 const vr_engine *const *vr_engines(size_t *n)
@@ -67,4 +63,9 @@ const char *vr_basis_name(vr_basis b)
 #undef X
     };
     return (unsigned)b < VR_BASIS_COUNT ? names[b] : "";
+}
+
+uint64_t vr_host_bytes(const vr_host_share *h)
+{
+    return vr_add_sat(vr_add_sat(h->weights, h->kv), vr_add_sat(h->compute, h->output));
 }

@@ -103,6 +103,7 @@ typedef enum vr_expert_load { VR_LOAD_EVEN, VR_LOAD_SAME } vr_expert_load;
     X(OVERRIDE, "override_tensor")                                                                           \
     X(CPU_MOE, "cpu_moe")                                                                                    \
     X(N_CPU_MOE, "n_cpu_moe")                                                                                \
+    X(FIT, "fit")                                                                                            \
     X(NO_OP_OFFLOAD, "no_op_offload")                                                                        \
     X(EMBEDDING, "embedding")                                                                                \
     X(POOLING, "pooling")
@@ -164,7 +165,8 @@ struct vram_workload {
     uint8_t cache_k, cache_v; /* vr_dtype */
     uint64_t ubatch;
     bool swa_full, kv_unified, no_kv_offload;
-    uint8_t tool, flash, split_mode, pooling;   /* vr_lm_tool, vr_flash, vr_lm_split, vr_lm_pooling */
+    uint8_t tool, flash, split_mode, pooling; /* vr_lm_tool, vr_flash, vr_lm_split, vr_lm_pooling */
+    uint8_t fit; /* 1: what is not given is left to --fit, where that was typed */
     uint64_t n_ctx, batch, main_gpu, n_cpu_moe; /* n_ctx 0: context x sequences */
     bool cpu_moe, no_op_offload, embedding;
     /* ollama */
@@ -192,6 +194,8 @@ vram_workload *vr_workload_copy(const vram_workload *w, vr_arena *a);
 const char *vr_workload_value(const vram_workload *w, vr_setting s, vr_arena *a);
 /* A setting as it is typed, by its shortest name: "-ctk q8_0"; "" of one that the engine lacks. */
 const char *vr_workload_typed(const vram_workload *w, vr_setting s, vr_arena *a);
+/* Whether a setting of w, which is resolved, is as the user gave it. */
+bool vr_workload_same(const vram_workload *w, const vram_workload *asked, vr_setting s, vr_arena *a);
 /* What has to be typed beside what was asked for to have w, which is resolved: "-ngl 27 -ctk q8_0". */
 const char *vr_workload_typed_beside(const vram_workload *w, const vram_workload *asked, vr_arena *a);
 
@@ -212,6 +216,7 @@ typedef struct vr_host_share {
     uint64_t pinned;                       /* of all of it what cannot be paged out */
     const char *words;                     /* for what, in words */
 } vr_host_share;
+uint64_t vr_host_bytes(const vr_host_share *h);
 
 typedef struct vr_placement {
     size_t n_gpus;
@@ -256,6 +261,7 @@ typedef struct vr_plan {
     const char *formula[VR_CATEGORY_COUNT]; /* in words, with the numbers put in */
     const char *stops;                      /* the engine's error before it loads anything; or NULL */
     const char *notice;                     /* what people should know of this load; or NULL */
+    const char *says;                       /* what the engine itself will show of it; or NULL */
     bool verified;                          /* this tape has been held against a real engine */
     bool outside_only;                      /* no allocator: what is taken is the driver's figure */
     /* Of weights that are not counted what is there in any case: 0 when nothing is known. */
@@ -353,6 +359,10 @@ typedef struct vr_engine {
      * the engine does not. What *out points to lives in `a`. */
     vram_status (*place)(vr_placement *out, const vram_model *m, const vram_workload *w,
                          const vr_device_facts *gpus, size_t n, vr_arena *a);
+    /* What the engine takes by the cards where the user left it open: settings of `to`, which is w as it was
+     * given, and a sentence about it or NULL. w is resolved. NULL: nothing. */
+    vram_status (*by_cards)(vram_workload *to, const char **says, const vram_workload *w, const vram_model *m,
+                            const vr_device_facts *gpus, size_t n, vr_arena *a);
     /* Whether `place` knows where the pieces of this model go; NULL: as long as there is one. */
     bool (*places)(const vram_model *m, const vram_workload *w);
     /* As `version` takes it; NULL: "major.minor". */

@@ -81,6 +81,15 @@ static void open_slots(vram_workload *w, const vr_lm_rules *r, const vram_model 
     w->kv_unified = true;
 }
 
+/* What llama.cpp's own -c gives to each sequence. */
+static void share_context(vram_workload *w)
+{
+    if (w->n_ctx == 0)
+        return;
+    w->context = w->slots || w->sequences == 0 ? w->n_ctx : w->n_ctx / w->sequences;
+    w->set_by[VR_SET_CONTEXT] = w->set_by[VR_SET_N_CTX];
+}
+
 static vram_status defaults(vram_workload *w, const vram_model *m)
 {
     vr_lm_rules r;
@@ -99,6 +108,7 @@ static vram_status defaults(vram_workload *w, const vram_model *m)
     if (open_setting(w, VR_SET_FLASH))
         w->flash = r.flash_auto != 0 ? VR_FLASH_AUTO : VR_FLASH_OFF;
     open_slots(w, &r, m);
+    share_context(w);
     return VRAM_OK;
 }
 
@@ -132,7 +142,7 @@ static vr_lm_device device_of(const vr_device_facts *f)
 }
 
 /* Of unlike cards some may be of unknown size: then all count alike. */
-static void devices_of(vr_lm_device *out, const vr_device_facts *gpus, size_t n)
+void vr_llamacpp_devices(vr_lm_device *out, const vr_device_facts *gpus, size_t n)
 {
     bool known = true;
     for (size_t i = 0; i < n; i++) {
@@ -209,7 +219,7 @@ vram_status vr_llamacpp_place_with(vr_placement *out, const vr_lm *lm, const vr_
         return VRAM_ENOMEM;
     bool host = n == 1 && gpus[0].host;
     n = host ? 0 : n < VR_LM_MOST_DEVICES ? n : VR_LM_MOST_DEVICES;
-    devices_of(devices, gpus, n);
+    vr_llamacpp_devices(devices, gpus, n);
     VR_TRY(vr_lm_measure(s, lm, p, devices, n, a));
     if (s->refused)
         out->refused = s->why;
@@ -297,11 +307,12 @@ static const char *weight_words(const vr_lm_memory *d, const vr_lm_sizes *s, siz
     return text == NULL || host == 0 ? text : vr_text(a, T(text), T("; "), BYTES(host), T(" in host memory"));
 }
 
+/* Nodes and splits as llama.cpp's log has them, to be compared. */
 static const char *compute_words(const vr_lm_sizes *s, vr_arena *a)
 {
-    return vr_text(a, T("ggml's buffer for "), GROUPED(s->n_tokens), T(" tokens at once: a graph of "),
-                   GROUPED(s->n_nodes), T(" nodes in "), GROUPED(s->n_splits),
-                   T(s->n_splits == 1 ? " part" : " parts"), T(s->pipelined ? ", inputs in four copies" : ""),
+    return vr_text(a, T("buffer for "), GROUPED(s->n_tokens), T(" tokens computed at once"),
+                   T(s->pipelined ? ", inputs in four copies" : ""), T("; graph nodes = "), U(s->n_nodes),
+                   T(", graph splits = "), U(s->n_splits),
                    T(s->compute_guessed
                          ? "; about, for the architecture is not known: a graph by its tensors' names"
                      : s->compute_near ? "; about, for this build's graph has other nodes than a later one's"
@@ -463,7 +474,7 @@ vram_status vr_llamacpp_plan_with(vr_plan *out, const vr_lm *lm, const vr_lm_par
     *out = (vr_plan){ 0 };
     if (s == NULL) {
         vr_lm_device one;
-        devices_of(&one, device, 1);
+        vr_llamacpp_devices(&one, device, 1);
         VR_TRY(vr_lm_measure(&own, lm, p, &one, device->host ? 0 : 1, a));
         s = &own;
     }
@@ -482,6 +493,16 @@ vram_status vr_llamacpp_plan_of_nothing(vr_plan *out, const vram_model *m, const
     return VRAM_OK;
 }
 
+/* ggml-cuda, fattn.cu: without GGML_CUDA_FA_ALL_QUANTS there are kernels for keys and values of one type. */
+static const char *unlike_types(const vram_workload *w)
+{
+    if (w->cache_k == w->cache_v || w->flash == VR_FLASH_OFF)
+        return NULL;
+    return "keys and values of different types: llama.cpp's usual build has no flash attention for that on "
+           "the "
+           "card, which takes more memory or leaves it to the CPU; give -ctk and -ctv the same type";
+}
+
 static vram_status plan(vr_plan *out, const vram_model *m, const vram_workload *w,
                         const vr_device_facts *device, vr_arena *a)
 {
@@ -495,7 +516,10 @@ static vram_status plan(vr_plan *out, const vram_model *m, const vram_workload *
     if (lm == NULL)
         return vr_llamacpp_plan_of_nothing(out, m, why, a);
     VR_TRY(vr_llamacpp_params(&p, w, a));
-    return vr_llamacpp_plan_with(out, lm, &p, device, a);
+    VR_TRY(vr_llamacpp_plan_with(out, lm, &p, device, a));
+    if (out->notice == NULL)
+        out->notice = unlike_types(w);
+    return VRAM_OK;
 }
 
 /* ggml-cuda.cu, ggml_backend_cuda_buffer_type_alloc_buffer */
@@ -517,6 +541,7 @@ const vr_engine vr_engine_llamacpp = {
     .defaults = defaults,
     .prepare = prepare,
     .place = place,
+    .by_cards = vr_llamacpp_by_cards,
     .always_spreads = true,
     .runs_on_host = true,
     .no_room = vr_llamacpp_no_room,

@@ -8,7 +8,7 @@
 
 #define VR_ALL_LAYERS UINT64_MAX
 
-#define VR_LLAMACPP_N_OPTIONS 21
+#define VR_LLAMACPP_N_OPTIONS 22
 extern const struct vr_option_row *const vr_llamacpp_options[VR_LLAMACPP_N_OPTIONS];
 
 /* w is resolved. Overrides live in `a`. */
@@ -27,6 +27,12 @@ vram_status vr_llamacpp_plan_with(vr_plan *out, const vr_lm *lm, const vr_lm_par
 /* Of a file that is not understood. */
 vram_status vr_llamacpp_plan_of_nothing(vr_plan *out, const vram_model *m, const char *why, vr_arena *a);
 const char *vr_llamacpp_no_room(vr_item item, uint64_t bytes, size_t rank, vr_arena *a);
+
+void vr_llamacpp_devices(vr_lm_device *out, const vr_device_facts *gpus, size_t n);
+/* llamacpp_fit.c */
+extern const struct vr_option_row vr_row_fit;
+vram_status vr_llamacpp_by_cards(vram_workload *to, const char **says, const vram_workload *w,
+                                 const vram_model *m, const vr_device_facts *gpus, size_t n, vr_arena *a);
 
 /* A model that is no GGUF file yet (llamacpp_converted.c): sums. */
 vram_status vr_llamacpp_converted(vr_plan *out, const vram_model *m, const vram_workload *w, vr_arena *a);

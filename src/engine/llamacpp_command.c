@@ -79,8 +79,8 @@ static const char *model_words(const vram_model *m, vr_arena *a)
 static bool is_own(vr_setting s)
 {
     static const vr_setting others[] = {
-        VR_SET_ENGINE_VERSION, VR_SET_CONTEXT,    VR_SET_N_CTX,  VR_SET_SEQUENCES,
-        VR_SET_PREFILL_BATCH,  VR_SET_GPU_LAYERS, VR_SET_DECODE, VR_SET_TOOL,
+        VR_SET_ENGINE_VERSION, VR_SET_CONTEXT, VR_SET_N_CTX, VR_SET_SEQUENCES, VR_SET_PREFILL_BATCH,
+        VR_SET_GPU_LAYERS,     VR_SET_DECODE,  VR_SET_TOOL,  VR_SET_FIT,       VR_SET_HOST_MEMORY,
     };
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
         if (s == others[i])

@@ -230,9 +230,10 @@ static const vr_option_row rows[] = {
 };
 
 const vr_option_row *const vr_llamacpp_options[VR_LLAMACPP_N_OPTIONS] = {
-    &rows[0],  &rows[1],  &rows[2],  &rows[3],  &rows[4],  &rows[5],  &rows[6],
-    &rows[7],  &rows[8],  &rows[9],  &rows[10], &rows[11], &rows[12], &rows[13],
-    &rows[14], &rows[15], &rows[16], &rows[17], &rows[18], &rows[19], &vr_row_host_memory,
+    &rows[0],    &rows[1],  &rows[2],  &rows[3],  &rows[4],  &rows[5],  &rows[6],
+    &rows[7],    &rows[8],  &rows[9],  &rows[10], &rows[11], &rows[12], &rows[13],
+    &rows[14],   &rows[15], &rows[16], &rows[17], &rows[18], &rows[19], &vr_row_host_memory,
+    &vr_row_fit,
 };
 
 /* ---- to what llama.cpp is started with ---- */

@@ -95,6 +95,14 @@ static uint64_t own_ubatch(const vram_workload *w)
     return UINT64_MAX;
 }
 
+/* UINT64_MAX: none of those that are sought. */
+static uint64_t own_context(const vram_workload *w)
+{
+    uint64_t all = w->slots ? w->context : vr_mul_sat(w->context, w->sequences);
+    bool odd = w->n_ctx != 0 && w->n_ctx != all;
+    return !odd && w->context % STEP == 0 && w->context != 0 ? w->context / STEP - 1 : UINT64_MAX;
+}
+
 static uint64_t own(vr_goal g, const vram_model *m, const vram_workload *w)
 {
     uint64_t most = all_layers(m) + 1;
@@ -102,8 +110,7 @@ static uint64_t own(vr_goal g, const vram_model *m, const vram_workload *w)
     case VR_GOAL_LAYERS:
         return w->gpu_layers < most ? w->gpu_layers : most;
     case VR_GOAL_CONTEXT:
-        return w->n_ctx == 0 && w->context % STEP == 0 && w->context != 0 ? w->context / STEP - 1
-                                                                          : UINT64_MAX;
+        return own_context(w);
     case VR_GOAL_EXPERTS:
         return vr_sub_floor(m->n_layers, bare_layers(m, w));
     case VR_GOAL_SEQUENCES:

@@ -325,7 +325,7 @@ static const char *placed_words(const run *x, const vr_lm_sizes *s, const char *
 static const char *settings_words(const run *x, const vr_lm_sizes *s, vr_arena *a)
 {
     uint64_t total = 0, on = layers_on(x, s), all = (uint64_t)x->lm->n_layer_all + 1;
-    const char *text = vr_text(a, T("; PARAMETER num_ctx "), U(x->tokens / x->parallel));
+    const char *text = vr_text(a, T("; in a Modelfile: PARAMETER num_ctx "), U(x->tokens / x->parallel));
     if (text != NULL && on < all && s->experts_off == 0)
         text = vr_text(a, T(text), T(", PARAMETER num_gpu "), U(on));
     for (size_t i = 0; i < x->n; i++)
@@ -364,7 +364,7 @@ static vram_status tell(const char **out, const run *x, const vr_lm_sizes *s, co
 /* The engine's own of a placement: sizes first, as llama.cpp's plan reads them. */
 typedef struct placed {
     vr_lm_sizes sizes;
-    const char *notice;
+    const char *says;
 } placed;
 
 static vram_status settle(vr_placement *out, run *x, const vr_ollama_layout *l, vr_arena *a)
@@ -383,7 +383,7 @@ static vram_status settle(vr_placement *out, run *x, const vr_ollama_layout *l, 
     }
     if (out->unknown != NULL || p->sizes.refused)
         return VRAM_OK;
-    return tell(&p->notice, x, &p->sizes, l, a);
+    return tell(&p->says, x, &p->sizes, l, a);
 }
 
 static vram_status place(vr_placement *out, const vram_model *m, const vram_workload *w,
@@ -413,6 +413,25 @@ static vram_status place(vr_placement *out, const vram_model *m, const vram_work
     if (sizes)
         VR_TRY(fit_sequences(&x, l, a));
     return settle(out, &x, sizes ? l : NULL, a);
+}
+
+/* num_ctx by what all cards have. */
+static vram_status by_cards(vram_workload *to, const char **says, const vram_workload *w, const vram_model *m,
+                            const vr_device_facts *gpus, size_t n, vr_arena *a)
+{
+    vr_ollama_rules r = rules_of(w);
+    uint64_t total = 0;
+    (void)a;
+    *says = NULL;
+    for (size_t i = 0; i < n; i++)
+        total = known(gpus[i].usable) ? vr_add_sat(total, gpus[i].usable) : total;
+    if (!open_setting(w, VR_SET_CONTEXT) || total == 0 || m->source_positions != 0)
+        return VRAM_OK;
+    to->context = vr_ollama_context(&r, total);
+    if (m->max_context != 0)
+        to->context = least(to->context, m->max_context);
+    to->set_by[VR_SET_CONTEXT] = VR_BY_USER;
+    return VRAM_OK;
 }
 
 /* Of a model that is no GGUF file yet: llama.cpp's sums with what Ollama starts it with. */
@@ -446,7 +465,7 @@ static vram_status plan(vr_plan *out, const vram_model *m, const vram_workload *
     start(&x, lm, w, device, 1);
     VR_TRY(vr_llamacpp_plan_with(out, lm, &x.params, device, a));
     if (device->placement != NULL && device->placement->run != NULL)
-        out->notice = ((const placed *)device->placement->run)->notice;
+        out->says = ((const placed *)device->placement->run)->says;
     return VRAM_OK;
 }
 
@@ -460,6 +479,7 @@ const vr_engine vr_engine_ollama = {
     .defaults = defaults,
     .prepare = prepare,
     .place = place,
+    .by_cards = by_cards,
     .always_spreads = true,
     .runs_on_host = true,
     .no_room = vr_llamacpp_no_room,

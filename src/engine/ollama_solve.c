@@ -8,6 +8,7 @@
 #define STEP 256 /* tokens, which llama.cpp fills a context up to */
 #define MOST_CONTEXT (UINT64_C(1) << 24)
 #define MOST_SEQUENCES 64
+#define CONTEXT_VARIABLE VR_OLLAMA_RELEASE(5, 13)
 
 static const struct {
     uint8_t type, bits;
@@ -126,7 +127,7 @@ static const char *variable(const char *list, const char *name, const char *valu
     return vr_text(a, T(list), T(name), T("="), T(value), T(" "));
 }
 
-/* The environment of the server, and the line of a Modelfile that goes before its own context. */
+/* The environment of the server; before it had a variable for the context, the line of a Modelfile. */
 static const char *command(const vram_model *m, const vram_workload *w, vr_arena *a)
 {
     static const char *const whens[] = { [VR_FLASH_AUTO] = NULL, [VR_FLASH_ON] = "1", [VR_FLASH_OFF] = "0" };
@@ -143,6 +144,8 @@ static const char *command(const vram_model *m, const vram_workload *w, vr_arena
     list = variable(list, "OLLAMA_SCHED_SPREAD", "1", w->sched_spread, a);
     if (list == NULL)
         return NULL;
+    if (VR_OLLAMA_RELEASE(w->version_major, w->version_minor) >= CONTEXT_VARIABLE)
+        return vr_text(a, T("OLLAMA_CONTEXT_LENGTH="), U(w->context), T(" "), T(list), T("ollama serve"));
     return vr_text(a, T(list), T(*list != '\0' ? "ollama serve; " : ""), T("PARAMETER num_ctx "),
                    U(w->context));
 }

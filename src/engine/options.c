@@ -256,8 +256,8 @@ static const char *show_host_memory(const vram_workload *w, vr_arena *a)
 
 const vr_option_row vr_row_host_memory = {
     { "host_memory", "--host-memory", VRAM_OPT_BYTES, "SIZE", NULL, "as much as it takes",
-      "Host memory that --device-map may fill, what is left over goes to disk; with --gpu none what the "
-      "computer has for the model.",
+      "Memory of the computer: llama.cpp and ollama are judged by what stays there, with --gpu none by all; "
+      "what --device-map lets lie there, the rest goes to disk.",
       "fit", 0, 0 },
     VR_SET_HOST_MEMORY,
     set_host_memory,
@@ -348,11 +348,13 @@ const char *vr_workload_typed(const vram_workload *w, vr_setting s, vr_arena *a)
     return value == NULL ? NULL : vr_text(a, S(short_name(&row->option)), T(" "), T(value));
 }
 
-static bool same_value(const vram_workload *w, const vram_workload *asked, vr_setting s, vr_arena *a)
+bool vr_workload_same(const vram_workload *w, const vram_workload *asked, vr_setting s, vr_arena *a)
 {
     const vr_option_row *row = row_of(w->engine, s);
+    if (row == NULL || asked->set_by[s] != VR_BY_USER)
+        return false;
     const char *now = row->show(w, a), *then = row->show(asked, a);
-    return asked->set_by[s] == VR_BY_USER && now != NULL && then != NULL && vr_str_is(vr_str_of(now), then);
+    return now != NULL && then != NULL && vr_str_is(vr_str_of(now), then);
 }
 
 const char *vr_workload_typed_beside(const vram_workload *w, const vram_workload *asked, vr_arena *a)
@@ -360,7 +362,8 @@ const char *vr_workload_typed_beside(const vram_workload *w, const vram_workload
     const char *list = "";
     for (int i = 0; i < VR_SETTING_COUNT && list != NULL; i++) {
         vr_setting s = (vr_setting)i;
-        if (w->set_by[s] != VR_BY_USER || !vr_engine_has(w->engine, s) || same_value(w, asked, s, a))
+        if (w->set_by[s] != VR_BY_USER || !vr_engine_has(w->engine, s) || vr_workload_same(w, asked, s, a) ||
+            (s == VR_SET_CONTEXT && w->n_ctx != 0))
             continue;
         const char *typed = vr_workload_typed(w, s, a);
         list = typed == NULL ? NULL : vr_text(a, T(list), T(*list != '\0' ? " " : ""), T(typed));

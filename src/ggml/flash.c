@@ -70,8 +70,7 @@ static bool has_type(const vr_gg_machine *m, uint8_t type)
 
 static bool has_types(const vr_gg_machine *m, const attention *a)
 {
-    return (a->k->type == a->v->type || types_mix(m)) && has_type(m, a->k->type) &&
-           has_type(m, a->v->type);
+    return (a->k->type == a->v->type || types_mix(m)) && has_type(m, a->k->type) && has_type(m, a->v->type);
 }
 
 static bool quantised(const attention *a)
@@ -129,7 +128,12 @@ static vr_gg_kernel best(const attention *a)
 
 vr_gg_kernel vr_gg_attention_kernel(const vr_gg_machine *m, const vr_gg_tensor *t)
 {
-    attention a = { .q = t->src[0], .k = t->src[1], .v = t->src[2], .mask = t->src[3], .cc = m->cc, .long_heads = m->past.cache_types_mix };
+    attention a = { .q = t->src[0],
+                    .k = t->src[1],
+                    .v = t->src[2],
+                    .mask = t->src[3],
+                    .cc = m->cc,
+                    .long_heads = m->past.cache_types_mix };
     if (a.cc == 0)
         a.cc = 80; /* of most cards */
     if (!vr_gg_divides(a.k->ne[2], a.q->ne[2]))

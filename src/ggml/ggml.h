@@ -109,7 +109,8 @@ typedef struct vr_gg_tensor {
     uint8_t flags;  /* vr_gg_flag */
     uint8_t buft;   /* allocated before the graph: there; VR_GG_NOWHERE: the graph's own */
     uint8_t detail; /* what decides whether a back end can run it: kind of UNARY or GLU, axis of CONCAT; 1:
-                       ALiBi slopes of FLASH_ATTN_EXT, more than one state kept of SSM_SCAN */
+                       ALiBi slopes of FLASH_ATTN_EXT, more than one state kept of SSM_SCAN,
+                       wide sources of MUL_MAT_ID */
     bool weight;    /* its buffer is one of weights */
     int8_t backend; /* given by the graph's maker; -1: to be found */
 } vr_gg_tensor;
@@ -210,6 +211,8 @@ vr_gg_tensor *vr_gg_group_norm(vr_gg *g, vr_gg_tensor *a);
 vr_gg_tensor *vr_gg_l2_norm(vr_gg *g, vr_gg_tensor *a);
 vr_gg_tensor *vr_gg_mul_mat(vr_gg *g, vr_gg_tensor *a, vr_gg_tensor *b);
 vr_gg_tensor *vr_gg_mul_mat_id(vr_gg *g, vr_gg_tensor *as, vr_gg_tensor *b, vr_gg_tensor *ids);
+/* Sources are not brought to 16 bits (ggml_prec_set_src). */
+void vr_gg_mul_mat_id_wide(vr_gg_tensor *a);
 vr_gg_tensor *vr_gg_scale(vr_gg *g, vr_gg_tensor *a); /* scale_bias too */
 vr_gg_tensor *vr_gg_scale_inplace(vr_gg *g, vr_gg_tensor *a);
 vr_gg_tensor *vr_gg_set_1d(vr_gg *g, vr_gg_tensor *a, vr_gg_tensor *b, uint64_t offset);
@@ -264,8 +267,6 @@ vr_gg_tensor *vr_gg_dsv4_hc_comb(vr_gg *g, vr_gg_tensor *mixes, vr_gg_tensor *sc
 vr_gg_tensor *vr_gg_dsv4_hc_pre(vr_gg *g, vr_gg_tensor *x, vr_gg_tensor *weights);
 vr_gg_tensor *vr_gg_dsv4_hc_post(vr_gg *g, vr_gg_tensor *x, vr_gg_tensor *residual, vr_gg_tensor *post,
                                  vr_gg_tensor *comb);
-/* The largest of each `kernel` elements that follow one another: pool_2d of one line. */
-vr_gg_tensor *vr_gg_pool_rows(vr_gg *g, vr_gg_tensor *a, uint64_t kernel);
 vr_gg_tensor *vr_gg_im2col(vr_gg *g, vr_gg_tensor *kernel, vr_gg_tensor *a, uint64_t stride0,
                            uint64_t stride1, uint64_t pad0, uint64_t pad1, uint64_t dilate0, uint64_t dilate1,
                            bool two_d, vr_dtype t);
@@ -327,7 +328,7 @@ typedef struct vr_gg_past {
     bool full_goes_on;     /* v0.5.0: a split with many inputs goes on */
     bool keeps_fused;      /* v0.5.0: cards keep what kernels of several nodes read */
     bool cache_types_mix;  /* v0.5.0: attention of any types of keys and values, through copies in F16 */
-    bool inputs_last;      /* behind v0.5.0: inputs of the graph are copied as it lists them, unused ones too */
+    bool inputs_last; /* behind v0.5.0: inputs of the graph are copied as it lists them, unused ones too */
 } vr_gg_past;
 
 /* All back ends of a process; the last is the CPU. */

@@ -232,6 +232,12 @@ vr_gg_tensor *vr_gg_mul_mat_id(vr_gg *g, vr_gg_tensor *as, vr_gg_tensor *b, vr_g
     return vr_gg_by(t, VR_GG_MUL_MAT_ID, as, b, ids);
 }
 
+void vr_gg_mul_mat_id_wide(vr_gg_tensor *a)
+{
+    if (a != NULL && a->op == VR_GG_MUL_MAT_ID)
+        a->detail = 1;
+}
+
 static vr_gg_tensor *scale(vr_gg *g, vr_gg_tensor *a, bool inplace)
 {
     a = vr_gg_given(g, a);

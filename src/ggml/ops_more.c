@@ -330,15 +330,6 @@ static uint64_t places(uint64_t length, uint64_t kernel, uint64_t stride, uint64
     return n > 0 ? (uint64_t)n : 0;
 }
 
-vr_gg_tensor *vr_gg_pool_rows(vr_gg *g, vr_gg_tensor *a, uint64_t kernel)
-{
-    a = vr_gg_given(g, a);
-    uint64_t wide = kernel > 0 ? a->ne[0] / kernel : 0;
-    vr_gg_rule(g, wide > 0, "pool_2d: smaller than the kernel");
-    return vr_gg_by(vr_gg_new_4d(g, VR_F32, wide, a->ne[1], a->ne[2], a->ne[3]), VR_GG_POOL_2D, a, NULL,
-                    NULL);
-}
-
 vr_gg_tensor *vr_gg_im2col(vr_gg *g, vr_gg_tensor *kernel, vr_gg_tensor *a, uint64_t stride0,
                            uint64_t stride1, uint64_t pad0, uint64_t pad1, uint64_t dilate0, uint64_t dilate1,
                            bool two_d, vr_dtype type)

@@ -175,7 +175,9 @@ static void stop(vram_fit *f)
 static vram_status tell_offload(vram_fit *f)
 {
     const vr_placement *p = f->placement;
-    if (f->slow) {
+    bool off = f->verdict == VRAM_FITS && p != NULL && p->unknown == NULL && p->host.told &&
+               vr_add_sat(p->layers_off, p->experts_off) != 0;
+    if (f->slow || off) {
         uint64_t n = p->layers_off != 0 ? p->layers_off : p->experts_off;
         f->verdict_reason = vr_text(&f->arena, T("but "), T(p->layers_off != 0 ? "" : "the experts of "),
                                     U(n), T(n == 1 ? " layer stays" : " layers stay"), T(" on the CPU"));
@@ -190,7 +192,7 @@ static vram_status tell_offload(vram_fit *f)
 }
 
 /* Where nobody said how much there is, the need is all that can be told. */
-static void judge_host(vram_fit *f)
+static void judge_without(vram_fit *f)
 {
     if (!f->device->host)
         return;
@@ -205,6 +207,22 @@ static void judge_host(vram_fit *f)
         return;
     f->verdict = VRAM_UNKNOWN;
     f->verdict_reason = "whether the computer has that is not said (--host-memory SIZE)";
+}
+
+/* Of the memory that the computer was said to have. */
+static vram_status judge_host(vram_fit *f)
+{
+    const vr_placement *p = f->placement;
+    uint64_t need, has = f->workload->host_memory;
+    if (p == NULL || p->unknown != NULL || !p->host.told || has == 0)
+        return VRAM_OK;
+    need = vr_host_bytes(&p->host);
+    if (need <= has || f->stops != NULL)
+        return VRAM_OK;
+    f->verdict = VRAM_DOES_NOT_FIT;
+    f->verdict_reason =
+        vr_text(&f->arena, T("but the computer's memory is "), BYTES(need - has), T(" short"));
+    return f->verdict_reason == NULL ? VRAM_ENOMEM : VRAM_OK;
 }
 
 static vram_status fit_on_cards(vram_fit *f, const vram_workload *asked, vr_memories *gpus, vr_rooms *rooms)
@@ -223,13 +241,16 @@ static vram_status fit_on_cards(vram_fit *f, const vram_workload *asked, vr_memo
         else
             vr_fit_count(f);
     }
+    if (f->plan.says != NULL)
+        f->says = f->plan.says;
     if (f->plan.notice != NULL && *f->plan.notice != '\0')
         VR_TRY(vr_warn(f->ctx, NULL, T(f->plan.notice)));
     if (f->device->available.bytes != UINT64_MAX)
         VR_TRY(vr_levers(f, asked, gpus));
     stop(f);
     VR_TRY(tell_offload(f));
-    judge_host(f);
+    judge_without(f);
+    VR_TRY(judge_host(f));
     return not_spread(f);
 }
 
@@ -288,6 +309,14 @@ static vram_device of_no_kind(const vr_deck *deck, size_t like)
     return d;
 }
 
+/* Of llama.cpp where --fit was asked for. */
+static bool left_to_cards(const vram_fit *f)
+{
+    const vram_workload *w = f->workload;
+    bool fit = !vr_engine_has(w->engine, VR_SET_FIT) || w->set_by[VR_SET_FIT] == VR_BY_USER;
+    return w->engine->by_cards != NULL && fit && f->model->gguf && w->set_by[VR_SET_CONTEXT] != VR_BY_USER;
+}
+
 static vram_status fit_on_any(vram_fit *f, vr_rooms *rooms)
 {
     vr_deck deck;
@@ -297,6 +326,10 @@ static vram_status fit_on_any(vram_fit *f, vr_rooms *rooms)
             f->ctx, NULL,
             T("a device map fills a single card to nine tenths: on the smallest of the cards that fit "
               "a part stays on the CPU, which --gpu shows")));
+    if (left_to_cards(f))
+        VR_TRY(vr_warn(f->ctx, NULL, T("the context that "), T(f->workload->engine->name),
+                       T(" takes by itself depends on the card (--gpu); "), GROUPED(f->workload->context),
+                       T(" tokens are counted here (-c)")));
     VR_TRY(vr_deck_new(&deck, f->model, f->workload, &f->arena, rooms));
     VR_TRY(judge_cards(f, &deck, &first_fit));
     if (deck.n == 0)
@@ -370,6 +403,48 @@ static vram_status warn_fp32(const vram_model *m, const vram_workload *w)
                      "bf16 takes"));
 }
 
+/* What the engine takes by the cards stands as if it had been given, but for who gave it. */
+static vram_status take_by_cards(vram_fit *f, const vram_workload **asked, const vr_memories *gpus)
+{
+    const vr_engine *e = f->workload->engine;
+    vr_device_facts facts[VR_MOST_GPUS];
+    vram_workload *given, *resolved;
+    if (e->by_cards == NULL || gpus->n == 0 || f->foreign)
+        return VRAM_OK;
+    for (size_t i = 0; i < gpus->n; i++)
+        facts[i] = gpus->gpus[i].facts;
+    given = vr_workload_copy(*asked, &f->arena);
+    if (given == NULL)
+        return VRAM_ENOMEM;
+    given->prepared = f->workload->prepared;
+    VR_TRY(e->by_cards(given, &f->says, f->workload, f->model, facts, gpus->n, &f->arena));
+    VR_TRY(vr_workload_resolve(&resolved, given, f->model, &f->arena));
+    f->workload = resolved;
+    *asked = f->asked = given;
+    return VRAM_OK;
+}
+
+/* Of `asked`, which take_by_cards made of `typed`. */
+static vram_status name_setters(vram_fit *f, const vram_workload *typed, const vram_workload *asked)
+{
+    vram_workload *w;
+    if (typed == asked)
+        return VRAM_OK;
+    w = vr_workload_copy(f->workload, &f->arena);
+    if (w == NULL)
+        return VRAM_ENOMEM;
+    for (int i = 0; i < VR_SETTING_COUNT; i++) {
+        vr_setting s = (vr_setting)i;
+        if (asked->set_by[s] == typed->set_by[s] || w->set_by[s] != VR_BY_USER)
+            continue;
+        if (vr_workload_same(w, asked, s, &f->arena))
+            w->set_by[s] =
+                s == VR_SET_CONTEXT && w->context == f->model->max_context ? VR_BY_MODEL : VR_BY_DEFAULT;
+    }
+    f->workload = w;
+    return VRAM_OK;
+}
+
 vram_status vram_fit_new(vram_fit **out, const vram_model *m, const vram_workload *w,
                          const vram_device *const *devices, size_t n)
 {
@@ -391,8 +466,13 @@ vram_status vram_fit_new(vram_fit **out, const vram_model *m, const vram_workloa
     VR_TRY(check_host(f, gpus));
     cap_all(f, gpus);
     VR_TRY(warn_all_on_first(f));
+    const vram_workload *typed = w;
+    VR_TRY(take_by_cards(f, &w, gpus));
+    const vram_workload *given = w;
     vr_rooms_open(&rooms, m->ctx);
     vram_status status = w->solve != 0 ? vr_solver_answer(f, &w, gpus, &rooms) : VRAM_OK;
+    if (status == VRAM_OK)
+        status = name_setters(f, typed, given);
     if (status == VRAM_OK)
         status = gpus->n != 0 ? fit_on_cards(f, w, gpus, &rooms) : fit_on_any(f, &rooms);
     bool starved = f->arena.starved || rooms.kept.starved || rooms.trial.starved;

@@ -86,6 +86,7 @@ struct vram_fit {
     size_t n_ranks;
     size_t n_gpus;                 /* that were given, also those that stay empty */
     const vr_placement *placement; /* by a device map; or NULL */
+    const char *says;              /* what the engine does by itself and will show, a sentence; or NULL */
     const char *stops;             /* the engine's error before anything is loaded; or NULL */
     struct vr_card {
         const vr_gpu *gpu;

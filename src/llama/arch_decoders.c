@@ -50,11 +50,18 @@ void vr_lm_build_plamo3(vr_lm_graph *c)
                                          .no_output_bias = true, .feed = vr_lm_feed_swiglu });
 }
 
+/* llama.cpp loads experts of such a file, and uses none of them. */
+static vr_t refact_feed(vr_lm_graph *c, vr_t cur, int il)
+{
+    if (vr_lm_opt(c, il, "ffn_gate_inp.weight") == NULL)
+        return vr_lm_feed_silu_bare(c, cur, il);
+    return vr_gg_unary_of(c->g, cur, VR_GG_SILU);
+}
+
 void vr_lm_build_refact(vr_lm_graph *c)
 {
     c->alibi = true;
-    vr_lm_plain_build(
-        c, &(vr_lm_plain){ PRE, .turns = never, .no_output_bias = true, .feed = vr_lm_feed_silu_bare });
+    vr_lm_plain_build(c, &(vr_lm_plain){ PRE, .turns = never, .no_output_bias = true, .feed = refact_feed });
 }
 
 /* ---- diffusion: no cache ---- */

@@ -107,9 +107,17 @@ static vr_t part(vr_lm_graph *c, vr_t x, uint64_t width, uint64_t from)
 
 static vr_t turned_by(vr_lm_graph *c, const model *m, vr_t x, vr_t positions)
 {
+    if (c->plan->rules.rope_part != 0)
+        return vr_gg_rope(c->g, x, positions, NULL);
     uint64_t still = vr_sub_floor(x->ne[0], m->rope);
     vr_t nope = part(c, x, still, 0), pe = part(c, x, m->rope, still);
     return vr_gg_concat(c->g, nope, vr_gg_rope(c->g, pe, positions, NULL), 0);
+}
+
+static vr_t turned_back(vr_lm_graph *c, const model *m, vr_t x)
+{
+    vr_t nope = part(c, x, m->nope, 0), pe = part(c, x, m->rope, m->nope);
+    return vr_gg_concat(c->g, nope, vr_gg_rope_back(c->g, pe, vr_lm_inp_pos(c), NULL), 0);
 }
 
 static vr_t turned(vr_lm_graph *c, const model *m, vr_t x)
@@ -311,7 +319,7 @@ static vr_t by_group(vr_lm_graph *c, const model *m, int il)
 static vr_t output(vr_lm_graph *c, const model *m, vr_t out, int il)
 {
     vr_gg *g = c->g;
-    out = turned(c, m, vr_gg_reshape_3d(g, out, m->head, m->heads, c->n_tokens)); /* back */
+    out = turned_back(c, m, vr_gg_reshape_3d(g, out, m->head, m->heads, c->n_tokens));
     uint64_t each = vr_mul_sat(m->heads / m->groups, m->head);
     out = vr_gg_permute(g, vr_gg_reshape_3d(g, out, each, m->groups, c->n_tokens), 0, 2, 1, 3);
     out = vr_gg_permute(g, vr_gg_mul_mat(g, by_group(c, m, il), out), 0, 2, 1, 3);

@@ -126,7 +126,7 @@ static vr_t best_of_each(vr_lm_graph *c, const msa *m, const sparse *x)
     vr_t iq = vr_gg_reshape_4d(g, x->iq, m->head, m->heads, 1, s);
     vr_t sc = vr_gg_mul_mat(g, vr_gg_reshape_4d(g, ik, m->head, m->n_pos, 1, s), iq);
     sc = vr_gg_add_inplace(g, sc, vr_gg_reshape_4d(g, m->pos_mask, m->n_pos, 1, 1, s));
-    vr_t best = vr_gg_pool_rows(g, sc, m->block);
+    vr_t best = vr_gg_pool_2d(g, sc, m->block, 1, m->block, 1);
     best = vr_gg_add(g, best, vr_gg_reshape_4d(g, m->bias, m->n_blocks, 1, 1, s));
     return vr_gg_top_k(g, best, x->top);
 }
@@ -186,7 +186,7 @@ static vr_t block_scores(vr_lm_graph *c, const msa *m, const sparse *x, uint64_t
     vr_t sc = vr_gg_mul_mat(g, vr_gg_get_rows(g, ik, slot),
                             vr_gg_reshape_2d(g, iq, m->head, vr_mul_sat(m->heads, n)));
     sc = vr_gg_add_inplace(g, vr_gg_reshape_3d(g, sc, m->n_pos, m->heads, n), shut);
-    return vr_gg_add(g, vr_gg_pool_rows(g, sc, m->block), bias);
+    return vr_gg_add(g, vr_gg_pool_2d(g, sc, m->block, 1, m->block, 1), bias);
 }
 
 /* Blocks that are chosen open, the rest shut: [blocks, tokens, heads]. */

@@ -141,12 +141,16 @@ static vr_t layer(vr_lm_graph *c, vr_t x, int il)
     vr_gg *g = c->g;
     vr_t cur = vr_lm_rms(c, x, il, "attn_norm");
     cur = c->lm->layers[il].recurrent ? state_space(c, cur, il) : attention(c, cur, il);
+    bool early = c->plan->rules.qkv_first != 0; /* rows are chosen before the norm */
+    if (early)
+        vr_lm_select_rows(c, il, &cur, &x);
     x = vr_gg_add(g, bare_norm(c, cur, il, "post_attention_norm"), x);
     vr_lm_ffn f = vr_lm_ffn_of(c, il, "", VR_LM_SWIGLU, VR_LM_FFN_SEQ);
     f.gate = f.gate_b = f.gate_s = f.up_b = f.up_s = f.down_b = f.down_s = NULL;
     cur = vr_lm_build_ffn(c, vr_lm_rms(c, x, il, "ffn_norm"), &f);
     cur = bare_norm(c, cur, il, "post_ffw_norm");
-    vr_lm_select_rows(c, il, &cur, &x);
+    if (!early)
+        vr_lm_select_rows(c, il, &cur, &x);
     return vr_gg_add(g, cur, x);
 }
 

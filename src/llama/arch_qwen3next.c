@@ -197,19 +197,22 @@ static vr_t attend_gated(vr_lm_graph *c, vr_lm_qkv x, vr_t gate, int il)
     return vr_lm_scaled_mm(c, il, "attn_output", out);
 }
 
+typedef vr_t (*project)(vr_lm_graph *c, int il, const char *name, vr_t x);
+
 static vr_t gated_attention(vr_lm_graph *c, vr_t x, int il, bool four_d)
 {
     vr_gg *g = c->g;
     const vr_lm_layer *l = &c->lm->layers[il];
     uint64_t head = l->head_v, n = l->n_head;
-    vr_t both = vr_lm_scaled_mm(c, il, "attn_q", x);
+    project by = c->plan->rules.qkv_first != 0 ? vr_lm_linear : vr_lm_scaled_mm;
+    vr_t both = by(c, il, "attn_q", x);
     uint64_t row = vr_mul_sat(vr_mul_sat(2, head), both->nb[0]), token = vr_mul_sat(row, n);
     if (four_d)
         both = vr_gg_reshape_4d(g, both, vr_mul_sat(2, head), n, c->n_tokens, 1);
     vr_t q = vr_gg_view_3d(g, both, head, n, c->n_tokens, row, token, 0);
     vr_t gate = vr_gg_view_3d(g, both, head, n, c->n_tokens, row, token, vr_mul_sat(head, both->nb[0]));
     vr_lm_qkv qkv = { .q = vr_lm_rms(c, q, il, "attn_q_norm") };
-    vr_t k = vr_lm_scaled_mm(c, il, "attn_k", x), v = vr_lm_scaled_mm(c, il, "attn_v", x);
+    vr_t k = by(c, il, "attn_k", x), v = by(c, il, "attn_v", x);
     k = vr_gg_reshape_3d(g, k, head, l->n_head_kv, c->n_tokens);
     qkv.k = vr_lm_rms(c, k, il, "attn_k_norm");
     qkv.v = vr_gg_reshape_3d(g, v, head, l->n_head_kv, c->n_tokens);

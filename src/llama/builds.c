@@ -122,6 +122,7 @@ static const change changes[] = {
     SINCE(VR_LM_V0_5, clamp_apart, 1),
     SINCE(VR_LM_V0_5, qkv_first, 1),
     SINCE(VR_LM_V0_5, predict_apart, 1),
+    SINCE(VR_LM_V0_5, fused_delta, 3),
     SINCE(VR_LM_V0_5, delta_rms, 1),
     SINCE(VR_LM_V0_5, mamba_flat, 1),
     SINCE(VR_LM_V0_5, decay_alone, 1),

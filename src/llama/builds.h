@@ -5,7 +5,7 @@
 
 #include "llama/llama.h"
 
-#define VR_LM_OLDEST 1957  /* 2024-01-23; before it weights and caches were laid out in another way */
+#define VR_LM_OLDEST 1957 /* 2024-01-23; before it weights and caches were laid out in another way */
 /* Behind b10587 (2026-08-22) only two sources are known, without their numbers, which are guesses from dates:
  * v0.5.0, and one between v0.5.0 and v0.6.0. Which builds before brought their changes is not known. */
 #define VR_LM_LAST_COUNTED 10587
@@ -72,15 +72,15 @@ typedef struct vr_lm_rules {
     uint32_t rotated;       /* quantised caches: K, V and Q go through a rotation (inputs of n x n floats) */
     uint32_t rotated_mixed; /* also where layers differ in their number of KV heads; head sizes must agree */
     uint32_t fused_qkv_views; /* Q, K and V of a fused matrix are views; else copies (phi3, ...) */
-    uint32_t
-        fused_delta; /* gated delta net is one node where the device has it: 1 of single tokens, 2 always */
-    uint32_t worst_seqs;     /* the graph that is reserved has all sequences; else one */
-    uint32_t rope_part;      /* latent attention: queries are turned whole, but for an offset; else in halves */
-    uint32_t latent_view;    /* values of a sliding latent cache are a view of the keys' width; else the keys */
-    uint32_t qkv_first;      /* Q, K and V together in every architecture; else some between other nodes */
-    uint32_t delta_rms;      /* delta nets norm keys and queries by RMS; else by L2 */
-    uint32_t mamba_flat;     /* Mamba-2 multiplies all tokens at once; else by sequence */
-    uint32_t decay_alone;    /* graphs with a decay for each pair of tokens are reserved for one sequence */
+    uint32_t fused_delta;     /* gated delta net is one node where the device has it: 1 of single tokens, 2
+                                 always, 3 without a try (and so is the indexer) */
+    uint32_t worst_seqs;      /* the graph that is reserved has all sequences; else one */
+    uint32_t rope_part;   /* latent attention: queries are turned whole, but for an offset; else in halves */
+    uint32_t latent_view; /* values of a sliding latent cache are a view of the keys' width; else the keys */
+    uint32_t qkv_first;   /* Q, K and V together in every architecture; else some between other nodes */
+    uint32_t delta_rms;   /* delta nets norm keys and queries by RMS; else by L2 */
+    uint32_t mamba_flat;  /* Mamba-2 multiplies all tokens at once; else by sequence */
+    uint32_t decay_alone; /* graphs with a decay for each pair of tokens are reserved for one sequence */
     uint32_t server_outputs; /* the server's logits are of its slots; else of the batch */
 
     /* -- memory -- */
@@ -90,14 +90,14 @@ typedef struct vr_lm_rules {
     uint32_t fill_in_place;
     uint32_t chunks;  /* a compute buffer is cut by the device's largest buffer */
     uint32_t offload; /* work on 32 tokens or more goes to the GPU though its weight is in host memory */
-    uint32_t small_offload;  /* attention follows no weight (sinks); else it goes where they are */
-    uint32_t pipeline;       /* several GPUs: inputs of splits in four copies */
-    uint32_t pipeline_kv;    /* not with --no-kv-offload */
-    uint32_t pipeline_retry; /* without copies where those do not fit */
-    uint32_t split_inputs;   /* that a split takes at most; 0: any number */
-    uint32_t full_goes_on;   /* a split with many inputs goes on; else another begins */
-    uint32_t inputs_last;    /* pipeline: inputs are copied as the graph lists them, unused ones too */
-    uint32_t keeps_fused;    /* CUDA keeps what its kernels of several nodes read */
+    uint32_t small_offload;   /* attention follows no weight (sinks); else it goes where they are */
+    uint32_t pipeline;        /* several GPUs: inputs of splits in four copies */
+    uint32_t pipeline_kv;     /* not with --no-kv-offload */
+    uint32_t pipeline_retry;  /* without copies where those do not fit */
+    uint32_t split_inputs;    /* that a split takes at most; 0: any number */
+    uint32_t full_goes_on;    /* a split with many inputs goes on; else another begins */
+    uint32_t inputs_last;     /* pipeline: inputs are copied as the graph lists them, unused ones too */
+    uint32_t keeps_fused;     /* CUDA keeps what its kernels of several nodes read */
     uint32_t cache_types_mix; /* attention on CUDA with keys and values of any types */
     uint32_t clamp_apart;     /* CLAMP makes a tensor; else a view */
 } vr_lm_rules;

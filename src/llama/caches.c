@@ -254,10 +254,18 @@ static bool quantised(uint8_t type)
     return vr_dtype_block((vr_dtype)type) > 1;
 }
 
-static const char *refusal(const vr_lm *lm, const vr_lm_params *p)
+static bool decays(const vr_lm *lm)
+{
+    return vr_str_is(lm->name, "kimi-linear") || vr_str_is(lm->name, "minimax-01");
+}
+
+static const char *refusal(const vr_lm *lm, const vr_lm_params *p, const vr_lm_plan *plan)
 {
     if (recurrent(lm))
         return NULL;
+    uint64_t at_once = plan->n_ctx < plan->n_ubatch ? plan->n_ctx : plan->n_ubatch;
+    if (plan->rules.decay_alone != 0 && plan->n_stream > 1 && at_once % plan->n_stream != 0 && decays(lm))
+        return "this build stops: what it computes at once is no multiple of the sequences";
     if (quantised(p->type_v) && !p->flash_attn)
         return "a quantised V cache needs flash attention (-fa on)";
     if ((latent(lm) || vr_str_is(lm->name, "deepseek4")) && p->type_k != p->type_v)
@@ -278,7 +286,7 @@ static const char *refusal(const vr_lm *lm, const vr_lm_params *p)
 vram_status vr_lm_place_caches(vr_lm_plan *plan, const vr_lm *lm, const vr_lm_params *p, vr_arena *a)
 {
     if (plan->refused == NULL)
-        plan->refused = refusal(lm, p);
+        plan->refused = refusal(lm, p, plan);
     if (plan->refused != NULL)
         return VRAM_OK;
     if (!lm->model->shape_known)

@@ -77,7 +77,8 @@ typedef struct context {
 static vram_status make(context *x, vr_lm_graph *c, uint64_t n_tokens, uint64_t n_outputs, bool pins)
 {
     const vr_lm_rules *r = &x->plan->rules;
-    vr_lm_batch batch = { n_tokens, r->worst_seqs != 0 && !x->alone ? x->plan->n_seq_max : 1, n_outputs, pins };
+    vr_lm_batch batch = { n_tokens, r->worst_seqs != 0 && !x->alone ? x->plan->n_seq_max : 1, n_outputs,
+                          pins };
     /* tokens are a multiple of the sequences, and all of them were answered to */
     uint64_t raised = vr_round_up(n_tokens, batch.n_seqs > 0 ? batch.n_seqs : 1);
     if (r->server_outputs == 0 && raised > n_tokens)
@@ -142,11 +143,11 @@ static vram_status resolve_all(context *x)
     bool indexer = has_fused(&c, VR_LM_FUSED_LID), hyper = has_fused(&c, VR_LM_FUSED_HC_COMB);
     if (x->p->flash_auto && x->settled.flash_attn)
         VR_TRY(resolve(x, VR_LM_FUSED_FLASH, &x->settled.flash_attn, 1));
-    if (delta) {
+    if (delta && x->plan->rules.fused_delta < 3) {
         VR_TRY(resolve(x, VR_LM_FUSED_GDN_AR, &x->settled.fused_gdn_ar, 1));
         VR_TRY(resolve(x, VR_LM_FUSED_GDN_CH, &x->settled.fused_gdn_ch, 16));
     }
-    if (indexer)
+    if (indexer && x->plan->rules.fused_delta < 3)
         VR_TRY(resolve(x, VR_LM_FUSED_LID, &x->settled.fused_lid, 1));
     if (hyper) {
         VR_TRY(resolve(x, VR_LM_FUSED_HC_PRE, &x->settled.fused_hc_pre, 1));

@@ -90,6 +90,8 @@ typedef struct vr_lm_arch {
 
 /* NULL: its graph is not known here. */
 const vr_lm_arch *vr_lm_arch_find(vr_str name);
+/* What keys and tensors say differently, where llama.cpp would not load the file; or NULL in *why. */
+vram_status vr_lm_agree(const char **why, const vr_lm *lm, vr_arena *a);
 
 /* ---- weights ----
  * By their GGUF names, as the graph reads them: "attn_q.weight" of layer il, "output_norm.weight" outside. */

@@ -17,8 +17,11 @@ static vr_t mul_if(vr_lm_graph *c, vr_t t, vr_t scale)
 /* silu(gate) * up with both kept within limits. */
 static vr_t limited_swiglu(vr_lm_graph *c, vr_t gate, vr_t up)
 {
+    bool one = vr_str_is(c->lm->name, "deepseek4");
+    if (one && c->plan->rules.clamp_apart != 0)
+        return vr_gg_glu_split(c->g, gate, up, VR_GG_SWIGLU);
     up = vr_gg_clamp(c->g, up);
-    if (vr_str_is(c->lm->name, "deepseek4"))
+    if (one)
         return vr_gg_glu_split(c->g, vr_gg_clamp(c->g, gate), up, VR_GG_SWIGLU);
     gate = vr_gg_clamp(c->g, vr_gg_unary_of(c->g, gate, VR_GG_SILU));
     return vr_gg_mul(c->g, gate, up);
@@ -316,6 +319,8 @@ vr_t vr_lm_build_moe(vr_lm_graph *c, vr_t cur, const vr_lm_moe *m)
         cur = vr_gg_mul(g, vr_gg_repeat_4d(g, cur, n_embd, m->n_used, n_tokens, 1), weights);
     cur = expert_inner(c, cur, selected, m);
     vr_t experts = vr_lm_mm_id(c, m->down, cur, selected, m->down_s);
+    if (c->plan->rules.clamp_apart != 0 && vr_str_is(c->lm->name, "mistral4"))
+        vr_gg_mul_mat_id_wide(experts);
     if (m->down_b != NULL)
         experts = vr_gg_add_id(g, experts, m->down_b, selected);
     if (!m->weight_before_ffn)

@@ -49,7 +49,8 @@ typedef struct vr_lm {
     uint32_t n_swa; /* 0: no layer slides */
     uint32_t n_lora_q, n_lora_kv, n_head_k_mla, n_head_v_mla;
     uint32_t ssm_conv, ssm_inner, ssm_state, ssm_rank, ssm_groups;
-    bool causal, tied;           /* tied: there is no output.weight */
+    bool causal, tied;     /* tied: there is no output.weight */
+    const char *disagrees; /* keys and tensors: a sentence; llama.cpp does not load such a file; or NULL */
     const vr_lm_layer *layers;   /* n_layer_all */
     const vr_lm_weight *outside; /* those of no layer */
     size_t n_outside;

@@ -327,6 +327,7 @@ vram_status vr_lm_of(const vr_lm **out, const char **why, const vram_model *m, v
     read_numbers(lm);
     VR_TRY(read_layers(lm, a));
     find_graph(lm);
+    VR_TRY(vr_lm_agree(&lm->disagrees, lm, a));
     *out = lm;
     return VRAM_OK;
 }

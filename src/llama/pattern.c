@@ -33,13 +33,15 @@ struct vr_pattern {
     step *steps;
     uint32_t n;
     uint32_t first;
+    bool skips;         /* it begins with one of `firsts`, wherever it is found */
+    uint8_t firsts[32]; /* bits of characters */
 };
 
 typedef struct reader {
     vr_str rest;
     step *steps;
-    uint32_t n;
-    const char *why; /* what was wrong first */
+    uint32_t n, most; /* steps; most that may be */
+    const char *why;  /* what was wrong first */
     unsigned depth;
 } reader;
 
@@ -61,7 +63,7 @@ static void wrong(reader *r, const char *why)
 
 static uint32_t add_step(reader *r, step_kind kind)
 {
-    if (r->n == MOST_STEPS) {
+    if (r->n == r->most) {
         wrong(r, "the pattern is too long");
         return 0;
     }
@@ -420,10 +422,20 @@ static part read_choice(reader *r)
     return p;
 }
 
+/* A character is at most three steps, unless a piece is read again for a{n}. */
+static uint32_t steps_of(vr_str text)
+{
+    bool again = vr_str_find(text, "{", NULL);
+    return again || text.n >= (MOST_STEPS - 8) / 3 ? MOST_STEPS : (uint32_t)(3 * text.n + 8);
+}
+
+static void note_firsts(struct vr_pattern *p);
+
 vram_status vr_lm_pattern(const struct vr_pattern **out, const char **why, const char *text, vr_arena *a)
 {
     struct vr_pattern *p = VR_NEW(a, struct vr_pattern);
-    reader r = { .rest = vr_str_of(text), .steps = VR_ARRAY(a, step, MOST_STEPS) };
+    uint32_t most = steps_of(vr_str_of(text));
+    reader r = { .rest = vr_str_of(text), .steps = VR_ARRAY(a, step, most), .most = most };
     *out = NULL;
     *why = NULL;
     if (p == NULL || r.steps == NULL)
@@ -436,7 +448,8 @@ vram_status vr_lm_pattern(const struct vr_pattern **out, const char **why, const
     *why = r.why;
     if (r.why != NULL)
         return VRAM_OK;
-    *p = (struct vr_pattern){ r.steps, r.n, whole.first };
+    *p = (struct vr_pattern){ .steps = r.steps, .n = r.n, .first = whole.first };
+    note_firsts(p);
     *out = p;
     return VRAM_OK;
 }
@@ -508,10 +521,30 @@ static void start(ways *w, const struct vr_pattern *p, uint32_t first, const pla
     }
 }
 
-static void clear(ways *w)
+static void clear(ways *w, const struct vr_pattern *p)
 {
     w->n = 0;
-    memset(w->seen, 0, sizeof w->seen);
+    memset(w->seen, 0, p->n / 8 + 1);
+}
+
+/* Most patterns begin with a plain character, and most names do not have it: nothing is followed there. */
+static void note_firsts(struct vr_pattern *p)
+{
+    ways w;
+    place_in nowhere = { { NULL, 0 }, 0 };
+    w.found = false;
+    clear(&w, p);
+    start(&w, p, p->first, &nowhere);
+    p->skips = !w.found;
+    for (uint32_t i = 0; i < p->n; i++) {
+        bool seen = (w.seen[i / 8] >> i % 8 & 1) != 0;
+        uint8_t kind = p->steps[i].kind;
+        if (seen && kind != STEP_SET && kind != STEP_SPLIT)
+            p->skips = false; /* it depends on the place */
+    }
+    for (size_t k = 0; k < w.n; k++)
+        for (size_t i = 0; i < sizeof p->firsts; i++)
+            p->firsts[i] |= p->steps[w.list[k]].set[i];
 }
 
 bool vr_lm_pattern_found(const struct vr_pattern *p, vr_str text)
@@ -519,17 +552,23 @@ bool vr_lm_pattern_found(const struct vr_pattern *p, vr_str text)
     ways a, b, *now = &a, *then = &b;
     place_in where = { text, 0 };
     a.found = b.found = false;
-    clear(now);
-    start(now, p, p->first, &where);
+    clear(now, p);
+    if (!p->skips || text.n == 0)
+        start(now, p, p->first, &where);
     for (size_t i = 0; i < text.n && !now->found; i++) {
+        if (p->skips && has(p->firsts, (unsigned char)text.s[i]))
+            start(now, p, p->first, &where);
+        else if (now->n == 0 && p->skips)
+            continue;
         where.at = i + 1;
-        clear(then);
+        clear(then, p);
         for (size_t k = 0; k < now->n; k++) {
             const step *s = &p->steps[now->list[k]];
             if (has(s->set, (unsigned char)text.s[i]))
                 start(then, p, s->next, &where);
         }
-        start(then, p, p->first, &where); /* or it begins here */
+        if (!p->skips)
+            start(then, p, p->first, &where); /* or it begins here */
         ways *swap = now;
         now = then;
         then = swap;

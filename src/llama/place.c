@@ -203,7 +203,7 @@ vram_status vr_lm_plan_of(vr_lm_plan *out, const vr_lm *lm, const vr_lm_params *
     *out = (vr_lm_plan){ .n_devices = n };
     vr_lm_rules_of(&out->rules, p->build);
     out->refused = refusal(&out->rules, p, n);
-    out->unknown = not_known(lm, p, n);
+    out->unknown = lm->disagrees != NULL ? lm->disagrees : not_known(lm, p, n);
     if (out->refused != NULL || out->unknown != NULL)
         return VRAM_OK;
     out->machine.past = past_of(&out->rules);

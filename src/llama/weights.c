@@ -78,9 +78,9 @@ static bool cuda_multiplies(uint8_t type)
 /* ssm_a of Mamba and Mamba-2, which decides by its shape which of them it is. */
 static bool cuda_scans(const vr_lm *lm, const vr_lm_weight *w, const vr_lm_rules *r)
 {
-    static const char *const scanned[] = { "mamba",       "mamba2",        "jamba",      "falcon-h1",
-                                           "plamo2",      "granitehybrid", "nemotron_h", "nemotron_h_moe",
-                                           NULL };
+    static const char *const scanned[] = { "mamba",      "mamba2",         "jamba",
+                                           "falcon-h1",  "plamo2",         "granitehybrid",
+                                           "nemotron_h", "nemotron_h_moe", NULL };
     static const char *const once[] = { "kimi-linear", "kimi-k3", NULL }; /* taken for a scan's */
     uint64_t heads = w->ne[1], width = heads != 0 ? lm->ssm_inner / heads : 0;
     bool scan = is_one_of(lm->name, scanned) || (r->decay_alone == 0 && is_one_of(lm->name, once));

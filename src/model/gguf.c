@@ -546,6 +546,6 @@ vram_status vr_read_gguf(vr_reading *r)
     m->foreign = m->not_understood != NULL;
     if (m->foreign)
         return VRAM_OK;
-    m->not_understood = "llama.cpp runs GGUF files, and no other engine here";
+    m->not_understood = "of the engines here llama.cpp and ollama run GGUF files";
     return read_shape(&f);
 }

@@ -78,6 +78,20 @@ static void put_cell(vr_report *r, const char *text)
     vr_right(r, text, COLUMN);
 }
 
+/* What the figures of a row rest on, where it is the same on all cards. */
+static const char *basis_of(const vram_fit *f, size_t c, size_t from, size_t to)
+{
+    uint8_t basis = VR_BASIS_COUNT;
+
+    for (size_t i = from; i < to; i++) {
+        const vr_figure *g = &rank(f, i)->ledger.category[c];
+        if (basis != VR_BASIS_COUNT && g->basis != basis)
+            return "";
+        basis = g->basis;
+    }
+    return vr_basis_screen(basis);
+}
+
 static void end_line(vr_report *r, const char *unit)
 {
     vr_put(&r->buf, T(unit), T("\n"));
@@ -101,7 +115,8 @@ static void put_category(vr_report *r, const vram_fit *f, size_t c, size_t from,
         const vr_figure *g = &rank(f, i)->ledger.category[c];
         put_cell(r, g->counted ? vr_gib(r, g->bytes) : "?");
     }
-    end_line(r, " GiB");
+    const char *basis = basis_of(f, c, from, to);
+    end_line(r, vr_say(r, T(" GiB"), T(*basis != '\0' ? "  " : ""), T(basis)));
 }
 
 static void put_totals(vr_report *r, const vram_fit *f, size_t from, size_t to)
@@ -183,17 +198,32 @@ static const char *stays_words(vr_report *r, const vram_fit *f)
                   T(" to GPU 0 for every pass, which is slow"));
 }
 
+/* "; it has 64.00: 52.57 short" where that was said. */
+static const char *left_words(vr_report *r, uint64_t bytes, uint64_t has)
+{
+    if (has == 0)
+        return "";
+    return vr_say(r, T(", which has "), T(vr_gib(r, has)), T(" ("),
+                  T(vr_gib_between(r, has, bytes, vr_diff(has, bytes))),
+                  T(bytes > has ? " short)" : " left)"));
+}
+
 /* What an engine keeps there in any case, and what else stays there. */
 static void put_host(vr_report *r, const vram_fit *f)
 {
     const vr_host_share *h = &f->placement->host;
-    uint64_t bytes = vr_add_sat(vr_add_sat(h->weights, h->kv), vr_add_sat(h->compute, h->output));
-    bool off = f->placement->layers_off != 0;
+    uint64_t bytes = vr_host_bytes(h), has = f->workload->host_memory;
+    bool off = f->placement->layers_off != 0, lacks = has != 0 && bytes > has;
 
     if (bytes < VR_MIB)
         return;
-    vr_para(r, off ? VR_INK_CARE : VR_INK_BOLD, "host", VR_FIT_INDENT,
-            vr_say(r, T(vr_gib(r, bytes)), T(" GiB of the computer's memory: "), T(h->words)));
+    vr_para(r,
+            lacks ? VR_INK_BAD
+            : off ? VR_INK_CARE
+                  : VR_INK_BOLD,
+            "host", VR_FIT_INDENT,
+            vr_say(r, T(vr_gib(r, bytes)), T(" GiB of the computer's memory"), T(left_words(r, bytes, has)),
+                   T(": "), T(h->words)));
 }
 
 void vr_fit_places(vr_report *r, const vram_fit *f)

@@ -432,6 +432,7 @@ static void put_fit(vr_json_out *o, vr_report *r, const vram_fit *f)
     }
     vr_json_kv_text(o, "verdict", vr_verdict_json(f->verdict));
     vr_json_kv_text(o, "verdict_reason", f->verdict_reason);
+    vr_json_kv_text(o, "engine_says", f->says);
     put_levers(o, f);
     vr_fit_solver_json(o, f);
 }

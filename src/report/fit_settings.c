@@ -7,13 +7,44 @@
 
 static const char *tokens(vr_report *r, const vram_workload *w)
 {
-    return vr_count(r, w->context, "token", "tokens");
+    bool each = w->sequences > 1 && !w->slots && w->n_ctx != 0;
+
+    return vr_say(r, T(vr_count(r, w->context, "token", "tokens")), T(each ? " for each sequence" : ""));
+}
+
+static const char *name_of(vr_report *r, const vram_workload *w, vr_setting setting);
+
+static const char *program(vr_report *r, const vram_workload *w)
+{
+    return vr_say(r, T("llama-"), T(vr_workload_value(w, VR_SET_TOOL, &r->arena)));
+}
+
+/* Older builds put none on the card when nothing is said. */
+static const char *layers(vr_report *r, const vram_workload *w)
+{
+    if (w->set_by[VR_SET_GPU_LAYERS] == VR_BY_USER)
+        return vr_say(r, T(name_of(r, w, VR_SET_GPU_LAYERS)), T(" "),
+                      T(vr_workload_value(w, VR_SET_GPU_LAYERS, &r->arena)));
+    return w->gpu_layers == 0 ? "no layers on the card (-ngl)" : NULL;
+}
+
+static const char *host(vr_report *r, const vram_workload *w)
+{
+    return vr_say(r, T(vr_workload_value(w, VR_SET_HOST_MEMORY, &r->arena)), T(" of memory in the computer"));
+}
+
+/* It stands there as the context. */
+static const char *nothing(vr_report *r, const vram_workload *w)
+{
+    (void)r;
+    (void)w;
+    return NULL;
 }
 
 static const char *sequences(vr_report *r, const vram_workload *w)
 {
     if (w->slots)
-        return vr_say(r, U(w->sequences), T(" slots that share them"));
+        return vr_say(r, U(w->sequences), T(" slots (-np) that share the context"));
     return vr_count(r, w->sequences, "sequence", "sequences");
 }
 
@@ -138,6 +169,7 @@ static const struct {
     const char *(*words)(vr_report *r, const vram_workload *w);
     bool only_by_user;
 } shown[] = {
+    { VR_SET_TOOL, program, true },
     { VR_SET_CONTEXT, tokens, false },
     { VR_SET_SEQUENCES, sequences, false },
     { VR_SET_PREFILL_BATCH, prefill, false },
@@ -166,21 +198,21 @@ static const struct {
     { VR_SET_STATIC_SHARE, NULL, true },
     { VR_SET_SWA_RATIO, NULL, true },
     { VR_SET_NO_RADIX, NULL, true },
-    { VR_SET_GPU_LAYERS, NULL, true },
+    { VR_SET_GPU_LAYERS, layers, false },
     { VR_SET_CACHE_TYPE_K, NULL, true },
     { VR_SET_CACHE_TYPE_V, NULL, true },
     { VR_SET_UBATCH, NULL, true },
     { VR_SET_SWA_FULL, NULL, true },
     { VR_SET_KV_UNIFIED, NULL, true },
     { VR_SET_NO_KV_OFFLOAD, NULL, true },
-    { VR_SET_TOOL, NULL, true },
-    { VR_SET_N_CTX, NULL, true },
+    { VR_SET_N_CTX, nothing, true },
     { VR_SET_BATCH, NULL, true },
     { VR_SET_FLASH, NULL, true },
     { VR_SET_SPLIT_MODE, NULL, true },
     { VR_SET_TENSOR_SPLIT, NULL, true },
     { VR_SET_MAIN_GPU, NULL, true },
     { VR_SET_OVERRIDE, NULL, true },
+    { VR_SET_HOST_MEMORY, host, true },
     { VR_SET_CPU_MOE, NULL, true },
     { VR_SET_N_CPU_MOE, NULL, true },
     { VR_SET_NO_OP_OFFLOAD, NULL, true },
@@ -213,10 +245,16 @@ static const char *words_of(vr_report *r, const vram_fit *f, size_t i)
                                               : vr_workload_value(w, shown[i].setting, &r->arena);
 }
 
-/* What was sought stands as if the user had typed it. */
-static bool is_sought(const vram_fit *f, vr_setting s)
+/* What was sought stands as if the user had typed it, in the place of what was typed. */
+static bool is_sought(vr_report *r, const vram_fit *f, vr_setting s)
 {
-    return f->solved && f->workload->set_by[s] == VR_BY_USER && f->asked->set_by[s] != VR_BY_USER;
+    const vram_workload *w = f->workload, *asked = f->asked;
+
+    if (!f->solved || w->set_by[s] != VR_BY_USER)
+        return false;
+    if (s == VR_SET_CONTEXT && asked->set_by[VR_SET_N_CTX] == VR_BY_USER)
+        return w->n_ctx == 0;
+    return !vr_workload_same(w, asked, s, &r->arena);
 }
 
 static const char *list_of(vr_report *r, const vram_fit *f, vr_set_by by, bool sought)
@@ -226,7 +264,7 @@ static const char *list_of(vr_report *r, const vram_fit *f, vr_set_by by, bool s
     for (size_t i = 0; i < sizeof shown / sizeof *shown; i++) {
         const char *words = words_of(r, f, i), *option;
         if (words == NULL || f->workload->set_by[shown[i].setting] != by ||
-            is_sought(f, shown[i].setting) != sought)
+            is_sought(r, f, shown[i].setting) != sought)
             continue;
         option = by != VR_BY_USER ? option_of(r, f->workload, shown[i].setting) : NULL;
         list = vr_say(r, T(list), T(*list != '\0' ? ", " : ""), T(words), T(option != NULL ? " (" : ""),

@@ -11,7 +11,7 @@
 void vr_fit_command(vr_report *r, const char *command)
 {
     vr_inked(r, VR_INK_BOLD, "type");
-    vr_put(&r->buf, T(vr_terminal(r) ? "     " : "  "));
+    vr_put(&r->buf, T("     "));
     vr_put_clean(r, vr_str_of(command));
     vr_put(&r->buf, T("\n"));
 }
@@ -24,7 +24,9 @@ static const char *next_words(vr_report *r, const vr_solution *x)
         return vr_say(r, T("; with "), GROUPED(x->next), T(" a part stays on the CPU"));
     if (x->next_left == INT64_MIN)
         return vr_say(r, T("; "), GROUPED(x->next), T(" is refused"));
-    return vr_say(r, T("; with "), GROUPED(x->next), T(" it may lack "), T(vr_gib_signed(r, x->next_left)));
+    return vr_say(r, T("; with "), T(x->goal == VR_GOAL_CACHE && x->next == 16 ? "f16" : ""),
+                  x->goal == VR_GOAL_CACHE && x->next == 16 ? T("") : GROUPED(x->next), T(" it may lack "),
+                  T(vr_gib_signed(r, x->next_left)));
 }
 
 static const char *found_words(vr_report *r, const vr_solution *x)
@@ -36,16 +38,23 @@ static const char *found_words(vr_report *r, const vr_solution *x)
                   T(of), T(x->sure ? "" : " for what is not counted"), T(next_words(r, x)));
 }
 
-static void put_answer(vr_report *r, const vr_solution *x)
+/* Where one setting alone is not enough, layers on the CPU are, as long as there is memory there. */
+static const char *then_words(const vr_solution *x)
+{
+    return x->whole || x->goal == VR_GOAL_LAYERS ? "" : "; --solve ngl says how many layers do";
+}
+
+static void put_answer(vr_report *r, const vram_fit *f, const vr_solution *x)
 {
     if (!x->found) {
         vr_para(r, VR_INK_BOLD, "none", VR_FIT_INDENT,
                 vr_say(r, T(x->whole ? "a part stays on the CPU even with " : "it does not fit with "),
-                       T(x->words)));
+                       T(x->words), T(then_words(x))));
         return;
     }
     vr_para(r, VR_INK_BOLD, x->sure ? "solved" : "at most", VR_FIT_INDENT, found_words(r, x));
-    vr_fit_command(r, x->command);
+    if (f->verdict != VRAM_DOES_NOT_FIT) /* the computer's memory can be too small for it */
+        vr_fit_command(r, x->command);
 }
 
 static void put_room(vr_report *r, const vram_fit *f, const vr_solution *x)
@@ -138,7 +147,7 @@ void vr_fit_solved(vr_report *r, const vram_fit *f)
     if (f->n_solutions == 0 || (!f->solved && f->verdict != VRAM_FITS))
         return;
     if (f->solved)
-        put_answer(r, &f->solutions[0]);
+        put_answer(r, f, &f->solutions[0]);
     else
         put_room(r, f, &f->solutions[0]);
 }

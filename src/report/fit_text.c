@@ -202,20 +202,38 @@ static const char *failure_label(vr_report *r, const vram_fit *f)
 
     if (label >= f->plan.tape.n_labels || f->plan.tape.labels[label].n == 0)
         return "";
-    return vr_say(r, T(f->run.failure.next_moment <= VR_AT_LOADED ? ", at " : " at "),
+    if (f->plan.outside_only && f->run.failure.next_moment == VR_AT_LOADED)
+        return ""; /* they are one piece */
+    return vr_say(r,
+                  T(f->plan.outside_only                         ? " for the "
+                    : f->run.failure.next_moment <= VR_AT_LOADED ? ", at "
+                                                                 : " at "),
                   S(f->plan.tape.labels[label]));
+}
+
+/* Of an engine that takes a few large pieces, one after the other. */
+static const char *piece_words(const vram_fit *f)
+{
+    switch (f->run.failure.next_moment) {
+    case VR_AT_CONTEXT:
+        return "before anything is loaded";
+    case VR_AT_LOADED:
+        return "while the weights are loaded";
+    default:
+        return "the weights load, then there is no room";
+    }
 }
 
 static const char *failure_phase(vr_report *r, const vram_fit *f)
 {
+    if (f->plan.outside_only)
+        return piece_words(f);
     switch (f->run.failure.next_moment) {
     case VR_AT_CONTEXT:
         return "before anything is loaded";
     case VR_AT_LOADED:
         return vr_say(r, FIXED(f->loaded_permille, 10, 1), T(" % loaded"));
     case VR_AT_PREFILL:
-        if (f->plan.outside_only)
-            return "weights load, then it stops before the first prompt";
         return "weights load, then the prompt's pass stops";
     default:
         if (!f->plan.counted[VR_ACTIVATIONS]) /* the cache alone is on the tape */
@@ -243,9 +261,9 @@ static const char *message_words(vr_report *r, const char *message)
 /* What lacks, and that the size in the message is not it. */
 static const char *lack_words(vr_report *r, const vram_fit *f)
 {
-    const char *last = f->message == NULL
-                           ? ""
-                           : vr_say(r, T("; "), BYTES(f->run.failure.tried), T(" is only the last piece"));
+    bool whole = f->message == NULL || f->plan.outside_only;
+    const char *last =
+        whole ? "" : vr_say(r, T("; "), BYTES(f->run.failure.tried), T(" is only the last piece"));
 
     if (f->weights_over_usable == 0)
         return vr_say(r, T("at least "),
@@ -385,6 +403,8 @@ void vr_fit_text(vr_report *r, const vram_fit *f)
     vr_fit_places(r, f);
     if (f->plan.pool != NULL && f->device != NULL)
         vr_para(r, VR_INK_BOLD, "takes", VR_FIT_INDENT, f->plan.pool);
+    if (f->says != NULL)
+        vr_para(r, VR_INK_BOLD, "engine", VR_FIT_INDENT, f->says);
     put_projector(r, f);
     if (f->device != NULL)
         put_failure(r, f);

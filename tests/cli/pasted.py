@@ -95,6 +95,10 @@ class Pasted(unittest.TestCase):
     def test_own_words_win(self):
         first = self.asked(["--n-ctx", "2048", "--", "llama-server", "-m", "m.gguf", "-c", "8192", "-np", "1"])
         self.assertEqual(first, self.asked("m.gguf --n-ctx 2048 -np 1 --tool server".split()))
+        first = self.asked("-c 2048 -- llama-server -m m.gguf -c 8192 -np 2".split())
+        self.assertEqual(first, self.asked("m.gguf -c 2048 -np 2 --tool server".split()))
+        first = self.asked("-c 2048 -- llama-bench -m m.gguf -p 4096".split())
+        self.assertEqual(first, self.asked("m.gguf -c 2048 --tool bench".split()))
 
     def wrong(self, pasted, *texts):
         done = self.run_words(["--"] + pasted.split())

@@ -71,20 +71,28 @@ def tensor_size(kind, dims):
     return count
 
 
-def write(path, keys, tensors):
-    """keys: (key, kind, values); tensors: (name, type, dims)."""
-    head = struct.pack('<IIQQ', 0x46554747, 3, len(tensors), len(keys))
-    parts = [head] + [key_bytes(*k) for k in keys]
+def laid_out(keys, tensors):
+    """The head of the file, and how long its data is."""
+    parts = [struct.pack('<IIQQ', 0x46554747, 3, len(tensors), len(keys))] + [key_bytes(*k) for k in keys]
     offset = 0
     for name, kind, dims in tensors:
         parts.append(text(name) + struct.pack('<I', len(dims)) + struct.pack('<%dQ' % len(dims), *dims) +
                      struct.pack('<IQ', TYPES[kind][0], offset))
         offset += (tensor_size(kind, dims) + 31) // 32 * 32
     header = b''.join(parts)
-    header += b'\0' * (-len(header) % 32)
+    return header + b'\0' * (-len(header) % 32), offset
+
+
+def head(keys, tensors):
+    return laid_out(keys, tensors)[0]
+
+
+def write(path, keys, tensors):
+    """keys: (key, kind, values); tensors: (name, type, dims)."""
+    header, size = laid_out(keys, tensors)
     with open(path, 'wb') as out:
         out.write(header)
-        out.truncate(len(header) + offset)
+        out.truncate(len(header) + size)
 
 
 # ---- facts ----

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: MIT
+ * What llama.cpp takes by itself of what was not typed: the context that the model was trained with, and with
+ * --fit, which is on by default, as much of it and as many layers as leave each card a margin.
+ *
+ * Source: llama.cpp b10470, common/fit.cpp, common/arg.cpp. */
+#include "engine/llamacpp.h"
+#include "engine/options.h"
+#include "llama/fit.h"
+
+#define FIRST_BUILD 7407 /* that has --fit; before, the context was 4,096 tokens */
+
+static const vr_word whens[] = { { "off", 0 }, { "on", 1 }, { NULL, 0 } };
+
+VR_OPTION_WORDS(fit, whens, fit)
+
+const vr_option_row vr_row_fit = {
+    { "fit", "--fit", VRAM_OPT_CHOICE, "WHEN", "on|off", NULL,
+      "llama.cpp: the context and layers that it takes by itself where they are not given: on, as much as "
+      "leaves 1 GiB of each card free; off, all. Of a pasted command that says nothing else: on.",
+      "fit", 0, 0 },
+    VR_SET_FIT,
+    set_fit,
+    show_fit,
+};
+
+static bool is_open(const vram_workload *w, vr_setting s)
+{
+    return w->set_by[s] != VR_BY_USER;
+}
+
+static void give(vram_workload *to, vr_setting s, uint64_t *field, uint64_t value)
+{
+    *field = value;
+    to->set_by[s] = VR_BY_USER;
+}
+
+/* Of each sequence, as this command counts it. */
+static void give_context(vram_workload *to, const vram_workload *w, uint64_t tokens)
+{
+    if (is_open(w, VR_SET_CONTEXT))
+        give(to, VR_SET_CONTEXT, &to->context,
+             w->slots || w->sequences == 0 ? tokens : tokens / w->sequences);
+}
+
+static vram_status give_shares(vram_workload *to, const vr_lm_params *p, size_t n, vr_arena *a)
+{
+    const char *list = "";
+    for (size_t i = 0; i < n && list != NULL; i++)
+        list = vr_text(a, T(list), T(i > 0 ? "," : ""), U((uint64_t)p->tensor_split[i]));
+    to->shares_text = list;
+    to->set_by[VR_SET_TENSOR_SPLIT] = VR_BY_USER;
+    return list == NULL ? VRAM_ENOMEM : VRAM_OK;
+}
+
+static vram_status give_overrides(vram_workload *to, const vr_lm_params *p, vr_arena *a)
+{
+    const char *list = "";
+    for (size_t i = 0; i < p->n_overrides && list != NULL; i++) {
+        const vr_lm_override *o = &p->overrides[i];
+        bool host = o->device == VR_LM_HOST;
+        list = vr_text(a, T(list), T(i > 0 ? "," : ""), T(o->pattern), T(host ? "=CPU" : "=CUDA"),
+                       host ? T("") : U(o->device));
+    }
+    to->override_text = list;
+    to->set_by[VR_SET_OVERRIDE] = VR_BY_USER;
+    return list == NULL ? VRAM_ENOMEM : VRAM_OK;
+}
+
+static vram_status give_fitted(vram_workload *to, const vram_workload *w, const vr_lm *lm,
+                               const vr_lm_fitted *f, size_t n, vr_arena *a)
+{
+    const vr_lm_params *p = &f->params;
+    give_context(to, w, p->n_ctx != 0 ? p->n_ctx : lm->n_ctx_train);
+    if (!f->changed || p->n_gpu_layers == UINT64_MAX)
+        return VRAM_OK;
+    give(to, VR_SET_GPU_LAYERS, &to->gpu_layers, p->n_gpu_layers);
+    if (n > 1)
+        VR_TRY(give_shares(to, p, n, a));
+    return p->n_overrides != 0 ? give_overrides(to, p, a) : VRAM_OK;
+}
+
+static vram_status say(const char **says, const vram_workload *to, const vram_workload *w,
+                       const vr_lm_fitted *f, vr_arena *a)
+{
+    bool context = is_open(w, VR_SET_CONTEXT);
+    *says =
+        vr_text(a, T(context ? "llama.cpp without -c takes " : ""), context ? GROUPED(to->context) : T(""),
+                T(context ? " tokens" : ""), T(f != NULL && f->left != NULL ? "; " : ""),
+                T(f != NULL && f->left != NULL ? f->left : ""),
+                T(f != NULL && f->left == NULL ? context ? ": --fit keeps 1 GiB of each card free"
+                                                         : "llama.cpp's --fit keeps 1 GiB of each card free"
+                                               : ""));
+    return *says == NULL ? VRAM_ENOMEM : VRAM_OK;
+}
+
+vram_status vr_llamacpp_by_cards(vram_workload *to, const char **says, const vram_workload *w,
+                                 const vram_model *m, const vr_device_facts *gpus, size_t n, vr_arena *a)
+{
+    const vr_lm *lm;
+    const char *why;
+    vr_lm_device devices[VR_LM_MOST_DEVICES];
+    uint64_t margins[VR_LM_MOST_DEVICES];
+    vr_lm_params p;
+    vr_lm_fitted f;
+    *says = NULL;
+    if (is_open(w, VR_SET_FIT) || !m->gguf || n > VR_LM_MOST_DEVICES || w->version_major < FIRST_BUILD)
+        return VRAM_OK;
+    VR_TRY(vr_llamacpp_model(&lm, &why, m, w, a));
+    if (lm == NULL)
+        return VRAM_OK;
+    if (!w->fit || (n == 1 && gpus[0].host)) { /* without a GPU there is nothing to fit to */
+        give_context(to, w, lm->n_ctx_train);
+        return say(says, to, w, NULL, a);
+    }
+    VR_TRY(vr_llamacpp_params(&p, w, a));
+    if (is_open(w, VR_SET_CONTEXT))
+        p.n_ctx = 0;
+    vr_llamacpp_devices(devices, gpus, n);
+    for (size_t i = 0; i < n; i++)
+        margins[i] = VR_LM_FIT_MARGIN;
+    VR_TRY(vr_lm_fit(&f, lm, &p, devices, n, margins, VR_LM_FIT_CONTEXT, a));
+    if (f.unknown != NULL)
+        return VRAM_OK;
+    VR_TRY(give_fitted(to, w, lm, &f, n, a));
+    return say(says, to, w, &f, a);
+}
