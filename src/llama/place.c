@@ -65,6 +65,8 @@ static const char *refusal(const vr_lm_rules *r, const vr_lm_params *p, size_t n
         return "--main-gpu names a GPU that is not there";
     if (p->split_mode == VR_LM_SPLIT_ROW && n > 0 && r->row_split == 0)
         return "this build's CUDA devices do not support split buffers, which --split-mode row needs";
+    if (p->split_mode == VR_LM_SPLIT_TENSOR && n > 0 && r->tensor_split == 0)
+        return "this build has no --split-mode tensor";
     if (r->most_sequences != 0 && p->n_seq_max > r->most_sequences)
         return r->most_sequences == 64 ? "this build takes no more than 64 sequences"
                                        : "it takes no more than 256 sequences";

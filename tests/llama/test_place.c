@@ -109,6 +109,8 @@ static void test_two_cards(void **state)
     p.build = VR_LM_LAYERS_SPREAD - 1;
     assert_true(measure(&o, &p, 2).refused);
     p.split_mode = VR_LM_SPLIT_TENSOR;
+    assert_true(measure(&o, &p, 2).refused);
+    p.build = 8738;
     assert_true(measure(&o, &p, 2).unknown);
     end_world(o.w);
 }
