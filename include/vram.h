@@ -156,6 +156,9 @@ VRAM_API vram_status vram_checkpoint_supply(vram_checkpoint *ck, const char *fil
 /* False: files that the index or the numbers of the others name are not there; what is there is counted, and
  * reports say so. */
 VRAM_API bool vram_checkpoint_complete(const vram_checkpoint *ck);
+/* The projector that llama-server loads beside a GGUF file of a repository: a name of its listing;
+ * NULL: there is none. */
+VRAM_API const char *vram_checkpoint_projector(const vram_checkpoint *ck);
 /* True: there is no file of weights; what the model's class declares by its configuration is all that is
  * known. */
 VRAM_API bool vram_checkpoint_config_only(const vram_checkpoint *ck);
@@ -215,6 +218,11 @@ VRAM_API vram_status vram_workload_solve(vram_workload *w, const char *what);
 /* A smaller model of the same context that drafts tokens for the one that is judged (assisted decoding of
  * transformers), beside the setting "assistant_model", its name. */
 VRAM_API vram_status vram_workload_assist(vram_workload *w, const vram_model *assistant);
+
+/* A file that is loaded beside the model, by the key of the setting that names it: "mmproj", "model_draft",
+ * "lora" (each adapter), "control_vector". Of llama.cpp; the setting has to be given too. It lives as long as
+ * the workload. */
+VRAM_API vram_status vram_workload_attach(vram_workload *w, const char *key, const vram_model *file);
 
 /* "24GiB", "512 MiB", "12GB", plain bytes; G and M alone are binary. False when it does not parse. */
 VRAM_API bool vram_parse_bytes(const char *text, uint64_t *out);

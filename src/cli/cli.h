@@ -157,6 +157,8 @@ vram_status cli_quants(cli *c, const char *name, const vram_workload *w, const v
                        size_t n_devices, vram_fit **out);
 /* Another model beside that one, no example: without --revision and --file. */
 vram_status cli_open_other(cli *c, const char *name, vram_checkpoint **out);
+/* A file of the same repository. */
+vram_status cli_open_file(cli *c, const char *name, const char *file, vram_checkpoint **out);
 vram_status cli_device(cli *c, const char *query, const char *free_bytes, vram_device **out);
 /* Exit status of a verdict; a warning when it is tight. */
 int cli_verdict_status(const cli *c, vram_verdict v);

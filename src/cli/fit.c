@@ -2,7 +2,9 @@
  *
  * `vram fit MODEL`: ledger, verdict, levers.
  */
+#define _POSIX_C_SOURCE 200809L
 #include <string.h>
+#include <sys/stat.h>
 
 #include "cli.h"
 
@@ -57,6 +59,74 @@ static vram_status read_assistant(cli *c, vram_workload *w)
     return s == VRAM_OK ? vram_workload_assist(w, model) : s;
 }
 
+/* Each of the names between commas. */
+static vram_status attach(cli *c, vram_workload *w, const char *key)
+{
+    char name[4096];
+    const char *rest = cli_value(c, key);
+    vram_status s = VRAM_OK;
+
+    while (rest != NULL && *rest != '\0' && s == VRAM_OK) {
+        vram_checkpoint *checkpoint = NULL;
+        vram_model *model = NULL;
+        size_t n = strcspn(rest, ",");
+
+        if (n >= sizeof name)
+            return vram_fail(c->ctx, &(vram_error){ .code = VRAM_ESETTING, .text = "a name is too long" });
+        memcpy(name, rest, n);
+        name[n] = '\0';
+        rest += rest[n] == ',' ? n + 1 : n;
+        s = cli_open_other(c, name, &checkpoint);
+        if (s == VRAM_OK)
+            s = vram_model_new(&model, checkpoint);
+        if (s == VRAM_OK)
+            s = vram_workload_attach(w, key, model);
+    }
+    return s;
+}
+
+/* "org/name": where llama-server looks for a projector on its own. */
+static bool is_repository(const char *name)
+{
+    struct stat st;
+    const char *slash = strchr(name, '/');
+
+    return slash != NULL && slash != name && strchr(slash + 1, '/') == NULL &&
+           strncmp(name, "modelscope:", 11) != 0 && strncmp(name, "ollama:", 7) != 0 && stat(name, &st) != 0;
+}
+
+/* Without a word of it the server and llama-cli load the projector that lies in the model's repository. */
+static vram_status read_sibling(cli *c, const char *name, const vram_checkpoint *of, vram_workload *w)
+{
+    const char *engine = cli_value(c, "engine"), *tool = cli_value(c, "tool");
+    const char *file = vram_checkpoint_projector(of);
+    vram_checkpoint *checkpoint = NULL;
+    vram_model *model = NULL;
+    static char repository[512]; /* without the quantisation behind a colon */
+    bool loads = tool == NULL || strcmp(tool, "server") == 0 || strcmp(tool, "cli") == 0;
+    vram_status s;
+
+    if (file == NULL || !loads || !is_repository(name) || cli_has(c, "mmproj") || cli_has(c, "no_mmproj") ||
+        (engine != NULL && strcmp(engine, "llama.cpp") != 0))
+        return VRAM_OK;
+    (void)snprintf(repository, sizeof repository, "%.*s", (int)strcspn(name, ":"), name);
+    s = cli_open_file(c, repository, file, &checkpoint);
+    if (s == VRAM_OK)
+        s = vram_model_new(&model, checkpoint);
+    return s == VRAM_OK ? vram_workload_attach(w, "mmproj", model) : s;
+}
+
+/* What llama.cpp loads beside the model. */
+static vram_status read_beside(cli *c, vram_workload *w)
+{
+    static const char *const keys[] = { "mmproj", "model_draft", "lora", "control_vector" };
+    vram_status s = VRAM_OK;
+
+    for (size_t i = 0; i < sizeof keys / sizeof *keys && s == VRAM_OK; i++)
+        s = attach(c, w, keys[i]);
+    return s;
+}
+
 static bool seeks_quant(const cli *c)
 {
     return cli_has(c, "solve") && strcmp(cli_value(c, "solve"), "quant") == 0;
@@ -88,6 +158,10 @@ static vram_status ask(cli *c, const char *name, const char *engine, question *q
         s = vram_model_new(&q->model, checkpoint);
     if (s == VRAM_OK)
         s = read_assistant(c, q->workload);
+    if (s == VRAM_OK)
+        s = read_beside(c, q->workload);
+    if (s == VRAM_OK)
+        s = read_sibling(c, name, checkpoint, q->workload);
     return s;
 }
 
@@ -182,7 +256,8 @@ const cli_command cli_fit_command = {
                 "vram fit --gpu 4090 -- llama-server -m Qwen3-32B-Q4_K_M.gguf -c 32768\n"
                 "vram fit --gpu 4090 -- ollama run qwen3:32b\n"
                 "vram fit qwen3-32b --gpu 80GiB\n"
-                "vram fit Qwen3-30B-A3B-Q4_K_M.gguf --gpu 12GiB --host-memory 64GiB --solve experts -c 32K\n"
+                "vram fit Qwen3-30B-A3B-Q4_K_M.gguf --gpu 12GiB --solve experts -c 32K\n"
+                "vram fit big-Q4_K_M.gguf --gpu 4090 --solve experts --host-memory 128GiB\n"
                 "vram fit bartowski/Qwen2.5-14B-Instruct-GGUF --gpu 4090 --solve quant\n"
                 "vram fit deepseek-v3 --engine all\n"
                 "vram fit llama-3.3-70b-instruct --gpu 2x4090 --device-map auto\n"

@@ -71,6 +71,15 @@ vram_status cli_open_other(cli *c, const char *name, vram_checkpoint **out)
     return open_as(c, name, &options, out);
 }
 
+vram_status cli_open_file(cli *c, const char *name, const char *file, vram_checkpoint **out)
+{
+    vram_io_options options = options_of(c);
+
+    options.revision = cli_value(c, "revision");
+    options.file = file;
+    return open_as(c, name, &options, out);
+}
+
 vram_status cli_device(cli *c, const char *query, const char *free_bytes, vram_device **out)
 {
     uint64_t bytes = 0;

@@ -106,7 +106,19 @@ typedef enum vr_expert_load { VR_LOAD_EVEN, VR_LOAD_SAME } vr_expert_load;
     X(FIT, "fit")                                                                                            \
     X(NO_OP_OFFLOAD, "no_op_offload")                                                                        \
     X(EMBEDDING, "embedding")                                                                                \
-    X(POOLING, "pooling")
+    X(POOLING, "pooling")                                                                                    \
+    X(MMPROJ, "mmproj")                                                                                      \
+    X(NO_MMPROJ, "no_mmproj")                                                                                \
+    X(NO_MMPROJ_OFFLOAD, "no_mmproj_offload")                                                                \
+    X(IMAGE_TOKENS, "image_max_tokens")                                                                      \
+    X(LORA, "lora")                                                                                          \
+    X(CONTROL_VECTOR, "control_vector")                                                                      \
+    X(MODEL_DRAFT, "model_draft")                                                                            \
+    X(DRAFT_LAYERS, "n_gpu_layers_draft")                                                                    \
+    X(DRAFT_TYPE_K, "cache_type_k_draft")                                                                    \
+    X(DRAFT_TYPE_V, "cache_type_v_draft")                                                                    \
+    X(SPEC_TYPE, "spec_type")                                                                                \
+    X(DRAFT_MAX, "spec_draft_n_max")
 
 typedef enum vr_setting {
 #define X(id, key) VR_SET_##id,
@@ -117,6 +129,16 @@ typedef enum vr_setting {
 
 const char *vr_setting_key(vr_setting s);
 vr_setting vr_setting_of(const char *key); /* VR_SETTING_COUNT: there is none */
+
+/* A file beside the model, by the setting that names it. */
+#define VR_MOST_ATTACHED 16
+typedef struct vr_attached {
+    vr_setting setting;
+    const vram_model *file;
+} vr_attached;
+
+/* --spec-type: where drafts come from; those of no model take no memory that counts. */
+typedef enum vr_spec_type { VR_SPEC_NONE, VR_SPEC_SIMPLE, VR_SPEC_MTP, VR_SPEC_OTHER } vr_spec_type;
 
 struct vram_workload {
     vr_object object;
@@ -173,8 +195,16 @@ struct vram_workload {
     uint64_t gpu_overhead;
     const char *overhead_text; /* as given, or NULL */
     bool sched_spread;
-    bool slots; /* after resolve: the server opens `sequences` on its own, which share one context */
+    bool compared; /* beside other engines: none takes another context by the cards */
+    bool slots;    /* after resolve: the server opens `sequences` on its own, which share one context */
     const char *shares_text, *override_text; /* as given, or NULL */
+    /* and what it loads beside the model */
+    const char *mmproj_name, *lora_names, *control_names, *draft_name; /* as given, or NULL */
+    bool no_mmproj, no_mmproj_offload;
+    uint64_t image_tokens, draft_layers, draft_max; /* 0: llama.cpp's own; draft_layers UINT64_MAX: all */
+    uint8_t draft_k, draft_v, spec_type;            /* vr_dtype; vr_spec_type */
+    vr_attached attached[VR_MOST_ATTACHED];         /* vram_workload_attach */
+    size_t n_attached;
     uint8_t solve;                           /* a vr_goal that is sought instead of given, plus 1; 0: none */
     uint8_t set_by[VR_SETTING_COUNT];
     /* The engine's own, made by resolve and shared by all copies: a fit plans a model thirty times. NULL: the

@@ -3,7 +3,7 @@
  * its graph needs, by rehearsing what llama.cpp itself reckons before it starts (src/llama/).
  *
  * Source: llama.cpp b10470 of 2026-08-17, and its history for older builds: src/, common/, tools/server. */
-#include "engine/llamacpp.h"
+#include "engine/llamacpp_beside.h"
 #include "engine/options.h"
 
 #define KERNELS (64 * VR_MIB) /* what a process takes more once it has run: modules, cuBLAS, CUDA graphs */
@@ -16,23 +16,51 @@
 
 /* ---- versions ---- */
 
+/* Releases stand for builds: v0.1.1 is b10470, v0.2.0 b10566; v0.3.0 and v0.4.0 by their dates. */
+static uint32_t build_of_release(unsigned minor)
+{
+    static const uint32_t builds[] = { 0, 10470, 10566, 10621, 10800, VR_LM_V0_5 };
+    return minor < sizeof builds / sizeof *builds ? builds[minor] : VR_LM_LATER;
+}
+
+/* "v0.5.0", "0.5", "0.5.0-dev"; 0: it is no release. */
+static uint32_t release(vr_str text, unsigned *minor)
+{
+    unsigned major;
+    bool dev = vr_str_ends(text, "-dev");
+    if (dev)
+        text.n -= 4;
+    if (!vr_version_numbers(text, "v", &major, minor) || major != 0 || *minor == 0 || *minor > 999)
+        return 0;
+    uint32_t build = build_of_release(*minor);
+    return dev && build == VR_LM_V0_5 ? VR_LM_NEWEST : build;
+}
+
 static vram_status version(vram_workload *w, vr_str text)
 {
-    unsigned build, minor;
-    if (!vr_version_numbers(text, "b", &build, &minor) || minor != 0)
-        return vr_fail(w->ctx, VRAM_ESETTING, T("--engine-version '"), S(text),
-                       T("': must be a build of llama.cpp, such as b10470"));
-    if (build < VR_LM_OLDEST || build > VR_LM_NEWEST)
-        return vr_fail(w->ctx, VRAM_ESETTING, T("llama.cpp "), S(text), T(" is not known; builds b"),
-                       U(VR_LM_OLDEST), T(" to b"), U(VR_LM_NEWEST), T(" are"));
+    unsigned build, minor = 0;
+    uint32_t of = release(text, &minor);
+    if (of != 0) {
+        build = of;
+    } else {
+        if (!vr_version_numbers(text, "b", &build, &minor) || minor != 0)
+            return vr_fail(w->ctx, VRAM_ESETTING, T("--engine-version '"), S(text),
+                           T("': must be a build or a release of llama.cpp, such as b10470 or v0.5.0"));
+        if (build < VR_LM_OLDEST || build > VR_LM_MOST)
+            return vr_fail(w->ctx, VRAM_ESETTING, T("llama.cpp "), S(text), T(" is not known; builds b"),
+                           U(VR_LM_OLDEST), T(" to b"), U(VR_LM_MOST), T(" are"));
+    }
     w->version_major = build;
-    w->version_minor = 0;
+    w->version_minor = minor;
     w->torch_given = false;
     return VRAM_OK;
 }
 
 static const char *version_text(const vram_workload *w, vr_arena *a)
 {
+    if (w->version_minor != 0)
+        return vr_text(a, T("v0."), U(w->version_minor),
+                       T(w->version_major == VR_LM_NEWEST ? ".0-dev" : ".0"));
     return vr_text(a, T("b"), U(w->version_major));
 }
 
@@ -42,8 +70,10 @@ static vram_status lacks(const vram_workload *w, vr_setting s)
 {
     vr_str rest = vr_str_of(vr_setting_option(w->engine, s)->flags), name;
     (void)vr_str_split(&rest, ' ', &name);
-    return vr_fail(w->ctx, VRAM_ESETTING, T("llama.cpp b"), U(w->version_major), T(" has no "), S(name),
-                   T(" yet"));
+    const char *text = version_text(w, &w->ctx->arena);
+    return text == NULL
+               ? VRAM_ENOMEM
+               : vr_fail(w->ctx, VRAM_ESETTING, T("llama.cpp "), T(text), T(" has no "), S(name), T(" yet"));
 }
 
 /* What a build did not have cannot be asked of it. */
@@ -186,6 +216,7 @@ static vram_status tell_host(vr_host_share *out, const vr_lm_sizes *s, vr_arena 
     out->output = s->output;
     out->pinned = vr_add_sat(s->pinned.model, vr_add_sat(s->pinned.context, s->pinned.compute));
     out->pinned = vr_add_sat(out->pinned, s->output);
+    vr_llamacpp_beside_on_host(out, s);
     return out->words == NULL ? VRAM_ENOMEM : VRAM_OK;
 }
 
@@ -247,16 +278,11 @@ static vram_status place(vr_placement *out, const vram_model *m, const vram_work
         return VRAM_OK;
     }
     VR_TRY(vr_llamacpp_params(&p, w, a));
+    VR_TRY(vr_llamacpp_attach(&p, lm, w, a));
     return vr_llamacpp_place_with(out, lm, &p, gpus, n, a);
 }
 
 /* ---- in words ---- */
-
-/* It is no card's memory. */
-static bool is_host(const vr_lm_memory *d, const vr_lm_sizes *s)
-{
-    return d < s->device || d >= s->device + VR_LM_MOST_DEVICES;
-}
 
 static bool joined(vr_arena *a, const char **list, const char *more)
 {
@@ -291,7 +317,7 @@ static const char *kept_words(const vr_lm_memory *d, const vr_lm_sizes *s, vr_ar
         (void)joined(a, &list,
                      vr_text(a, GROUPED(s->n_seq_max), T(s->n_seq_max == 1 ? " state: " : " states: "),
                              BYTES(d->states.bytes)));
-    if (off != 0 && !is_host(d, s))
+    if (off != 0 && !s->hosted)
         (void)joined(a, &list,
                      vr_text(a, T("those of "), GROUPED(off), T(off == 1 ? " layer" : " layers"),
                              T(" in host memory")));
@@ -300,7 +326,7 @@ static const char *kept_words(const vr_lm_memory *d, const vr_lm_sizes *s, vr_ar
 
 static const char *weight_words(const vr_lm_memory *d, const vr_lm_sizes *s, size_t all, vr_arena *a)
 {
-    bool only = is_host(d, s);
+    bool only = s->hosted;
     uint64_t host = only ? 0 : vr_add_sat(s->pinned.model, s->host.model);
     const char *text = vr_text(a, GROUPED(d->tensors), T(" of "), GROUPED(all),
                                T(all == 1 ? " tensor" : " tensors"), T(only ? "" : " on the card"));
@@ -383,31 +409,37 @@ static vram_status sums_of(vr_sum sums[3], const vr_lm *lm, const vr_lm_sizes *s
     return VRAM_OK;
 }
 
-static void take_rest(vr_plan *out, const vr_sum *kept, const vr_lm_memory *d, bool host)
+static void take_rest(vr_plan *out, const vr_sum *kept, const vr_lm_sizes *s, size_t rank)
 {
+    const vr_lm_memory *d = &s->device[rank];
+    const vr_beside_sum beside = vr_llamacpp_beside_of(s, rank);
+    uint64_t pool = vr_add_sat(KERNELS, vr_add_sat(d->pool, beside.pool));
+    uint8_t basis = s->hosted ? VR_BASIS_ASSUMED : VR_BASIS_FORMULA;
     out->sums_only = !kept->counted; /* how it goes on is not known then */
     out->counted[VR_OVERHEAD] = kept->counted;
-    out->basis[VR_OVERHEAD] = !kept->counted ? VR_BASIS_NOT_COUNTED
-                              : host         ? VR_BASIS_ASSUMED
-                                             : VR_BASIS_FORMULA;
+    out->basis[VR_OVERHEAD] = kept->counted ? basis : VR_BASIS_NOT_COUNTED;
     out->why_not[VR_OVERHEAD] = kept->words;
-    if (kept->counted && vr_add_sat(d->model, d->compute) != 0) /* nothing runs there otherwise */
-        vr_tape_about(&out->tape, host ? VR_ITEM_PROCESS : VR_ITEM_POOL,
-                      host ? PROCESS : vr_add_sat(KERNELS, d->pool), UNCERTAIN);
+    if (kept->counted &&
+        (vr_add_sat(d->model, d->compute) != 0 || beside.weights != 0)) /* else nothing runs */
+        vr_tape_about(&out->tape, s->hosted ? VR_ITEM_PROCESS : VR_ITEM_POOL, s->hosted ? PROCESS : pool,
+                      UNCERTAIN);
 }
 
-static vram_status write_tape(vr_plan *out, const vr_sum sums[3], const vr_lm_memory *d, uint32_t permille,
-                              bool host, vr_arena *a)
+static vram_status write_tape(vr_plan *out, const vr_sum sums[3], const vr_lm_sizes *s, size_t rank,
+                              vr_arena *a)
 {
     vr_tape_init(&out->tape, a);
     vr_tape_outside(&out->tape, VR_ITEM_CONTEXT, 0);
     vr_tape_mark(&out->tape, VR_AT_CONTEXT);
     none_of(out);
     take(out, VR_WEIGHTS, VR_ITEM_PARAMETERS, &sums[0]);
+    vr_llamacpp_put_beside(out, s, rank, VR_WEIGHTS);
     vr_tape_mark(&out->tape, VR_AT_LOADED);
     take(out, VR_KV_CACHE, VR_ITEM_KV, &sums[1]);
-    take_compute(out, &sums[2], permille);
-    take_rest(out, &sums[1], d, host);
+    vr_llamacpp_put_beside(out, s, rank, VR_KV_CACHE);
+    take_compute(out, &sums[2], s->compute_guessed ? GUESSED : NEAR);
+    vr_llamacpp_put_beside(out, s, rank, VR_ACTIVATIONS);
+    take_rest(out, &sums[1], s, rank);
     vr_tape_mark(&out->tape, VR_AT_PREFILL);
     return out->tape.status;
 }
@@ -426,6 +458,7 @@ static vr_lm_memory whole_host(const vr_lm_sizes *s)
     m.context = vr_add_sat(m.context, s->pinned.context);
     m.compute = vr_add_sat(m.compute, s->pinned.compute);
     m.compute = s->compute_known ? vr_add_sat(m.compute, s->output) : 0;
+    m.adapter = vr_add_sat(m.adapter, s->pinned.adapter);
     m.tensors += s->pinned.tensors;
     m.elements = vr_add_sat(m.elements, s->pinned.elements);
     m.token = vr_add_sat(m.token, s->pinned.token);
@@ -435,26 +468,52 @@ static vr_lm_memory whole_host(const vr_lm_sizes *s)
     return m;
 }
 
-static vram_status plan_of_sizes(vr_plan *out, const vr_lm *lm, const vr_lm_sizes *s,
-                                 const vr_device_facts *device, size_t rank, vr_arena *a)
+/* Where the computer's memory is all there is, it stands in the place of a card. */
+static vram_status as_one(const vr_lm_sizes **out, const vr_lm_sizes *s, vr_arena *a)
 {
-    const vr_lm_memory all = whole_host(s), *d = device->host ? &all : &s->device[rank];
+    vr_lm_sizes *all = VR_NEW(a, vr_lm_sizes);
+    vr_clip_sizes *p = s->projector != NULL ? VR_NEW(a, vr_clip_sizes) : NULL;
+    if (all == NULL || (s->projector != NULL && p == NULL))
+        return VRAM_ENOMEM;
+    *all = *s;
+    all->hosted = true;
+    all->device[0] = whole_host(s);
+    all->pinned = all->host = (vr_lm_memory){ 0 };
+    if (p != NULL) {
+        *p = *s->projector;
+        p->on_host = false;
+        all->projector = p;
+    }
+    *out = all;
+    return s->draft != NULL ? as_one(&all->draft, s->draft, a) : VRAM_OK;
+}
+
+static vram_status plan_of_sizes(vr_plan *out, const vr_lm *lm, const vr_lm_sizes *s, size_t rank,
+                                 vr_arena *a)
+{
+    const vr_lm_memory *d = &s->device[rank];
+    const vr_beside_sum b = vr_llamacpp_beside_of(s, rank);
     vr_sum sums[3];
-    if (d->model > MOST_BYTES || d->context > MOST_BYTES || d->compute > MOST_BYTES || d->pool > MOST_BYTES)
+    if (d->model > MOST_BYTES || d->context > MOST_BYTES || d->compute > MOST_BYTES || d->pool > MOST_BYTES ||
+        b.weights > MOST_BYTES || b.kept > MOST_BYTES || b.compute > MOST_BYTES)
         return vr_fail(
             lm->model->ctx, VRAM_ELIMIT,
             T("weights, caches or compute buffer would be over the limit of 256 PiB with this context "
               "and these sequences"));
     VR_TRY(sums_of(sums, lm, s, d, a));
-    VR_TRY(write_tape(out, sums, d, s->compute_guessed ? GUESSED : NEAR, device->host, a));
+    VR_TRY(vr_llamacpp_beside_told(sums, s, rank, a));
+    VR_TRY(write_tape(out, sums, s, rank, a));
     out->outside_only = true;
     out->verified = s->compute_known && !is_near(s) && s->verified;
     out->uncertain_permille = UNCERTAIN;
-    out->weight_bytes = d->model;
-    out->n_parameters = d->elements;
+    out->weight_bytes = vr_add_sat(d->model, b.weights);
+    out->n_parameters = vr_add_sat(d->elements, b.elements);
     out->as_stored = true;
     out->kv_token = d->token;
-    out->kv_full = d->context;
+    if (rank == 0 && s->device[1].model == 0) /* all that is kept, wherever */
+        out->kv_token = vr_add_sat(d->token, vr_add_sat(s->pinned.token, s->host.token));
+    out->kv_token = vr_add_sat(out->kv_token, b.token);
+    out->kv_full = vr_add_sat(d->context, b.kept);
     if (s->compute_guessed) {
         out->notice = vr_text(a, S(lm->name),
                               T(" is no architecture known here, and llama.cpp may refuse it: "
@@ -483,7 +542,9 @@ vram_status vr_llamacpp_plan_with(vr_plan *out, const vr_lm *lm, const vr_lm_par
         out->stops = s->refused ? s->why : NULL;
         return VRAM_OK;
     }
-    return plan_of_sizes(out, lm, s, device, rank, a);
+    if (device->host)
+        VR_TRY(as_one(&s, s, a));
+    return plan_of_sizes(out, lm, s, device->host ? 0 : rank, a);
 }
 
 vram_status vr_llamacpp_plan_of_nothing(vr_plan *out, const vram_model *m, const char *why, vr_arena *a)
@@ -516,6 +577,7 @@ static vram_status plan(vr_plan *out, const vram_model *m, const vram_workload *
     if (lm == NULL)
         return vr_llamacpp_plan_of_nothing(out, m, why, a);
     VR_TRY(vr_llamacpp_params(&p, w, a));
+    VR_TRY(vr_llamacpp_attach(&p, lm, w, a));
     VR_TRY(vr_llamacpp_plan_with(out, lm, &p, device, a));
     if (out->notice == NULL)
         out->notice = unlike_types(w);

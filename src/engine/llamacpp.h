@@ -8,7 +8,7 @@
 
 #define VR_ALL_LAYERS UINT64_MAX
 
-#define VR_LLAMACPP_N_OPTIONS 22
+#define VR_LLAMACPP_N_OPTIONS 34
 extern const struct vr_option_row *const vr_llamacpp_options[VR_LLAMACPP_N_OPTIONS];
 
 /* w is resolved. Overrides live in `a`. */

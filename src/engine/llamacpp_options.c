@@ -2,7 +2,7 @@
  * Settings of llama.cpp by its own names.
  *
  * Source: llama.cpp b10470, common/arg.cpp. */
-#include "engine/llamacpp.h"
+#include "engine/llamacpp_beside.h"
 #include "engine/options.h"
 #include "llama/pattern.h"
 
@@ -230,10 +230,40 @@ static const vr_option_row rows[] = {
 };
 
 const vr_option_row *const vr_llamacpp_options[VR_LLAMACPP_N_OPTIONS] = {
-    &rows[0],    &rows[1],  &rows[2],  &rows[3],  &rows[4],  &rows[5],  &rows[6],
-    &rows[7],    &rows[8],  &rows[9],  &rows[10], &rows[11], &rows[12], &rows[13],
-    &rows[14],   &rows[15], &rows[16], &rows[17], &rows[18], &rows[19], &vr_row_host_memory,
+    &vr_row_host_memory,
     &vr_row_fit,
+    &rows[0],
+    &rows[1],
+    &rows[2],
+    &rows[3],
+    &rows[4],
+    &rows[5],
+    &rows[6],
+    &rows[7],
+    &rows[8],
+    &rows[9],
+    &rows[10],
+    &rows[11],
+    &rows[12],
+    &rows[13],
+    &rows[14],
+    &rows[15],
+    &rows[16],
+    &rows[17],
+    &rows[18],
+    &rows[19],
+    &vr_llamacpp_beside_rows[0],
+    &vr_llamacpp_beside_rows[1],
+    &vr_llamacpp_beside_rows[2],
+    &vr_llamacpp_beside_rows[3],
+    &vr_llamacpp_beside_rows[4],
+    &vr_llamacpp_beside_rows[5],
+    &vr_llamacpp_beside_rows[6],
+    &vr_llamacpp_beside_rows[7],
+    &vr_llamacpp_beside_rows[8],
+    &vr_llamacpp_beside_rows[9],
+    &vr_llamacpp_beside_rows[10],
+    &vr_llamacpp_beside_rows[11],
 };
 
 /* ---- to what llama.cpp is started with ---- */

@@ -94,22 +94,29 @@ static bool normed(const row *r, uint32_t i)
            follows(r, i + 4, VR_GG_RESHAPE);
 }
 
-/* Nodes of the routing that begins here, or 0. */
-static uint32_t routing(const row *r)
+/* Where the chosen experts are told apart, or 0: RESHAPE, ADD of a bias or none, ARGSORT, VIEW, GET_ROWS. */
+static uint32_t choice(const row *r, uint32_t probs)
 {
-    uint32_t n = activation(r), probs = n - 1;
-    if (n == 0 || !follows(r, n++, VR_GG_RESHAPE))
+    uint32_t n = probs + 1;
+    if (!follows(r, n++, VR_GG_RESHAPE))
         return 0;
     const vr_gg_tensor *sorted = node(r, probs);
     if (is(r, n, VR_GG_ADD) && node(r, n)->src[0] == sorted)
         sorted = node(r, n++);
-    uint32_t ids = n + 1;
-    if (!is(r, n, VR_GG_ARGSORT) || node(r, n)->src[0] != sorted || !follows(r, ids, VR_GG_VIEW) ||
+    if (!is(r, n, VR_GG_ARGSORT) || node(r, n)->src[0] != sorted || !follows(r, n + 1, VR_GG_VIEW) ||
         !is(r, n + 2, VR_GG_GET_ROWS))
         return 0;
-    if (node(r, n + 2)->src[0] != node(r, probs + 1) || node(r, n + 2)->src[1] != node(r, ids))
+    const vr_gg_tensor *rows = node(r, n + 2);
+    return rows->src[0] == node(r, probs + 1) && rows->src[1] == node(r, n + 1) ? n + 1 : 0;
+}
+
+/* Nodes of the routing that begins here, or 0. */
+static uint32_t routing(const row *r)
+{
+    uint32_t n = activation(r), ids = n == 0 ? 0 : choice(r, n - 1);
+    if (ids == 0)
         return 0;
-    n += 3;
+    n = ids + 2;
     if (normed(r, n))
         n += 5;
     if (follows(r, n, VR_GG_SCALE))

@@ -271,6 +271,8 @@ vr_gg_tensor *vr_gg_im2col(vr_gg *g, vr_gg_tensor *kernel, vr_gg_tensor *a, uint
                            uint64_t stride1, uint64_t pad0, uint64_t pad1, uint64_t dilate0, uint64_t dilate1,
                            bool two_d, vr_dtype t);
 
+vr_gg_tensor *vr_gg_interpolate(vr_gg *g, vr_gg_tensor *a, uint64_t ne0, uint64_t ne1, uint64_t ne2,
+                                uint64_t ne3);
 /* Windows of kernel0 x kernel1 elements, each step0 and step1 behind the last; without a border. */
 vr_gg_tensor *vr_gg_pool_2d(vr_gg *g, vr_gg_tensor *a, uint64_t kernel0, uint64_t kernel1, uint64_t step0,
                             uint64_t step1);

@@ -357,3 +357,11 @@ vr_gg_tensor *vr_gg_pool_2d(vr_gg *g, vr_gg_tensor *a, uint64_t kernel0, uint64_
                                    places(a->ne[1], kernel1, step1, 0, 1), a->ne[2], a->ne[3]);
     return vr_gg_by(t, VR_GG_POOL_2D, a, NULL, NULL);
 }
+
+vr_gg_tensor *vr_gg_interpolate(vr_gg *g, vr_gg_tensor *a, uint64_t ne0, uint64_t ne1, uint64_t ne2,
+                                uint64_t ne3)
+{
+    a = vr_gg_given(g, a);
+    vr_gg_rule(g, a->type == VR_F32, "interpolate: no F32");
+    return vr_gg_by(vr_gg_new_4d(g, VR_F32, ne0, ne1, ne2, ne3), VR_GG_UPSCALE, a, NULL, NULL);
+}

@@ -39,6 +39,8 @@ static void inputs_of(vr_lm_graph *c, compressor *x, uint64_t state, uint64_t ce
     vr_gg *g = c->g;
     uint64_t n = c->n_tokens, each = vr_round_up(c->n_seq_tokens, x->ratio) / x->ratio;
     x->blocks = vr_mul_sat(c->n_seqs, each);
+    if (c->plan->rules.clamp_apart != 0) /* for any shares of sequences */
+        x->blocks = vr_add_sat(n / x->ratio, c->n_seqs);
     x->rows = vr_mul_sat(state, c->plan->n_seq_max);
     uint64_t kept = n < x->rows ? n : x->rows;
     x->position = vr_gg_input(g, "state_pos", VR_I32, n, 1, 1, 1);
@@ -116,6 +118,8 @@ static vr_t turned_by(vr_lm_graph *c, const model *m, vr_t x, vr_t positions)
 
 static vr_t turned_back(vr_lm_graph *c, const model *m, vr_t x)
 {
+    if (c->plan->rules.rope_part != 0)
+        return vr_gg_rope_back(c->g, x, vr_lm_inp_pos(c), NULL);
     vr_t nope = part(c, x, m->nope, 0), pe = part(c, x, m->rope, m->nope);
     return vr_gg_concat(c->g, nope, vr_gg_rope_back(c->g, pe, vr_lm_inp_pos(c), NULL), 0);
 }

@@ -28,7 +28,7 @@ void vr_lm_build_gemma(vr_lm_graph *c)
         vr_lm_select_rows(c, il, &cur, &inp);
         vr_t attended = vr_gg_add(g, cur, inp);
         cur = vr_lm_norm_of(c, attended, il, "ffn_norm", VR_LM_NORM_RMS);
-        inp = vr_gg_add(g, feed_forward(c, cur, il), attended);
+        inp = vr_lm_control(c, vr_gg_add(g, feed_forward(c, cur, il), attended), il);
     }
     vr_lm_finish(c, inp, VR_LM_NORM_RMS);
 }
@@ -62,7 +62,7 @@ static void sandwiches(vr_lm_graph *c, bool head_norms, bool capped)
     vr_t cur = vr_gg_scale(c->g, vr_lm_inp_embd(c));
     vr_lm_inp_attn(c);
     for (int il = 0; il < (int)c->lm->n_layer; il++)
-        cur = sandwich(c, cur, il, head_norms);
+        cur = vr_lm_control(c, sandwich(c, cur, il, head_norms), il);
     cur = vr_lm_build_norm(c, cur, vr_lm_outside(c, "output_norm.weight"), NULL, VR_LM_NORM_RMS, -1);
     vr_lm_embd(c, cur);
     cur = vr_lm_head_mm(c, cur);

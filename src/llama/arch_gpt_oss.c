@@ -28,7 +28,7 @@ void vr_lm_build_gpt_oss(vr_lm_graph *c)
         vr_t ffn_inp = vr_gg_add(g, attention(c, cur, il), inp);
         cur = vr_lm_norm_of(c, ffn_inp, il, "post_attention_norm", VR_LM_NORM_RMS);
         vr_lm_moe m = vr_lm_moe_of(c, il, VR_LM_SWIGLU_OAI_MOE, false, VR_LM_SOFTMAX_WEIGHT);
-        inp = vr_gg_add(g, vr_lm_build_moe(c, cur, &m), ffn_inp);
+        inp = vr_lm_control(c, vr_gg_add(g, vr_lm_build_moe(c, cur, &m), ffn_inp), il);
     }
     /* What drafting models read is an output; rows are chosen behind it. */
     vr_gg_set_output(inp);

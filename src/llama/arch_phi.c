@@ -28,7 +28,7 @@ void vr_lm_build_phi3(vr_lm_graph *c)
         vr_lm_select_rows(c, il, &cur, &residual);
         residual = vr_gg_add(g, cur, residual);
         cur = vr_lm_norm_of(c, residual, il, "ffn_norm", VR_LM_NORM_RMS);
-        inp = vr_gg_add(g, residual, feed_forward(c, cur, il));
+        inp = vr_lm_control(c, vr_gg_add(g, residual, feed_forward(c, cur, il)), il);
     }
     vr_lm_finish(c, inp, VR_LM_NORM_RMS);
 }

@@ -48,7 +48,7 @@ static void build(vr_lm_graph *c, bool head_norms, after_attention feed_forward)
         vr_lm_select_rows(c, il, &cur, &residual);
         vr_t ffn_inp = vr_gg_add(g, cur, residual);
         cur = vr_lm_norm_of(c, ffn_inp, il, "ffn_norm", VR_LM_NORM_RMS);
-        inp = vr_gg_add(g, feed_forward(c, cur, il), ffn_inp);
+        inp = vr_lm_control(c, vr_gg_add(g, feed_forward(c, cur, il), ffn_inp), il);
     }
     vr_lm_finish(c, inp, VR_LM_NORM_RMS);
 }

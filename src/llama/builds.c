@@ -112,21 +112,26 @@ static const change changes[] = {
     SINCE(9890, row_split, 0), /* 2026-07-06 */
     SINCE(10150, small_offload, 1),
     SINCE(10247, split_inputs, 0),
+    SINCE(10247, recorded, 1),
     SINCE(10527, latent_view, 1), /* 2026-08-20 */
-    SINCE(10568, rope_part, 1),   /* 2026-08-21 */
+    SINCE(10527, recorded, 0),
+    SINCE(10568, rope_part, 1), /* 2026-08-21 */
     SINCE(VR_LM_LAST_COUNTED + 1, compute, VR_LM_COMPUTE_NEAR),
+    SINCE(VR_LM_ABOUT_V0_5, full_goes_on, 1),
+    SINCE(VR_LM_ABOUT_V0_5, keeps_fused, 1),
+    SINCE(VR_LM_ABOUT_V0_5, cache_types_mix, 1),
+    SINCE(VR_LM_ABOUT_V0_5, clamp_apart, 1),
+    SINCE(VR_LM_ABOUT_V0_5, qkv_first, 1),
+    SINCE(VR_LM_ABOUT_V0_5, predict_apart, 1),
+    SINCE(VR_LM_ABOUT_V0_5, mamba_flat, 1),
+    SINCE(VR_LM_ABOUT_V0_5, decay_alone, 1),
+    SINCE(VR_LM_ABOUT_V0_5, delta_rms, 1),
+    SINCE(VR_LM_ABOUT_V0_5, fused_delta, 3),
     SINCE(VR_LM_V0_5, compute, VR_LM_COMPUTE_EXACT),
-    SINCE(VR_LM_V0_5, full_goes_on, 1),
-    SINCE(VR_LM_V0_5, keeps_fused, 1),
-    SINCE(VR_LM_V0_5, cache_types_mix, 1),
-    SINCE(VR_LM_V0_5, clamp_apart, 1),
-    SINCE(VR_LM_V0_5, qkv_first, 1),
-    SINCE(VR_LM_V0_5, predict_apart, 1),
-    SINCE(VR_LM_V0_5, fused_delta, 3),
-    SINCE(VR_LM_V0_5, delta_rms, 1),
-    SINCE(VR_LM_V0_5, mamba_flat, 1),
-    SINCE(VR_LM_V0_5, decay_alone, 1),
     SINCE(VR_LM_NEWEST, inputs_last, 1),
+    SINCE(VR_LM_NEWEST, recorded, 1),
+    SINCE(VR_LM_LATER, compute, VR_LM_COMPUTE_NEAR),
+    SINCE(VR_LM_LATER, recorded, 0),
 };
 
 void vr_lm_rules_of(vr_lm_rules *out, uint32_t build)

@@ -6,13 +6,16 @@
 #include "llama/llama.h"
 
 #define VR_LM_OLDEST 1957 /* 2024-01-23; before it weights and caches were laid out in another way */
-/* Behind b10587 (2026-08-22) only two sources are known, without their numbers, which are guesses from dates:
- * v0.5.0, and one between v0.5.0 and v0.6.0. Which builds before brought their changes is not known. */
+/* Behind b10587 (2026-08-22) two sources are known, without their numbers: v0.5.0, and one of 2026-10-01
+ * between v0.5.0 and v0.6.0, whose tools call themselves 0.5.0-dev. They stand behind all numbers; which
+ * build brought what they changed is not known, so that numbers between are near at best. */
 #define VR_LM_LAST_COUNTED 10587
-#define VR_LM_V0_5 11200   /* 2026-09 */
-#define VR_LM_NEWEST 11300 /* 2026-10-01 */
-#define VR_LM_READ 10470   /* the build that this room was written by */
-#define VR_LM_ALIKE 10247  /* since then all rules are as in that one */
+#define VR_LM_ABOUT_V0_5 11200 /* by dates */
+#define VR_LM_MOST 19999
+#define VR_LM_V0_5 1000500
+#define VR_LM_NEWEST 1000510
+#define VR_LM_LATER 1000600 /* v0.6.0 and what follows */
+#define VR_LM_READ 10470    /* the build that this room was written by */
 
 /* How far the compute buffer of a build is known. */
 typedef enum vr_lm_compute_known {
@@ -24,7 +27,8 @@ typedef enum vr_lm_compute_known {
 /* Flags are 0 or 1. A field holds what `build` does. */
 typedef struct vr_lm_rules {
     uint32_t build;
-    uint32_t compute; /* vr_lm_compute_known */
+    uint32_t compute;  /* vr_lm_compute_known */
+    uint32_t recorded; /* runs of this build, or of one with the same rules, were recorded */
 
     /* -- what a tool takes when nothing is typed -- */
     uint32_t all_layers;  /* -ngl: all; else none */

@@ -254,17 +254,19 @@ static bool quantised(uint8_t type)
     return vr_dtype_block((vr_dtype)type) > 1;
 }
 
-static bool decays(const vr_lm *lm)
+/* A graph of one sequence is cut by the sequences of the caches. */
+static bool cut_unevenly(const vr_lm *lm, const vr_lm_plan *plan)
 {
-    return vr_str_is(lm->name, "kimi-linear") || vr_str_is(lm->name, "minimax-01");
+    uint64_t at_once = plan->n_ctx < plan->n_ubatch ? plan->n_ctx : plan->n_ubatch;
+    return plan->rules.decay_alone != 0 && plan->n_stream > 1 && at_once % plan->n_stream != 0 &&
+           (vr_str_is(lm->name, "kimi-linear") || vr_str_is(lm->name, "minimax-01"));
 }
 
 static const char *refusal(const vr_lm *lm, const vr_lm_params *p, const vr_lm_plan *plan)
 {
     if (recurrent(lm))
         return NULL;
-    uint64_t at_once = plan->n_ctx < plan->n_ubatch ? plan->n_ctx : plan->n_ubatch;
-    if (plan->rules.decay_alone != 0 && plan->n_stream > 1 && at_once % plan->n_stream != 0 && decays(lm))
+    if (cut_unevenly(lm, plan))
         return "this build stops: what it computes at once is no multiple of the sequences";
     if (quantised(p->type_v) && !p->flash_attn)
         return "a quantised V cache needs flash attention (-fa on)";
@@ -281,6 +283,21 @@ static const char *refusal(const vr_lm *lm, const vr_lm_params *p, const vr_lm_p
     return NULL;
 }
 
+/* Which layers slide was counted out by a period; from v0.5.0 on a list in the file decides. */
+static bool lists_otherwise(const vr_lm *lm, const vr_lm_rules *r)
+{
+    static const char *const names[] = { "gemma3n", "laguna", NULL };
+    uint64_t slides = 0;
+    if (r->predict_apart == 0 || !is_one_of(lm->name, names))
+        return false;
+    for (uint32_t il = 0; il < lm->n_layer; il++) {
+        bool told = vr_lm_u64(lm, "attention.sliding_window_pattern", il, &slides);
+        if (told && slides < 2 && (slides != 0) != lm->layers[il].swa)
+            return true;
+    }
+    return false;
+}
+
 /* ---- the whole ---- */
 
 vram_status vr_lm_place_caches(vr_lm_plan *plan, const vr_lm *lm, const vr_lm_params *p, vr_arena *a)
@@ -293,6 +310,8 @@ vram_status vr_lm_place_caches(vr_lm_plan *plan, const vr_lm *lm, const vr_lm_pa
         plan->caches_unknown = "the file's keys do not say the model's shape";
     else if (!worked_out(lm))
         plan->caches_unknown = "what llama.cpp keeps of the tokens of this architecture is not worked out";
+    else if (lists_otherwise(lm, &plan->rules))
+        plan->caches_unknown = "of this build the file's own list of sliding layers is not followed here";
     plan->copies_cache = p->flash_attn && (p->type_k != VR_F16 || p->type_v != VR_F16);
     plan->caches = VR_ARRAY(a, vr_lm_cache, lm->n_layer_all);
     if (plan->caches == NULL)

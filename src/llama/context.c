@@ -2,7 +2,7 @@
  * Compute buffers: the graphs that a context reserves memory for before it runs anything.
  *
  * Source: llama.cpp b10470, src/llama-context.cpp: sched_reserve, graph_reserve, resolve_fused_ops. */
-#include "llama/graph.h"
+#include "llama/adapted.h"
 
 /* What a file may ask for at most: llama.cpp's own limits. */
 #define MOST_LAYERS 512
@@ -32,7 +32,7 @@ static bool make_room(vr_lm_graph *c)
         if (c->layer_weights[il] == NULL)
             return false;
     }
-    return true;
+    return vr_lm_adapted_room(c);
 }
 
 vram_status vr_lm_graph_make(vr_lm_graph *c, vr_gg *g, const vr_lm *lm, const vr_lm_params *p,
@@ -57,6 +57,8 @@ vram_status vr_lm_graph_make(vr_lm_graph *c, vr_gg *g, const vr_lm *lm, const vr
     if (!make_room(c))
         return no_memory(g->arena);
     lm->arch->build(c);
+    if (p->control_vector && !c->controlled)
+        vr_lm_broken(c, "where control vectors enter this graph is not known here");
     vr_lm_build_pooling(c);
     return g->failed ? no_memory(g->arena) : VRAM_OK;
 }

@@ -2,7 +2,7 @@
  * A graph in the making: weights and inputs as it reads them, and what it begins and ends with.
  *
  * Source: llama.cpp b10470, src/llama-graph.cpp and the create_tensor calls of src/llama-model.cpp. */
-#include "llama/graph.h"
+#include "llama/adapted.h"
 
 void vr_lm_broken(vr_lm_graph *c, const char *rule)
 {
@@ -113,7 +113,8 @@ vr_t vr_lm_inp_embd(vr_lm_graph *c)
     uint64_t more = vr_mul_sat(n_embd, c->n_deepstack);
     vr_t tokens = vr_gg_input(g, "inp_tokens", VR_I32, c->n_tokens, 1, 1, 1);
     c->inp_tokens = tokens;
-    vr_t cur = vr_gg_get_rows(g, embeddings(c), tokens);
+    vr_t table = embeddings(c);
+    vr_t cur = vr_lm_adapted_rows(c, table, tokens, vr_gg_get_rows(g, table, tokens));
     if (more > 0)
         cur = vr_gg_pad(g, cur, more, 0, 0, 0);
     /* ggml_build_forward_select: both ways are in the graph, whichever the batch takes. */
@@ -159,7 +160,7 @@ vr_t vr_lm_inp_attn_scale(vr_lm_graph *c)
 vr_t vr_lm_mm(vr_lm_graph *c, vr_t w, vr_t cur, vr_t scale)
 {
     vr_t t = vr_gg_mul_mat(c->g, w, cur);
-    return scale != NULL ? vr_gg_mul(c->g, t, scale) : t;
+    return vr_lm_adapted(c, w, cur, NULL, scale != NULL ? vr_gg_mul(c->g, t, scale) : t);
 }
 
 vr_t vr_lm_mm_id(vr_lm_graph *c, vr_t w, vr_t cur, vr_t ids, vr_t scale)
@@ -167,11 +168,11 @@ vr_t vr_lm_mm_id(vr_lm_graph *c, vr_t w, vr_t cur, vr_t ids, vr_t scale)
     vr_gg *g = c->g;
     vr_t t = vr_gg_mul_mat_id(g, w, cur, ids);
     if (scale == NULL)
-        return t;
+        return vr_lm_adapted(c, w, cur, ids, t);
     uint64_t n_expert = scale->ne[0];
     vr_t s = vr_gg_reshape_3d(g, scale, 1, n_expert, 1);
     s = vr_gg_repeat_4d(g, s, 1, n_expert, cur->ne[2], 1);
-    return vr_gg_mul(g, t, vr_gg_get_rows(g, s, ids));
+    return vr_lm_adapted(c, w, cur, ids, vr_gg_mul(g, t, vr_gg_get_rows(g, s, ids)));
 }
 
 /* A layer's tensor whose name has three parts: "attn_q", "", ".bias". NULL: there is none, or the name is

@@ -79,6 +79,9 @@ typedef struct vr_lm_graph {
     vr_t inp_tokens, inp_pos, inp_out_ids, rs_copy, rs_main, rs_extra;
     vr_t inp_rows; /* t_inp_embd: embeddings as they came, with what is stacked behind them */
     vr_t embd;     /* t_embd */
+    bool controlled;   /* vr_lm_control is called at the layers' ends */
+    vr_t **adapted;    /* tensors of adapters: [adapter][pair x 2] */
+    size_t adapted_at; /* the pair that was found last */
     vr_lm_fused_node *fused;
     size_t n_fused, fused_room;
 } vr_lm_graph;
@@ -225,6 +228,9 @@ void vr_lm_rs_inp(vr_lm_graph *c);
  * get_rows. */
 typedef vr_t (*vr_lm_rows)(vr_lm_graph *c, vr_t states, vr_t ids, void *with);
 vr_t vr_lm_build_rs(vr_lm_graph *c, vr_t s, uint64_t width, uint64_t n_seqs, vr_lm_rows rows, void *with);
+
+/* build_cvec: what each layer ends with. */
+vr_t vr_lm_control(vr_lm_graph *c, vr_t cur, int il);
 
 /* ---- the end ---- */
 

@@ -114,9 +114,13 @@ typedef struct vr_lm_params {
     /* Compute buffers as llama-fit-params prints them: that run forgets what was pinned to a device, which a
      * real one does not, and sizes the prompt's graph only. */
     bool as_fit;
-    bool no_repack;  /* without GPUs no weight is laid out anew for the CPU */
-    bool embeddings; /* an embedding is returned, no logits */
-    uint8_t pooling; /* vr_lm_pooling, of embeddings */
+    bool no_repack;                              /* without GPUs no weight is laid out anew for the CPU */
+    bool embeddings;                             /* an embedding is returned, no logits */
+    uint8_t pooling;                             /* vr_lm_pooling, of embeddings */
+    const struct vr_lm_adapter *const *adapters; /* --lora (lora.h), all of them applied */
+    size_t n_adapters;
+    bool control_vector;               /* --control-vector, of all layers */
+    const struct vr_lm_beside *beside; /* what else is loaded (beside.h); NULL: nothing */
 } vr_lm_params;
 
 typedef struct vr_lm_device {
@@ -137,8 +141,9 @@ typedef struct vr_lm_memory {
     uint64_t model, context, compute;
     uint64_t tensors, elements; /* of the weights */
     vr_lm_kept_sum full, sliding, states;
-    uint64_t token; /* bytes of a cell in all of its layers */
-    uint64_t pool;  /* what kernels put aside at most, about */
+    uint64_t token;   /* bytes of a cell in all of its layers */
+    uint64_t pool;    /* what kernels put aside at most, about */
+    uint64_t adapter; /* of adapters and control vectors */
 } vr_lm_memory;
 
 typedef struct vr_lm_sizes {
@@ -151,6 +156,7 @@ typedef struct vr_lm_sizes {
     uint8_t *layer_device;    /* by layer, with the output behind them; or VR_LM_HOST; NULL: not known */
     uint64_t experts_off;     /* layers of a device whose experts stay on the host */
     bool compute_near;        /* the graph is of a later build than was asked for: near, not exact */
+    bool hosted;              /* no GPU: device[0] stands for the memory of the computer */
     bool compute_guessed;     /* the architecture is not known: a graph by the names of tensors, near */
     bool held;                /* graphs of this architecture were held against llama.cpp's own */
     bool verified;            /* such runs of this architecture were held against llama.cpp's own figures */
@@ -162,6 +168,9 @@ typedef struct vr_lm_sizes {
     bool context_known;       /* false: what it keeps of tokens is not; context is 0 then */
     bool pipelined;           /* copies of inputs for several GPUs at once */
     size_t n_nodes, n_splits; /* of the larger graph */
+    const struct vr_clip_sizes *projector; /* beside it (beside.h); or NULL */
+    const struct vr_lm_sizes *draft;
+    const char *drafts_unknown; /* why it is not known what drafts take; or NULL */
 } vr_lm_sizes;
 
 /* n devices, 0 or more. Scratch and words live in `a`. */

@@ -3,7 +3,8 @@
  *
  * Source: llama.cpp b10470, src/llama-context.cpp (memory_breakdown, output_reserve), ggml/src/ggml-alloc.c
  * (ggml_backend_alloc_ctx_tensors_from_buft). */
-#include "llama/graph.h"
+#include "llama/adapted.h"
+#include "llama/beside.h"
 
 /* ---- memories ---- */
 
@@ -21,8 +22,7 @@ static void add(uint64_t *to, uint64_t bytes)
     *to = vr_add_sat(*to, bytes);
 }
 
-/* What a tensor of its own takes in a buffer. */
-static uint64_t taken(const vr_lm_plan *plan, uint8_t buft, vr_dtype type, const uint64_t ne[VR_GG_DIMS])
+uint64_t vr_lm_taken(const vr_lm_plan *plan, uint8_t buft, vr_dtype type, const uint64_t ne[VR_GG_DIMS])
 {
     const vr_gg_buft *b = &plan->machine.bufts[buft];
     vr_gg_tensor t = { .type = (uint8_t)type, .nb = { vr_dtype_block_bytes(type) } };
@@ -45,7 +45,7 @@ static void add_weight(vr_lm_sizes *out, const vr_lm_plan *plan, const vr_lm_wei
     for (size_t i = 0; cut && i < plan->n_devices; i++)
         add(&out->device[i].model, vr_lm_cut_bytes(plan, w, i));
     if (!cut)
-        add(&m->model, taken(plan, buft, (vr_dtype)w->type, w->ne));
+        add(&m->model, vr_lm_taken(plan, buft, (vr_dtype)w->type, w->ne));
     m->tensors++;
     add(&m->elements, w->tensor->elements);
 }
@@ -108,7 +108,7 @@ typedef struct kept_tensor {
 static uint64_t kept_bytes(const vr_lm_plan *plan, uint8_t buft, const kept_tensor *t)
 {
     const uint64_t ne[VR_GG_DIMS] = { t->width, t->rows, t->streams, 1 };
-    return t->width != 0 && t->rows != 0 ? taken(plan, buft, t->type, ne) : 0;
+    return t->width != 0 && t->rows != 0 ? vr_lm_taken(plan, buft, t->type, ne) : 0;
 }
 
 static void add_kept(vr_lm_memory *m, vr_lm_kept_sum *to, uint64_t bytes)
@@ -203,7 +203,7 @@ static void describe(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params *p, c
     out->held = vr_lm_held(lm->name);
     /* Graphs are those of VR_LM_READ. */
     out->compute_near = plan->rules.compute != VR_LM_COMPUTE_EXACT;
-    out->verified = out->held && plan->machine.n_backends <= 2 && p->build >= VR_LM_ALIKE;
+    out->verified = out->held && plan->machine.n_backends <= 2 && plan->rules.recorded != 0;
     out->context_known = plan->caches_unknown == NULL;
     out->why = plan->caches_unknown;
 }
@@ -234,8 +234,8 @@ static vram_status measure_compute(vr_lm_sizes *out, const vr_lm *lm, const vr_l
     return VRAM_OK;
 }
 
-vram_status vr_lm_measure(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params *asked,
-                          const vr_lm_device *devices, size_t n, vr_arena *a)
+static vram_status measure(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params *asked,
+                           const vr_lm_device *devices, size_t n, vr_arena *a)
 {
     vr_lm_plan plan;
     const vr_lm_params own = effective(lm, asked), *p = &own;
@@ -248,6 +248,7 @@ vram_status vr_lm_measure(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params 
         return VRAM_OK;
     describe(out, lm, p, &plan);
     vr_lm_add_placed(out, lm, p, &plan);
+    vr_lm_add_adapters(out, lm, p, &plan);
     for (size_t i = 0; i < plan.n_devices; i++) {
         if (plan.device_buft[i] != VR_GG_NOWHERE)
             out->device[i].pool = vr_lm_pool(lm, &plan, plan.device_buft[i]);
@@ -256,4 +257,11 @@ vram_status vr_lm_measure(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params 
     bool known = lm->arch != NULL && !lm->guessed;
     out->context_held = known ? out->compute_known : vr_lm_kept_held(lm->name);
     return VRAM_OK;
+}
+
+vram_status vr_lm_measure(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params *p,
+                          const vr_lm_device *devices, size_t n, vr_arena *a)
+{
+    VR_TRY(measure(out, lm, p, devices, n, a));
+    return vr_lm_measure_beside(out, lm, p, devices, n, a);
 }

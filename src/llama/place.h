@@ -68,6 +68,8 @@ uint8_t vr_lm_plain_buft(const vr_lm_plan *plan, uint32_t il);
 /* Tokens in one key of layer il; 0: it has none such. Cells for as many tokens as a sequence has. */
 uint64_t vr_lm_compress_ratio(const vr_lm *lm, uint32_t il);
 uint64_t vr_lm_compressed_cells(const vr_lm_plan *plan, uint64_t ratio);
+/* What a tensor of its own takes in a buffer. */
+uint64_t vr_lm_taken(const vr_lm_plan *plan, uint8_t buft, vr_dtype type, const uint64_t ne[VR_GG_DIMS]);
 /* The memory of a buffer type in the sizes. */
 vr_lm_memory *vr_lm_memory_of(vr_lm_sizes *out, const vr_lm_plan *plan, uint8_t buft);
 

@@ -170,7 +170,7 @@ static vr_t layer(vr_lm_graph *c, vr_t inp, int il, const vr_lm_plain *d, vr_t s
     if (d->residual_scale)
         cur = vr_gg_scale(g, cur);
     cur = vr_gg_add(g, cur, ffn_inp);
-    return d->behind != NULL ? d->behind(c, cur, il) : cur;
+    return vr_lm_control(c, d->behind != NULL ? d->behind(c, cur, il) : cur, il);
 }
 
 vr_t vr_lm_plain_layers(vr_lm_graph *c, const vr_lm_plain *d, vr_t inp)
@@ -238,6 +238,6 @@ vr_t vr_lm_parallel_layers(vr_lm_graph *c, const vr_lm_parallel *d, vr_t inp)
 {
     vr_lm_inp_attn(c);
     for (int il = 0; il < (int)c->lm->n_layer; il++)
-        inp = parallel_layer(c, inp, il, d);
+        inp = vr_lm_control(c, parallel_layer(c, inp, il, d), il);
     return inp;
 }

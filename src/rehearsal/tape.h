@@ -30,15 +30,21 @@ const char *vr_category_screen(vr_category c);
 #define VR_ITEMS(X)                                              \
     X(PARAMETERS, WEIGHTS, "parameters", "parameters")           \
     X(BUFFERS, WEIGHTS, "buffers", "buffers")                    \
+    X(PROJECTOR, WEIGHTS, "projector", "projector")              \
+    X(DRAFT, WEIGHTS, "draft_model", "draft model")              \
+    X(ADAPTER, WEIGHTS, "adapter", "adapter")                    \
     X(GRADIENT, GRADIENTS, "gradients", "gradients")             \
     X(STATES, OPTIMIZER, "states", "states")                     \
     X(KV, KV_CACHE, "keys_and_values", "keys and values")        \
+    X(DRAFT_KV, KV_CACHE, "draft_keys_and_values", "of what drafts") \
     X(LOGITS, ACTIVATIONS, "logits", "logits")                   \
     X(HIDDEN, ACTIVATIONS, "hidden_states", "hidden states")     \
     X(SCORES, ACTIVATIONS, "attention_scores", "attention scores and masks") \
     X(VISION, ACTIVATIONS, "vision_tower", "vision tower")       \
     X(INPUTS, ACTIVATIONS, "inputs", "token ids, positions, rotary tables") \
     X(COMPUTE, ACTIVATIONS, "compute_buffer", "compute buffer")   \
+    X(PROJECTOR_COMPUTE, ACTIVATIONS, "projector_compute_buffer", "projector's compute buffer") \
+    X(DRAFT_COMPUTE, ACTIVATIONS, "draft_compute_buffer", "compute buffer of what drafts") \
     X(CONTEXT, OVERHEAD, "context", "CUDA context")              \
     X(KERNELS, OVERHEAD, "kernels", "kernels")                   \
     X(WORKSPACES, OVERHEAD, "workspaces", "cuBLAS workspaces")   \

@@ -132,9 +132,10 @@ static void put_verdict(vr_report *r, const vram_fit *f)
     bool told = f->verdict == VRAM_TIGHT && *band(r, &f->ledger) != '\0';
     const char *reason = told ? "" : reason_words(r, f);
 
-    if (f->stops != NULL && !f->ledger.category[VR_WEIGHTS].counted) {
-        vr_para(r, vr_verdict_ink(f->verdict), head, 0,
-                vr_say(r, T(card_words(r, f)), T(": "), T(f->verdict_reason)));
+    if ((f->stops != NULL || known_need(f) == 0) && !f->ledger.category[VR_WEIGHTS].counted) {
+        vr_para(
+            r, vr_verdict_ink(f->verdict), head, 0,
+            vr_say(r, T(card_words(r, f)), T(": "), T(f->verdict_reason != NULL ? f->verdict_reason : "")));
         return;
     }
     vr_para(r, vr_verdict_ink(f->verdict), head, 0,
@@ -375,9 +376,16 @@ static void put_base(vr_report *r, const vram_fit *f)
 static void put_projector(vr_report *r, const vram_fit *f)
 {
     const vram_checkpoint *ck = f->model->checkpoint;
+    const vram_workload *w = f->workload;
     const char *size = NULL;
     uint64_t n = 0;
 
+    if (w->mmproj_name != NULL && w->set_by[VR_SET_MMPROJ] == VR_BY_MODEL)
+        vr_para(r, VR_INK_BOLD, "beside", VR_FIT_INDENT,
+                vr_say(r, T("the projector "), T(w->mmproj_name),
+                       T(" of the repository; --no-mmproj leaves it out")));
+    if (w->mmproj_name != NULL || w->no_mmproj)
+        return;
     for (size_t i = 0; i < ck->n_left_out; i++) {
         if (!vr_str_is(vr_str_of(ck->left_out[i].why), VR_WHY_PROJECTOR))
             continue;

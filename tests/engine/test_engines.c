@@ -39,6 +39,11 @@ static void versions(void **state)
         { "llama.cpp", "b99999", NULL },
         { "llama.cpp", "master", NULL },
         { "llama.cpp", "1.2", NULL },
+        { "llama.cpp", "v0.5.0", "v0.5.0" },
+        { "llama.cpp", "0.5", "v0.5.0" },
+        { "llama.cpp", "0.5.0-dev", "v0.5.0-dev" },
+        { "llama.cpp", "v0.8.0", "v0.8.0" },
+        { "llama.cpp", "0.0", NULL },
     };
     (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {

@@ -43,6 +43,10 @@ def told(facts):
     return {name: figures for name, figures in out.items() if any(figures)}
 
 
+# Their models here have lists of sliding layers that no period gives, which builds from v0.5.0 on follow.
+LISTED = {"gemma3n", "laguna"}
+
+
 def compare(answer, facts):
     """What differs: a set of words."""
     if "error" in facts:
@@ -84,6 +88,8 @@ def main():
     wrong, unknown, by_arch = collections.Counter(), 0, collections.defaultdict(list)
     for answer, (arch, name, options, facts) in zip(answers, expected):
         differs = compare(answer, facts)
+        if others and arch in LISTED and not answer.get("context_known", True):
+            differs -= {"known"}
         unknown += not answer.get("compute_known") and "error" not in facts
         wrong.update(differs)
         if differs:

@@ -4,6 +4,8 @@
  * tabs: its path, c=4096, ngl=99, devices=2. Each line of the output is a JSON object. */
 #include "vram_io.h"
 
+#include "llama/beside.h"
+#include "llama/lora.h"
 #include "llama/place.h"
 
 #include <stdio.h>
@@ -19,6 +21,8 @@ typedef struct asked {
     vr_lm_device devices[VR_LM_MOST_DEVICES];
     size_t n_devices;
     vr_lm_override overrides[16];
+    const char *lora, *draft;
+    const vr_lm_adapter *adapter;
 } asked;
 
 static uint8_t type_of(const char *name)
@@ -84,9 +88,11 @@ static void set(asked *q, char *word)
         const char *name;
         bool *to;
     } flags[] = {
-        { "fa", &q->p.flash_attn },   { "kvu", &q->p.kv_unified },     { "swa_full", &q->p.swa_full },
-        { "kvo", &q->p.offload_kqv }, { "opo", &q->p.op_offload },     { "embeddings", &q->p.embeddings },
-        { "as_fit", &q->p.as_fit },   { "fa_auto", &q->p.flash_auto }, { "no_repack", &q->p.no_repack },
+        { "fa", &q->p.flash_attn },       { "kvu", &q->p.kv_unified },
+        { "swa_full", &q->p.swa_full },   { "kvo", &q->p.offload_kqv },
+        { "opo", &q->p.op_offload },      { "embeddings", &q->p.embeddings },
+        { "as_fit", &q->p.as_fit },       { "fa_auto", &q->p.flash_auto },
+        { "no_repack", &q->p.no_repack }, { "control", &q->p.control_vector },
     };
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
         if (strcmp(counts[i].name, word) == 0)
@@ -116,6 +122,10 @@ static void set(asked *q, char *word)
         set_shares(q, value);
     else if (strcmp(word, "ot") == 0)
         set_override(q, value);
+    else if (strcmp(word, "lora") == 0)
+        q->lora = value;
+    else if (strcmp(word, "draft") == 0)
+        q->draft = value;
 }
 
 static void read_line(asked *q, char *line)
@@ -141,22 +151,29 @@ static void read_line(asked *q, char *line)
     q->p.overrides = q->overrides;
 }
 
-static void print_memory(const char *name, const vr_lm_memory *m)
+static void print_memory(const char *of, const char *name, const vr_lm_memory *m)
 {
-    printf("\"%s\": [%llu, %llu, %llu], ", name, (unsigned long long)m->model, (unsigned long long)m->context,
-           (unsigned long long)m->compute);
+    printf("\"%s%s\": [%llu, %llu, %llu, %llu], ", of, name, (unsigned long long)m->model,
+           (unsigned long long)m->context, (unsigned long long)m->compute, (unsigned long long)m->adapter);
+}
+
+static void print_memories(const char *of, const vr_lm_sizes *s, size_t n)
+{
+    char name[16];
+    for (size_t i = 0; i < n; i++) {
+        (void)snprintf(name, sizeof name, "CUDA%zu", i);
+        print_memory(of, name, &s->device[i]);
+    }
+    print_memory(of, "CUDA_Host", &s->pinned);
+    print_memory(of, "CPU", &s->host);
 }
 
 static void print_sizes(const vr_lm_sizes *s, size_t n)
 {
-    char name[16];
     printf("{");
-    for (size_t i = 0; i < n; i++) {
-        (void)snprintf(name, sizeof name, "CUDA%zu", i);
-        print_memory(name, &s->device[i]);
-    }
-    print_memory("CUDA_Host", &s->pinned);
-    print_memory("CPU", &s->host);
+    print_memories("", s, n);
+    if (s->draft != NULL)
+        print_memories("draft ", s->draft, n);
     printf("\"n_ctx\": %llu, \"n_ctx_seq\": %llu, \"n_batch\": %llu, \"n_ubatch\": %llu, \"nodes\": %zu, "
            "\"splits\": "
            "%zu, \"compute_known\": %s, \"guessed\": %s, \"held\": %s, \"context_known\": %s, \"refused\": "
@@ -175,11 +192,32 @@ static vram_status answer(asked *q, vram_ctx *ctx, vram_io *io)
     const vr_lm *lm = NULL;
     const char *why = NULL;
     vr_lm_sizes sizes;
+    vr_lm_beside beside = { .projector = NULL };
     VR_TRY(vram_io_open_path(&ck, io, ctx, q->path));
     VR_TRY(vram_model_new(&m, ck));
     VR_TRY(vr_lm_of(&lm, &why, m, &ctx->arena));
     if (lm == NULL)
         return vr_fail(ctx, VRAM_EUNSUPPORTED, T(why));
+    if (q->draft != NULL) {
+        VR_TRY(vram_io_open_path(&ck, io, ctx, q->draft));
+        VR_TRY(vram_model_new(&m, ck));
+        VR_TRY(vr_lm_of(&beside.draft, &why, m, &ctx->arena));
+        if (beside.draft == NULL)
+            return vr_fail(ctx, VRAM_EUNSUPPORTED, T(why));
+        beside.drafting = q->p;
+        beside.drafting.n_outputs_max = q->p.n_seq_max;
+        beside.drafting.n_gpu_layers = UINT64_MAX;
+        q->p.beside = &beside;
+    }
+    if (q->lora != NULL) {
+        VR_TRY(vram_io_open_path(&ck, io, ctx, q->lora));
+        VR_TRY(vram_model_new(&m, ck));
+        VR_TRY(vr_lm_adapter_of(&q->adapter, &why, m, lm, &ctx->arena));
+        if (q->adapter == NULL)
+            return vr_fail(ctx, VRAM_EUNSUPPORTED, T(why));
+        q->p.adapters = &q->adapter;
+        q->p.n_adapters = 1;
+    }
     VR_TRY(vr_lm_measure(&sizes, lm, &q->p, q->devices, q->n_devices, &ctx->arena));
     print_sizes(&sizes, q->n_devices);
     return VRAM_OK;

@@ -143,6 +143,11 @@ static void changes(void **state)
     SIDES(9489, compute, VR_LM_COMPUTE_NEAR, VR_LM_COMPUTE_EXACT);
     SIDES(9890, row_split, 1, 0);
     SIDES(10247, split_inputs, 30, 0);
+    SIDES(10568, rope_part, 0, 1);
+    SIDES(10588, compute, VR_LM_COMPUTE_EXACT, VR_LM_COMPUTE_NEAR);
+    SIDES(VR_LM_V0_5, compute, VR_LM_COMPUTE_NEAR, VR_LM_COMPUTE_EXACT);
+    SIDES(VR_LM_NEWEST, inputs_last, 0, 1);
+    SIDES(VR_LM_LATER, compute, VR_LM_COMPUTE_EXACT, VR_LM_COMPUTE_NEAR);
 }
 
 int main(void)

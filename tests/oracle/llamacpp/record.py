@@ -3,6 +3,7 @@
 """Records what llama.cpp would allocate for small models of every architecture, as facts (gguf.py tells their form).
 
     record.py RECORDER OUT_FOLDER VERSION [ARCHITECTURE ...]
+    record.py RECORDER OUT_FOLDER VERSION --again     the models and runs of facts/, of another version: what differs
 
 RECORDER is the program that run.sh builds. Each model is recorded from a file that gguf.py wrote of the very keys and
 tensors that its facts have. Two shapes of each architecture: "wide" has only the tensors that llama.cpp insists on
@@ -265,10 +266,43 @@ def record(recorder, folder, version, architecture):
         (folder / ('%s.tsv' % architecture)).write_text('\n'.join(lines) + '\n', encoding='utf-8')
 
 
+# ---- another version on the same models ----------------------------------------------------------------------------
+
+def same(now, before):
+    """A refusal counts, not its words"""
+    refused = [any(line.startswith('error') for line in lines) for lines in (now, before)]
+    return all(refused) if any(refused) else now == before
+
+
+def again(recorder, folder, version, base, architecture):
+    """The runs of base/ARCHITECTURE.tsv asked of another version: those that come out otherwise"""
+    file, lines, last = os.path.join(tempfile.mkdtemp(), 'model.gguf'), [], None
+    for name, (keys, tensors, told) in gguf.models(base / (architecture + '.tsv')).items():
+        gguf.write(file, keys, tensors)
+        starts = [i for i, fields in enumerate(told) if fields[0] == 'run'] + [len(told)]
+        for first, end in zip(starts, starts[1:]):
+            options, before = told[first][1], ['\t'.join(fields) for fields in told[first:end]]
+            try:
+                now = list(run_lines(options, ask(recorder, file, options)))
+            except Refused:
+                now = ['run\t' + options, 'error\tstops']
+            if not same(now[1:], before[1:]):
+                lines += ([] if name == last else ['model\t' + name]) + now
+                last = name
+    if lines:
+        head = '# llama.cpp of llama-cpp-python %s, virtual CUDA 8.9: runs that differ from those in %s/' % (version, base.name)
+        (folder / (architecture + '.tsv')).write_text('\n'.join([head] + lines) + '\n', encoding='utf-8')
+
+
 def main():
     if len(sys.argv) < 4:
         sys.exit(__doc__)
     recorder, folder, version = sys.argv[1], pathlib.Path(sys.argv[2]), sys.argv[3]
+    if sys.argv[4:] == ['--again']:
+        base = pathlib.Path(__file__).parent / 'facts'
+        for path in sorted(base.glob('*.tsv')):
+            again(recorder, folder, version, base, path.stem)
+        return
     for architecture in sys.argv[4:] or architectures.ALL:
         record(recorder, folder, version, architecture)
 

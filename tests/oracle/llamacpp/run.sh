@@ -5,7 +5,10 @@
 # the normal tests.
 #
 #   tests/oracle/llamacpp/run.sh [ARCHITECTURE ...]     record these, or all
+#   tests/oracle/llamacpp/run.sh --projectors           record projectors.tsv and adapters.tsv
 #   tests/oracle/llamacpp/run.sh --build                only build the recorder, and say where it is
+#   tests/oracle/llamacpp/run.sh --again                the runs of facts/ with another version: those that differ, into
+#                                                       VRAM_LLAMACPP_FACTS (facts-2026-10 is of 0.3.36)
 #
 # How: llama.cpp can load a model without memory, and then says what it would have taken (its fit-params tool lives off
 # this). virtual_cuda.cpp is a ggml back end that answers for cards what ggml's CUDA back end answers at compute
@@ -58,11 +61,11 @@ if [ ! -d "$source" ]; then
 fi
 
 build=$dir/build
-if [ ! -f "$build/common/libllama-common.a" ]; then
+if [ ! -f "$build/src/libllama.a" ]; then
     cmake -S "$source" -B "$build" -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_FLAGS_RELEASE=-O1 -DCMAKE_C_FLAGS_RELEASE=-O1 \
         -DBUILD_SHARED_LIBS=OFF -DGGML_OPENMP=OFF -DLLAMA_CURL=OFF -DLLAMA_OPENSSL=OFF -DLLAMA_BUILD_TESTS=OFF \
         -DLLAMA_BUILD_TOOLS=OFF -DLLAMA_BUILD_EXAMPLES=OFF -DLLAMA_BUILD_SERVER=OFF > "$dir/cmake.log"
-    cmake --build "$build" --target llama-common -j "${JOBS:-$(nproc)}" > "$dir/build.log"
+    cmake --build "$build" --target llama -j "${JOBS:-$(nproc)}" > "$dir/build.log"
 fi
 
 includes="-I$here -I$source/ggml/include -I$source/ggml/src -I$source/include -I$source/src -I$source/common -I$source/vendor"
@@ -79,15 +82,33 @@ grep -q load_mtp "$source/include/llama.h" && flags="$flags -DLLAMA_HAS_LOAD_MTP
 {
     ${CC:-cc} $flags $includes -c "$dir/patched/ggml-alloc.c" -o "$dir/ggml-alloc.o"
     for file in "$dir/patched/ggml-backend.cpp" "$here/virtual_cuda.cpp" "$here/virtual_fusion.cpp" \
-        "$here/shapes.cpp" "$here/recorder.cpp"; do
+        "$here/shapes.cpp" "$here/parameters.cpp" "$here/recorder.cpp"; do
         ${CXX:-c++} -std=gnu++17 $flags $includes -c "$file" -o "$dir/$(basename "$file" .cpp).o"
     done
+    libraries="$build/src/libllama.a $build/ggml/src/libggml.a $build/ggml/src/libggml-cpu.a
+        $build/ggml/src/libggml-base.a -lpthread -ldl"
     # Objects before archives: the patched ones stand in for ggml's own.
-    ${CXX:-c++} -o "$dir/recorder" -Wl,--wrap=gguf_find_key "$dir"/*.o "$build/common/libllama-common.a" \
-        "$build/common/libllama-common-base.a" "$build/src/libllama.a" "$build/ggml/src/libggml.a" \
-        "$build/ggml/src/libggml-cpu.a" "$build/ggml/src/libggml-base.a" "$build/vendor/cpp-httplib/libcpp-httplib.a" \
-        -lpthread -ldl
+    hooks="$dir/ggml-alloc.o $dir/ggml-backend.o $dir/virtual_cuda.o $dir/virtual_fusion.o $dir/shapes.o $dir/parameters.o"
+    ${CXX:-c++} -o "$dir/recorder" -Wl,--wrap=gguf_find_key "$dir/recorder.o" $hooks $libraries
 }
+if [ "${1:-}" = --projectors ]; then
+    cmake --build "$build" --target llama-common -j "${JOBS:-$(nproc)}" > "$dir/build.log"
+    common="$build/common/libllama-common.a $build/common/libllama-common-base.a $build/vendor/cpp-httplib/libcpp-httplib.a"
+    mtmd=$source/tools/mtmd
+    mkdir -p "$dir/mtmd"
+    # shellcheck disable=SC2086
+    {
+        for file in "$mtmd/clip.cpp" "$mtmd/mtmd.cpp" "$mtmd/mtmd-audio.cpp" "$mtmd/mtmd-image.cpp" "$mtmd"/models/*.cpp \
+            "$here/projector_recorder.cpp"; do
+            ${CXX:-c++} -std=gnu++17 $flags $includes "-I$mtmd" -c "$file" -o "$dir/mtmd/$(basename "$file" .cpp).o"
+        done
+        ${CXX:-c++} -std=gnu++17 $flags $includes -c "$here/beside_recorder.cpp" -o "$dir/beside_recorder.o"
+        ${CXX:-c++} -o "$dir/beside_recorder" -Wl,--wrap=gguf_find_key "$dir/beside_recorder.o" $hooks $common $libraries
+        ${CXX:-c++} -o "$dir/projector_recorder" -Wl,--wrap=gguf_find_key "$dir"/mtmd/*.o $hooks $common $libraries
+    }
+    "$python" "$here/projectors.py" --record "$dir/projector_recorder" "$here/projectors.tsv"
+    exec "$python" "$here/adapters.py" --record "$dir/beside_recorder" "$here/adapters.tsv"
+fi
 if [ "${1:-}" = --build ]; then
     echo "$dir/recorder"
     exit
