@@ -55,18 +55,26 @@ static bool names_what_is_not_there(const vr_lm_params *p, size_t n)
     return false;
 }
 
-static const char *refusal(const vr_lm_rules *r, const vr_lm_params *p, size_t n)
+static const char *split_refusal(const vr_lm_rules *r, const vr_lm_params *p, size_t n)
 {
-    if (names_what_is_not_there(p, n))
-        return "a tensor override names a GPU that is not there";
     bool one = p->split_mode == VR_LM_SPLIT_NONE ||
                (p->split_mode == VR_LM_SPLIT_ROW && p->build < VR_LM_LAYERS_SPREAD);
-    if (one && n > 0 && p->main_gpu >= n)
+    if (one && p->main_gpu >= n)
         return "--main-gpu names a GPU that is not there";
-    if (p->split_mode == VR_LM_SPLIT_ROW && n > 0 && r->row_split == 0)
+    if (p->split_mode == VR_LM_SPLIT_ROW && r->row_split == 0)
         return "this build's CUDA devices do not support split buffers, which --split-mode row needs";
-    if (p->split_mode == VR_LM_SPLIT_TENSOR && n > 0 && r->tensor_split == 0)
+    if (p->split_mode == VR_LM_SPLIT_TENSOR && r->tensor_split == 0)
         return "this build has no --split-mode tensor";
+    return NULL;
+}
+
+static const char *refusal(const vr_lm_rules *r, const vr_lm_params *p, size_t n)
+{
+    const char *why = n > 0 ? split_refusal(r, p, n) : NULL;
+    if (names_what_is_not_there(p, n))
+        return "a tensor override names a GPU that is not there";
+    if (why != NULL)
+        return why;
     if (r->most_sequences != 0 && p->n_seq_max > r->most_sequences)
         return r->most_sequences == 64 ? "this build takes no more than 64 sequences"
                                        : "it takes no more than 256 sequences";
