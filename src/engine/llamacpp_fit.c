@@ -118,7 +118,7 @@ vram_status vr_llamacpp_by_cards(vram_workload *to, const char **says, const vra
     VR_TRY(vr_llamacpp_model(&lm, &why, m, w, a));
     if (lm == NULL)
         return VRAM_OK;
-    if (!w->fit) {
+    if (!w->fit || (n == 1 && gpus[0].host)) { /* without a GPU there is nothing to fit to */
         give_context(to, w, lm->n_ctx_train);
         return say(says, to, w, NULL, a);
     }

@@ -189,7 +189,7 @@ static const char *cannot(const vr_lm *lm, const vr_lm_plan *plan)
     if (plan->rules.compute == VR_LM_COMPUTE_NO)
         return "compute buffers of builds before b2129 are not known here";
     if (lm->arch == NULL)
-        return "the graph of this architecture is not known here";
+        return lm->why_no_graph;
     if (plan->caches_unknown != NULL)
         return plan->caches_unknown;
     if (lm->n_layer_all > MOST_LAYERS || lm->n_expert > MOST_EXPERTS || lm->n_layer == 0)
@@ -257,6 +257,7 @@ vram_status vr_lm_compute(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params 
         return s;
     out->compute_known = x.broken == NULL;
     out->compute_near = plan->rules.compute != VR_LM_COMPUTE_EXACT;
+    out->compute_guessed = lm->guessed;
     if (x.broken != NULL)
         not_known(out, plan, x.broken);
     return VRAM_OK;

@@ -41,7 +41,11 @@ static void add_weight(vr_lm_sizes *out, const vr_lm_plan *plan, const vr_lm_wei
     if (buft == VR_GG_NOWHERE)
         return;
     vr_lm_memory *m = vr_lm_memory_of(out, plan, buft);
-    add(&m->model, vr_lm_taken(plan, buft, (vr_dtype)w->type, w->ne));
+    bool cut = vr_lm_is_cut(plan, w, buft);
+    for (size_t i = 0; cut && i < plan->n_devices; i++)
+        add(&out->device[i].model, vr_lm_cut_bytes(plan, w, i));
+    if (!cut)
+        add(&m->model, vr_lm_taken(plan, buft, (vr_dtype)w->type, w->ne));
     m->tensors++;
     add(&m->elements, w->tensor->elements);
 }
@@ -255,7 +259,8 @@ static vram_status measure(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params
             out->device[i].pool = vr_lm_pool(lm, &plan, plan.device_buft[i]);
     }
     VR_TRY(measure_compute(out, lm, p, &plan, a));
-    out->context_held = out->compute_known || (lm->arch == NULL && vr_lm_kept_held(lm->name));
+    bool known = lm->arch != NULL && !lm->guessed;
+    out->context_held = known ? out->compute_known : vr_lm_kept_held(lm->name);
     return VRAM_OK;
 }
 
