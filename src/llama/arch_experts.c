@@ -5,6 +5,7 @@
  * smallthinker.cpp, cohere2moe.cpp. */
 #include "llama/arch.h"
 #include "llama/archs_more.h"
+#include "llama/predicted.h"
 
 typedef vr_t (*block)(vr_lm_graph *c, vr_t x, int il);
 /* Where rows of which nothing is wanted are left out: in the last layer, behind the last norm, before it. */
@@ -101,6 +102,12 @@ void vr_lm_build_hy_v3(vr_lm_graph *c)
     build(c, hy_attention, hy_ffn, BEHIND_NORM);
 }
 
+void vr_lm_predict_hy_v3(vr_lm_graph *c)
+{
+    vr_lm_inp_attn_kv(c);
+    vr_lm_predicted(c, hy_attention, hy_ffn, VR_LM_WANTED_BEHIND_NORM);
+}
+
 /* ---- mimo2 and step35: heads of keys and values differ in width ---- */
 
 typedef vr_t (*project)(vr_lm_graph *c, int il, const char *name, vr_t x);
@@ -172,6 +179,12 @@ void vr_lm_build_mimo2(vr_lm_graph *c)
     build(c, mimo_attention, mimo_ffn, IN_LAST_LAYER);
 }
 
+void vr_lm_predict_mimo2(vr_lm_graph *c)
+{
+    vr_lm_inp_attn_iswa(c);
+    vr_lm_predicted(c, mimo_attention, biased_ffn, VR_LM_WANTED_BEFORE_NORM);
+}
+
 /* One gate for each head. */
 static vr_t gated_by_head(vr_lm_graph *c, vr_t out, vr_t gate, uint64_t head, uint64_t heads)
 {
@@ -225,6 +238,12 @@ static vr_t step_ffn(vr_lm_graph *c, vr_t x, int il)
 void vr_lm_build_step35(vr_lm_graph *c)
 {
     build(c, step_attention, step_ffn, BEFORE_NORM);
+}
+
+void vr_lm_predict_step35(vr_lm_graph *c)
+{
+    vr_lm_inp_attn_iswa(c);
+    vr_lm_predicted(c, step_attention, step_ffn, VR_LM_WANTED_BEFORE_NORM);
 }
 
 /* ---- laguna ---- */

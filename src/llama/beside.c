@@ -49,13 +49,13 @@ static vram_status draft(vr_lm_sizes *out, const vr_lm_beside *b, const vr_lm_de
     if (s == NULL)
         return VRAM_ENOMEM;
     for (size_t i = 0; i < n; i++)
-        left[i] = rest(&devices[i], &out->device[i]);
+        left[i] = b->predicts ? devices[i] : rest(&devices[i], &out->device[i]);
     VR_TRY(vr_lm_measure(s, b->draft, &b->drafting, left, n, a));
     out->draft = s;
     out->refused = out->refused || s->refused;
     out->unknown = out->unknown || s->unknown;
     if (s->refused || s->unknown)
-        out->why = vr_text(a, T("the draft model: "), T(s->why));
+        out->why = vr_text(a, T(b->predicts ? "what predicts: " : "the draft model: "), T(s->why));
     return out->why == NULL && (s->refused || s->unknown) ? VRAM_ENOMEM : VRAM_OK;
 }
 

@@ -13,6 +13,7 @@ typedef struct vr_lm_beside {
     const char *unknown;      /* why it is not known what drafts take; or NULL */
     const vr_lm *draft;       /* NULL: there is none */
     vr_lm_params drafting;    /* of its context */
+    bool predicts;            /* draft is the model itself: a second context on its layers that predict */
 } vr_lm_beside;
 
 /* Fills projector and draft of the sizes from p->beside; the model itself has been measured. */

@@ -238,11 +238,12 @@ static vr_lm_cache cache_of(const vr_lm_plan *plan, const vr_lm *lm, const vr_lm
         c.device = p->offload_kqv ? plan->layer_device[from] : VR_LM_HOST;
         return c;
     }
-    if (attends(lm, &plan->rules, il))
+    if (p->predicts ? vr_lm_predicting_attends(lm, il) : attends(lm, &plan->rules, il))
         keys_of(&c, plan, lm, p, il);
-    if (keeps_state(lm, il)) {
+    if (keeps_state(lm, il) && !p->predicts) {
         state_widths(lm, &c.r_width, &c.s_width);
         c.r_rows = plan->n_seq_max;
+        c.r_kept = vr_add_sat(1, vr_lm_taken_back(lm, p));
     }
     return c;
 }

@@ -117,6 +117,9 @@ typedef struct vr_lm_params {
     uint8_t pooling;                             /* vr_lm_pooling, of embeddings */
     const struct vr_lm_adapter *const *adapters; /* --lora (lora.h), all of them applied */
     size_t n_adapters;
+    bool load_mtp;     /* layers that predict further tokens are loaded: they draft (--spec-type draft-mtp) */
+    bool predicts;     /* the context is the second one, of such layers: it has the first one's weights */
+    uint64_t n_rs_seq; /* tokens that states can be taken back by: each state is kept so often more */
     bool control_vector;               /* --control-vector, of all layers */
     const struct vr_lm_beside *beside; /* what else is loaded (beside.h); NULL: nothing */
 } vr_lm_params;
