@@ -181,6 +181,10 @@ void vr_lm_build_mimo2(vr_lm_graph *c)
 
 void vr_lm_predict_mimo2(vr_lm_graph *c)
 {
+    if (!vr_lm_opt(c, (int)c->lm->n_layer, "attn_qkv.weight"))
+        vr_lm_broken(c, "llama.cpp stops: layers that predict need attn_qkv in one matrix");
+    if (vr_lm_stopped(c))
+        return;
     vr_lm_inp_attn_iswa(c);
     vr_lm_predicted(c, mimo_attention, biased_ffn, VR_LM_WANTED_BEFORE_NORM);
 }

@@ -311,6 +311,8 @@ vram_status vr_lm_place_caches(vr_lm_plan *plan, const vr_lm *lm, const vr_lm_pa
         plan->caches_unknown = "the file's keys do not say the model's shape";
     else if (!worked_out(lm))
         plan->caches_unknown = "what llama.cpp keeps of the tokens of this architecture is not worked out";
+    else if (vr_str_is(lm->name, "deepseek4") && (p->predicts || p->n_rs_seq != 0))
+        plan->caches_unknown = "what llama.cpp keeps of this architecture for drafts is not worked out";
     else if (lists_otherwise(lm, &plan->rules))
         plan->caches_unknown = "of this build the file's own list of sliding layers is not followed here";
     plan->copies_cache = p->flash_attn && (p->type_k != VR_F16 || p->type_v != VR_F16);

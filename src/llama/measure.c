@@ -195,6 +195,7 @@ static void describe(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params *p, c
     out->cells = plan->cells;
     out->swa_cells = plan->swa_cells;
     out->pipelined = plan->pipelined;
+    out->shares_weights = p->predicts;
     out->layer_device = plan->layer_device;
     out->experts_off = experts_off(lm, plan);
     out->output = output_bytes(lm, p, plan);

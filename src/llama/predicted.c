@@ -27,6 +27,10 @@ vr_t vr_lm_predicted_begin(vr_lm_graph *c)
 {
     vr_gg *g = c->g;
     int il = (int)c->lm->n_layer;
+    bool several = vr_str_is(c->lm->name, "step35") || vr_str_is(c->lm->name, "mimo2") ||
+                   vr_str_is(c->lm->name, "hy_v3");
+    if (c->lm->n_layer_nextn > 1 && !several)
+        vr_lm_broken(c, "llama.cpp stops: of this architecture one layer predicts, and the file has more");
     vr_t own = vr_lm_opt(c, il, "nextn.embed_tokens.weight");
     vr_t table = own != NULL ? own : vr_lm_outside(c, "token_embd.weight");
     c->inp_tokens = vr_gg_input(g, "inp_tokens", VR_I32, c->n_tokens, 1, 1, 1);
@@ -75,7 +79,7 @@ void vr_lm_predicted(vr_lm_graph *c, vr_lm_predicted_block attention, vr_lm_pred
 void vr_lm_build_sampling(vr_lm_graph *c)
 {
     vr_gg *g = c->g;
-    if (!c->p->predicts || c->logits == NULL || c->p->split_mode == VR_LM_SPLIT_TENSOR || vr_lm_stopped(c))
+    if (!c->p->chooses || c->logits == NULL || c->p->split_mode == VR_LM_SPLIT_TENSOR || vr_lm_stopped(c))
         return;
     uint64_t n = c->logits->ne[0], rows = c->logits->ne[1];
     vr_t all = vr_gg_pad(g, c->logits, 0, 1, 0, 0);

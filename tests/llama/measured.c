@@ -198,13 +198,9 @@ static vram_status answer(asked *q, vram_ctx *ctx, vram_io *io)
     if (lm == NULL)
         return vr_fail(ctx, VRAM_EUNSUPPORTED, T(why));
     if (q->p.n_rs_seq != 0) { /* of drafts by the model's own layers */
-        q->p.load_mtp = true;
-        beside.draft = lm;
-        beside.predicts = true;
-        beside.drafting = q->p;
-        beside.drafting.predicts = true;
-        beside.drafting.n_rs_seq = 0;
-        beside.drafting.n_outputs_max = q->p.n_seq_max;
+        vr_lm_beside_predict(&why, &beside, &q->p, lm, q->p.n_rs_seq);
+        if (why != NULL)
+            return vr_fail(ctx, VRAM_EUNSUPPORTED, T(why));
         q->p.beside = &beside;
     }
     if (q->draft != NULL) {
