@@ -236,8 +236,8 @@ static vram_status read_draft(vr_lm_beside *b, const vr_lm_params *p, const vram
     if (b->draft != NULL && heads_alone(b->draft, drafts_by(w, VR_SPEC_SIMPLE))) {
         b->draft = NULL;
         b->unread = true;
-        b->unknown = "the file of --model-draft has only layers that draft from what the model computes "
-                     "(MTP, EAGLE-3, DFlash), which are not worked out";
+        b->unknown = "llama.cpp drafts with layers of --model-draft's file that go on from what the model "
+                     "computes (MTP, EAGLE-3, DFlash), which is not worked out";
         return VRAM_OK;
     }
     draft_params(&b->drafting, p, w);

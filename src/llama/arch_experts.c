@@ -358,3 +358,13 @@ void vr_lm_build_cohere2moe(vr_lm_graph *c)
     cur = vr_gg_mul_mat(g, vr_lm_head(c), cur);
     vr_lm_logits(c, vr_lm_nonzero(c, "logit_scale") ? vr_gg_scale(g, cur) : cur);
 }
+
+/* Turned whether the layer slides or not. */
+void vr_lm_predict_cohere2moe(vr_lm_graph *c)
+{
+    int il = (int)c->lm->n_layer;
+    vr_lm_inp_attn_iswa(c);
+    vr_t cur = vr_lm_predicted_begin(c);
+    cur = cohere_layer(c, cur, il, vr_lm_predicted_norm(c), UINT64_MAX);
+    vr_lm_predicted_end(c, cur, VR_LM_WANTED_BEHIND_NORM);
+}

@@ -23,6 +23,13 @@ const vr_lm_arch *vr_lm_predicted_find(vr_str name)
     return NULL;
 }
 
+vr_lm_norm vr_lm_predicted_norm(const vr_lm_graph *c)
+{
+    bool plain =
+        vr_str_is(c->lm->name, "cohere2moe") && !vr_lm_nonzero(c, "attention.layer_norm_rms_epsilon");
+    return plain ? VR_LM_NORM : VR_LM_NORM_RMS;
+}
+
 vr_t vr_lm_predicted_begin(vr_lm_graph *c)
 {
     vr_gg *g = c->g;
@@ -36,8 +43,9 @@ vr_t vr_lm_predicted_begin(vr_lm_graph *c)
     c->inp_tokens = vr_gg_input(g, "inp_tokens", VR_I32, c->n_tokens, 1, 1, 1);
     vr_t tokens = vr_gg_get_rows(g, table, c->inp_tokens);
     vr_t rows = vr_gg_input(g, "inp_h", VR_F32, c->lm->n_embd, c->n_tokens, 1, 1);
-    rows = vr_lm_rms(c, rows, il, "nextn.hnorm");
-    tokens = vr_lm_rms(c, tokens, il, "nextn.enorm");
+    vr_lm_norm kind = vr_lm_predicted_norm(c);
+    rows = vr_lm_build_norm(c, rows, vr_lm_w(c, il, "nextn.hnorm.weight"), NULL, kind, il);
+    tokens = vr_lm_build_norm(c, tokens, vr_lm_w(c, il, "nextn.enorm.weight"), NULL, kind, il);
     return vr_lm_scaled_mm(c, il, "nextn.eh_proj", vr_gg_concat(g, tokens, rows, 0));
 }
 
@@ -45,6 +53,7 @@ void vr_lm_predicted_end(vr_lm_graph *c, vr_t cur, vr_lm_wanted wanted)
 {
     vr_gg *g = c->g;
     int il = (int)c->lm->n_layer;
+    bool cohere = vr_str_is(c->lm->name, "cohere2moe");
     vr_t norm = vr_lm_opt(c, il, "nextn.shared_head_norm.weight");
     if (wanted == VR_LM_WANTED_BEFORE_NORM) {
         cur = vr_gg_get_rows(g, cur, vr_lm_inp_out_ids(c));
@@ -53,7 +62,7 @@ void vr_lm_predicted_end(vr_lm_graph *c, vr_t cur, vr_lm_wanted wanted)
     if (norm == NULL && vr_str_is(c->lm->name, "mimo2"))
         norm = vr_lm_opt(c, il, "layer_output_norm.weight");
     norm = norm != NULL ? norm : vr_lm_outside(c, "output_norm.weight");
-    cur = vr_lm_build_norm(c, cur, norm, NULL, VR_LM_NORM_RMS, -1);
+    cur = vr_lm_build_norm(c, cur, norm, NULL, vr_lm_predicted_norm(c), -1);
     if (wanted != VR_LM_WANTED_BEFORE_NORM)
         vr_gg_set_output(cur);
     if (wanted == VR_LM_WANTED_BEHIND_NORM)
@@ -61,7 +70,9 @@ void vr_lm_predicted_end(vr_lm_graph *c, vr_t cur, vr_lm_wanted wanted)
     if (vr_lm_opt(c, il, "nextn.shared_head_head.weight"))
         cur = vr_lm_scaled_mm(c, il, "nextn.shared_head_head", cur);
     else
-        cur = vr_lm_mm(c, vr_lm_head(c), cur, vr_lm_outside_opt(c, "output.scale"));
+        cur = vr_lm_mm(c, vr_lm_head(c), cur, cohere ? NULL : vr_lm_outside_opt(c, "output.scale"));
+    if (cohere && vr_lm_nonzero(c, "logit_scale"))
+        cur = vr_gg_scale(g, cur);
     vr_lm_logits(c, cur);
 }
 

@@ -11,6 +11,7 @@
     X("qwen35moe", qwen35moe)                                                                                \
     X("step35", step35)                                                                                      \
     X("mimo2", mimo2)                                                                                        \
+    X("cohere2moe", cohere2moe)                                                                              \
     X("hy_v3", hy_v3)                                                                                        \
     X("deepseek2", deepseek2)                                                                                \
     X("deepseek32", dsa)                                                                                     \
@@ -27,6 +28,8 @@ typedef enum vr_lm_wanted {
     VR_LM_WANTED_BEHIND_NORM
 } vr_lm_wanted;
 
+/* Norms of the architecture's layers. */
+vr_lm_norm vr_lm_predicted_norm(const vr_lm_graph *c);
 /* From a token and the first context's last rows to what the layer works on. */
 vr_t vr_lm_predicted_begin(vr_lm_graph *c);
 /* All between and behind them, of a layer with norms before attention and FFN. */

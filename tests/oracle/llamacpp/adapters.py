@@ -44,8 +44,9 @@ def joined(tensors, layer):
     names = ['blk.%d.attn_%s.weight' % (layer, x) for x in 'qkv']
     parts = [t for t in tensors if t[0] in names]
     rows = sum(t[2][1] for t in parts)
+    biases = ['blk.%d.attn_%s.bias' % (layer, x) for x in 'qkv']
     whole = ('blk.%d.attn_qkv.weight' % layer, parts[0][1], [parts[0][2][0], rows])
-    return [t for t in tensors if t[0] not in names] + [whole]
+    return [t for t in tensors if t[0] not in names + biases] + [whole]
 
 
 def predicting(path):
@@ -62,8 +63,10 @@ def predicting(path):
     more = [('blk.%d.' % layers + t[0][len(last):], t[1], t[2]) for t in tensors if t[0].startswith(last)]
     more += [('blk.%d.nextn.eh_proj.weight' % layers, 'q8_0', [2 * width, width]),
              ('blk.%d.nextn.enorm.weight' % layers, 'f32', [width]), ('blk.%d.nextn.hnorm.weight' % layers, 'f32', [width])]
+    keys = [k for k in keys if '.temperature_' not in k[0]] # llama.cpp stops at queries scaled by position
     keys = [(k, kind, [layers + 1] if k == arch + '.block_count' else
-             v + v[-1:] if kind.endswith('[]') and k.startswith(arch + '.') and len(v) == layers else v)
+             v + v[-1:] if kind.endswith('[]') and k.startswith(arch + '.') and len(v) == layers and
+             not k.endswith('sliding_window_pattern') else v)
             for k, kind, v in keys]
     return keys + [(arch + '.nextn_predict_layers', 'u32', [1])], tensors + more
 
