@@ -52,7 +52,7 @@ bool vr_str_find(vr_str a, const char *what, size_t *at)
 {
     vr_str w = vr_str_of(what);
     for (size_t i = 0; a.n >= w.n && i <= a.n - w.n; i++) {
-        if (w.n != 0 && memcmp(a.s + i, w.s, w.n) != 0)
+        if (w.n != 0 && (a.s[i] != w.s[0] || memcmp(a.s + i, w.s, w.n) != 0))
             continue;
         if (at != NULL)
             *at = i;

@@ -29,14 +29,14 @@ static bool own_context(const pasted *p)
     return cli_has(p->c, "context") || cli_has(p->c, "n_ctx");
 }
 
-/* -c is of all sequences together; without it the context is one that --fit finds. */
+/* -c is of all sequences together; what is not said --fit decides, which is on by default. */
 static void set_context(pasted *p)
 {
-    if (own_context(p))
-        return;
-    if (p->context != 0)
+    bool tries = strcmp(p->program->tool, "fit-params") != 0 || (p->context == 0 && !own_context(p));
+
+    if (p->context != 0 && !own_context(p))
         pasted_set_number(p, "n_ctx", p->context);
-    else if (!pasted_has(p, "fit"))
+    if (tries && !pasted_has(p, "fit"))
         pasted_set(p, "fit", "on");
 }
 

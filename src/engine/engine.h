@@ -195,7 +195,8 @@ struct vram_workload {
     uint64_t gpu_overhead;
     const char *overhead_text; /* as given, or NULL */
     bool sched_spread;
-    bool slots; /* after resolve: the server opens `sequences` on its own, which share one context */
+    bool compared; /* beside other engines: none takes another context by the cards */
+    bool slots;    /* after resolve: the server opens `sequences` on its own, which share one context */
     const char *shares_text, *override_text; /* as given, or NULL */
     /* and what it loads beside the model */
     const char *mmproj_name, *lora_names, *control_names, *draft_name; /* as given, or NULL */

@@ -439,7 +439,10 @@ static vram_status plan_of_sizes(vr_plan *out, const vr_lm *lm, const vr_lm_size
     out->weight_bytes = vr_add_sat(d->model, b.weights);
     out->n_parameters = vr_add_sat(d->elements, b.elements);
     out->as_stored = true;
-    out->kv_token = vr_add_sat(d->token, b.token);
+    out->kv_token = d->token;
+    if (rank == 0 && s->device[1].model == 0) /* all that is kept, wherever */
+        out->kv_token = vr_add_sat(d->token, vr_add_sat(s->pinned.token, s->host.token));
+    out->kv_token = vr_add_sat(out->kv_token, b.token);
     out->kv_full = vr_add_sat(d->context, b.kept);
     return VRAM_OK;
 }

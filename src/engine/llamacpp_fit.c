@@ -79,16 +79,28 @@ static vram_status give_fitted(vram_workload *to, const vram_workload *w, const 
     return p->n_overrides != 0 ? give_overrides(to, p, a) : VRAM_OK;
 }
 
+/* What --fit did about it; f NULL: it is off. */
+static const char *fit_words(const vr_lm_fitted *f)
+{
+    if (f == NULL)
+        return "--fit is off";
+    if (f->left != NULL)
+        return f->left;
+    if (f->changed && f->params.n_gpu_layers != UINT64_MAX)
+        return "--fit keeps 1 GiB of each card free and leaves the rest to the CPU; with --fit off this "
+               "command "
+               "says what else would do";
+    return "--fit keeps 1 GiB of each card free";
+}
+
 static vram_status say(const char **says, const vram_workload *to, const vram_workload *w,
                        const vr_lm_fitted *f, vr_arena *a)
 {
     bool context = is_open(w, VR_SET_CONTEXT);
-    *says = vr_text(a, T(context ? "llama.cpp without -c takes " : ""), context ? GROUPED(to->context) : T(""),
-                    T(context ? " tokens" : ""), T(f != NULL && f->left != NULL ? "; " : ""),
-                    T(f != NULL && f->left != NULL ? f->left : ""),
-                    T(f != NULL && f->left == NULL ? context ? ": --fit keeps 1 GiB of each card free"
-                                                             : "llama.cpp's --fit keeps 1 GiB of each card free"
-                                                   : ""));
+    if (!context && (f == NULL || (!f->changed && f->left == NULL)))
+        return VRAM_OK;
+    *says = vr_text(a, T("llama.cpp"), T(context ? " without -c takes " : ""),
+                    context ? GROUPED(to->context) : T(""), T(context ? " tokens: " : ": "), T(fit_words(f)));
     return *says == NULL ? VRAM_ENOMEM : VRAM_OK;
 }
 
@@ -119,8 +131,11 @@ vram_status vr_llamacpp_by_cards(vram_workload *to, const char **says, const vra
         margins[i] = VR_LM_FIT_MARGIN;
     VR_TRY(vr_llamacpp_beside_margins(margins, lm, &p, w, devices, n, a));
     VR_TRY(vr_lm_fit(&f, lm, &p, devices, n, margins, VR_LM_FIT_CONTEXT, a));
-    if (f.unknown != NULL)
-        return VRAM_OK;
+    if (f.unknown != NULL) {
+        *says = vr_text(a, T("llama.cpp: what --fit does is not known here; "), GROUPED(w->context),
+                        T(" tokens are counted (-c)"));
+        return *says == NULL ? VRAM_ENOMEM : VRAM_OK;
+    }
     VR_TRY(give_fitted(to, w, lm, &f, n, a));
     return say(says, to, w, &f, a);
 }

@@ -285,6 +285,8 @@ static const char *words(vr_goal g, const vram_model *m, const vram_workload *w,
     case VR_GOAL_UBATCH:
         return vr_text(a, GROUPED(w->ubatch), T(" tokens computed at once"));
     case VR_GOAL_EXPERTS:
+        if (bare_layers(m, w) == 0)
+            return n_gpus > 1 ? "all experts on the cards" : "all experts on the card";
         return vr_text(a, T("experts of "), U(bare_layers(m, w)), T(" of "), U(m->n_layers),
                        T(" layers on the CPU"));
     case VR_GOAL_CACHE:

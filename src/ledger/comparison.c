@@ -66,6 +66,7 @@ static vram_status fit_in(vr_compared *to, vram_comparison *c, const vr_engine *
     if (w == NULL)
         return VRAM_ENOMEM;
     to->engine = e;
+    w->compared = true;
     leave_to(w, e);
     vram_status s = e->version(w, vr_str_of(e->default_version));
     if (s == VRAM_OK)

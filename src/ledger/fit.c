@@ -109,8 +109,11 @@ static unsigned rank_of(vram_verdict v)
 
 static bool worse(const vram_fit *a, const vram_fit *b)
 {
+    bool idle = a->plan.weight_bytes == 0;
     if (rank_of(a->verdict) != rank_of(b->verdict))
         return rank_of(a->verdict) > rank_of(b->verdict);
+    if (a->verdict == VRAM_FITS && idle != (b->plan.weight_bytes == 0))
+        return !idle; /* it has no part of the model */
     if (a->run.failed && b->run.failed && a->run.failure.next_moment != b->run.failure.next_moment)
         return a->run.failure.next_moment < b->run.failure.next_moment; /* the run ends there */
     return a->headroom < b->headroom;
@@ -171,13 +174,19 @@ static void stop(vram_fit *f)
                                 : "the loader puts a part on the CPU or the disk, which bitsandbytes refuses";
 }
 
+/* Layers or experts of an engine that says where each is. */
+static bool leaves_some(const vram_fit *f)
+{
+    const vr_placement *p = f->placement;
+    return f->verdict == VRAM_FITS && p != NULL && p->unknown == NULL && p->host.told &&
+           vr_add_sat(p->layers_off, p->experts_off) != 0;
+}
+
 /* It lives, but not on the cards alone. */
 static vram_status tell_offload(vram_fit *f)
 {
     const vr_placement *p = f->placement;
-    bool off = f->verdict == VRAM_FITS && p != NULL && p->unknown == NULL && p->host.told &&
-               vr_add_sat(p->layers_off, p->experts_off) != 0;
-    if (f->slow || off) {
+    if (f->slow || leaves_some(f)) {
         uint64_t n = p->layers_off != 0 ? p->layers_off : p->experts_off;
         f->verdict_reason = vr_text(&f->arena, T("but "), T(p->layers_off != 0 ? "" : "the experts of "),
                                     U(n), T(n == 1 ? " layer stays" : " layers stay"), T(" on the CPU"));
@@ -291,7 +300,8 @@ static bool left_to_cards(const vram_fit *f)
 {
     const vram_workload *w = f->workload;
     bool fit = !vr_engine_has(w->engine, VR_SET_FIT) || w->set_by[VR_SET_FIT] == VR_BY_USER;
-    return w->engine->by_cards != NULL && fit && f->model->gguf && w->set_by[VR_SET_CONTEXT] != VR_BY_USER;
+    return w->engine->by_cards != NULL && fit && !w->compared && f->model->gguf &&
+           w->set_by[VR_SET_CONTEXT] != VR_BY_USER;
 }
 
 static vram_status fit_on_any(vram_fit *f, vr_rooms *rooms)
@@ -360,7 +370,7 @@ static vram_status take_by_cards(vram_fit *f, const vram_workload **asked, const
     const vr_engine *e = f->workload->engine;
     vr_device_facts facts[VR_MOST_GPUS];
     vram_workload *given, *resolved;
-    if (e->by_cards == NULL || gpus->n == 0 || f->foreign)
+    if (e->by_cards == NULL || gpus->n == 0 || f->foreign || (*asked)->compared)
         return VRAM_OK;
     for (size_t i = 0; i < gpus->n; i++)
         facts[i] = gpus->gpus[i].facts;

@@ -225,6 +225,9 @@ static vram_status cannot(const vram_fit *f, vr_goal g, size_t n_gpus)
                        T(w->engine->name));
     if (g == VR_GOAL_SPLIT)
         return vr_fail(f->ctx, VRAM_ESETTING, T("--solve split: there is one card, or the split is given"));
+    if (g == VR_GOAL_EXPERTS && f->model->experts == 0)
+        return vr_fail(f->ctx, VRAM_ESETTING, T("--solve experts: "), T(f->model->checkpoint->name),
+                       T(" has no experts; --solve ngl moves whole layers"));
     return vr_fail(f->ctx, VRAM_ESETTING, T("--solve "), T(word), T(": there is nothing to choose of "),
                    T(f->model->checkpoint->name));
 }

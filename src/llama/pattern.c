@@ -33,8 +33,7 @@ struct vr_pattern {
     step *steps;
     uint32_t n;
     uint32_t first;
-    bool skips;         /* it begins with one of `firsts`, wherever it is found */
-    uint8_t firsts[32]; /* bits of characters */
+    char prefix[32]; /* what it begins with in any case */
 };
 
 typedef struct reader {
@@ -429,7 +428,7 @@ static uint32_t steps_of(vr_str text)
     return again || text.n >= (MOST_STEPS - 8) / 3 ? MOST_STEPS : (uint32_t)(3 * text.n + 8);
 }
 
-static void note_firsts(struct vr_pattern *p);
+static void note_prefix(struct vr_pattern *p);
 
 vram_status vr_lm_pattern(const struct vr_pattern **out, const char **why, const char *text, vr_arena *a)
 {
@@ -449,7 +448,7 @@ vram_status vr_lm_pattern(const struct vr_pattern **out, const char **why, const
     if (r.why != NULL)
         return VRAM_OK;
     *p = (struct vr_pattern){ .steps = r.steps, .n = r.n, .first = whole.first };
-    note_firsts(p);
+    note_prefix(p);
     *out = p;
     return VRAM_OK;
 }
@@ -527,24 +526,34 @@ static void clear(ways *w, const struct vr_pattern *p)
     memset(w->seen, 0, p->n / 8 + 1);
 }
 
-/* Most patterns begin with a plain character, and most names do not have it: nothing is followed there. */
-static void note_firsts(struct vr_pattern *p)
+/* The one character of a set; 0: there are others, or none. */
+static char only_char(const uint8_t set[32])
 {
-    ways w;
-    place_in nowhere = { { NULL, 0 }, 0 };
-    w.found = false;
-    clear(&w, p);
-    start(&w, p, p->first, &nowhere);
-    p->skips = !w.found;
-    for (uint32_t i = 0; i < p->n; i++) {
-        bool seen = (w.seen[i / 8] >> i % 8 & 1) != 0;
-        uint8_t kind = p->steps[i].kind;
-        if (seen && kind != STEP_SET && kind != STEP_SPLIT)
-            p->skips = false; /* it depends on the place */
+    unsigned found = 0, n = 0;
+    for (unsigned c = 0; c < 256; c++) {
+        if (has(set, (unsigned char)c)) {
+            found = c;
+            n++;
+        }
     }
-    for (size_t k = 0; k < w.n; k++)
-        for (size_t i = 0; i < sizeof p->firsts; i++)
-            p->firsts[i] |= p->steps[w.list[k]].set[i];
+    return n == 1 ? (char)found : '\0';
+}
+
+/* "blk.17.ffn_" is looked for before any way is followed. */
+static void note_prefix(struct vr_pattern *p)
+{
+    size_t n = 0;
+    uint32_t at = p->first;
+    for (uint32_t i = 0; i < p->n && n + 1 < sizeof p->prefix; i++) {
+        const step *s = &p->steps[at];
+        bool empty = s->kind == STEP_SPLIT && s->other == at;
+        char c = s->kind == STEP_SET ? only_char(s->set) : '\0';
+        if (!empty && c == '\0')
+            return;
+        if (!empty)
+            p->prefix[n++] = c;
+        at = s->next;
+    }
 }
 
 bool vr_lm_pattern_found(const struct vr_pattern *p, vr_str text)
@@ -552,14 +561,11 @@ bool vr_lm_pattern_found(const struct vr_pattern *p, vr_str text)
     ways a, b, *now = &a, *then = &b;
     place_in where = { text, 0 };
     a.found = b.found = false;
+    if (p->prefix[0] != '\0' && !vr_str_find(text, p->prefix, NULL))
+        return false;
     clear(now, p);
-    if (!p->skips || text.n == 0)
-        start(now, p, p->first, &where);
+    start(now, p, p->first, &where);
     for (size_t i = 0; i < text.n && !now->found; i++) {
-        if (p->skips && has(p->firsts, (unsigned char)text.s[i]))
-            start(now, p, p->first, &where);
-        else if (now->n == 0 && p->skips)
-            continue;
         where.at = i + 1;
         clear(then, p);
         for (size_t k = 0; k < now->n; k++) {
@@ -567,8 +573,7 @@ bool vr_lm_pattern_found(const struct vr_pattern *p, vr_str text)
             if (has(s->set, (unsigned char)text.s[i]))
                 start(then, p, s->next, &where);
         }
-        if (!p->skips)
-            start(then, p, p->first, &where); /* or it begins here */
+        start(then, p, p->first, &where); /* or it begins here */
         ways *swap = now;
         now = then;
         then = swap;

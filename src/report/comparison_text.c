@@ -105,6 +105,8 @@ static void put_row(vr_report *r, const vr_compared *x, const size_t widths[N_CO
     if (x->fit->device != NULL) {
         vr_put(&r->buf, T("  "));
         vr_inked(r, vr_verdict_ink(x->fit->verdict), verdict_words(x->fit->verdict));
+        if (x->fit->verdict == VRAM_FITS && x->fit->verdict_reason != NULL)
+            vr_put(&r->buf, T(", "), T(x->fit->verdict_reason));
     }
     vr_put(&r->buf, T("\n"));
 }

@@ -113,9 +113,10 @@ static void put_verdict(vr_report *r, const vram_fit *f)
     bool told = f->verdict == VRAM_TIGHT && *band(r, &f->ledger) != '\0';
     const char *reason = told ? "" : reason_words(r, f);
 
-    if (f->stops != NULL && !f->ledger.category[VR_WEIGHTS].counted) {
-        vr_para(r, vr_verdict_ink(f->verdict), head, 0,
-                vr_say(r, T(card_words(r, f)), T(": "), T(f->verdict_reason)));
+    if ((f->stops != NULL || known_need(f) == 0) && !f->ledger.category[VR_WEIGHTS].counted) {
+        vr_para(
+            r, vr_verdict_ink(f->verdict), head, 0,
+            vr_say(r, T(card_words(r, f)), T(": "), T(f->verdict_reason != NULL ? f->verdict_reason : "")));
         return;
     }
     vr_para(r, vr_verdict_ink(f->verdict), head, 0,

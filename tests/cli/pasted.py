@@ -16,6 +16,7 @@ import unittest
 
 VRAM = os.path.abspath(os.environ["VRAM"])
 ROOT = sys.argv.pop(1)
+TRAINED = 32768
 
 
 def gguf(path):
@@ -27,7 +28,7 @@ def gguf(path):
         return struct.pack("<I", 8) + text(v) if isinstance(v, str) else struct.pack("<II", 4, v)
     keys = [("general.architecture", "llama"), ("general.name", "made"), ("llama.block_count", 4),
             ("llama.embedding_length", 512), ("llama.feed_forward_length", 1024),
-            ("llama.attention.head_count", 8), ("llama.attention.head_count_kv", 4), ("llama.context_length", 32768)]
+            ("llama.attention.head_count", 8), ("llama.attention.head_count_kv", 4), ("llama.context_length", TRAINED)]
     shapes = [("token_embd.weight", 512, 1024), ("output.weight", 512, 1024)]
     for i in range(4):
         shapes += [("blk.%d.attn_q.weight" % i, 512, 512), ("blk.%d.attn_k.weight" % i, 512, 256),
@@ -70,15 +71,15 @@ class Pasted(unittest.TestCase):
         self.assertEqual(self.asked(["--"] + pasted.split()), self.asked(own.split()), pasted)
 
     def test_servers(self):
-        self.same("llama-server -m m.gguf -c 8192 -np 1 --port 8080 --jinja", "m.gguf --n-ctx 8192 -np 1 --tool server")
-        self.same("llama-server -m m.gguf -c 8192", "m.gguf --n-ctx 8192 --tool server")
+        self.same("llama-server -m m.gguf -c 8192 -np 1 --port 8080 --jinja", "m.gguf --n-ctx 8192 -np 1 --tool server --fit on")
+        self.same("llama-server -m m.gguf -c 8192", "m.gguf --n-ctx 8192 --tool server --fit on")
         self.same("./build/bin/llama-server --model m.gguf --ctx-size 8192 --parallel 2 -ctk q8_0 -ctv q8_0 -fa on",
-                  "m.gguf --n-ctx 8192 -np 2 -ctk q8_0 -ctv q8_0 -fa on --tool server")
+                  "m.gguf --n-ctx 8192 -np 2 -ctk q8_0 -ctv q8_0 -fa on --tool server --fit on")
         self.same("llama serve -m m.gguf --ctx_size 8192 -np 2 -kvu -nkvo -ngl 3 -ub 256 -b 1024",
-                  "m.gguf --n-ctx 8192 -np 2 -kvu -nkvo -ngl 3 -ub 256 -b 1024 --tool server")
+                  "m.gguf --n-ctx 8192 -np 2 -kvu -nkvo -ngl 3 -ub 256 -b 1024 --tool server --fit on")
 
     def test_others(self):
-        self.same("llama-cli -m m.gguf -c 4096 -ngl all -p hello -no-cnv", "m.gguf --n-ctx 4096 -ngl all --tool cli")
+        self.same("llama-cli -m m.gguf -c 4096 -ngl all -p hello -no-cnv", "m.gguf --n-ctx 4096 -ngl all --tool cli --fit on")
         self.same("llama-fit-params -m m.gguf -c 16384 -fitp on", "m.gguf --n-ctx 16384 --tool fit-params")
         # 2048 of a prompt behind 4096; 128 generated are less
         self.same("llama-bench -m m.gguf -p 512,2048 -n 128 -d 0,4096 -ngl 99", "m.gguf --n-ctx 6144 -ngl 99 --tool bench")
@@ -88,15 +89,15 @@ class Pasted(unittest.TestCase):
 
     def test_variables(self):
         self.same("CUDA_VISIBLE_DEVICES=0 LLAMA_ARG_CTX_SIZE=8192 LLAMA_ARG_N_PARALLEL=1 llama-server -m m.gguf",
-                  "m.gguf --n-ctx 8192 -np 1 --tool server")
+                  "m.gguf --n-ctx 8192 -np 1 --tool server --fit on")
         self.same("env LLAMA_ARG_CTX_SIZE=8192 sudo nohup llama-cli -m m.gguf -c 4096",
-                  "m.gguf --n-ctx 4096 --tool cli")
+                  "m.gguf --n-ctx 4096 --tool cli --fit on")
 
     def test_own_words_win(self):
         first = self.asked(["--n-ctx", "2048", "--", "llama-server", "-m", "m.gguf", "-c", "8192", "-np", "1"])
-        self.assertEqual(first, self.asked("m.gguf --n-ctx 2048 -np 1 --tool server".split()))
+        self.assertEqual(first, self.asked("m.gguf --n-ctx 2048 -np 1 --tool server --fit on".split()))
         first = self.asked("-c 2048 -- llama-server -m m.gguf -c 8192 -np 2".split())
-        self.assertEqual(first, self.asked("m.gguf -c 2048 -np 2 --tool server".split()))
+        self.assertEqual(first, self.asked("m.gguf -c 2048 -np 2 --tool server --fit on".split()))
         first = self.asked("-c 2048 -- llama-bench -m m.gguf -p 4096".split())
         self.assertEqual(first, self.asked("m.gguf -c 2048 --tool bench".split()))
 
@@ -124,8 +125,16 @@ class Pasted(unittest.TestCase):
         self.assertNotIn("m.gguf", done.stderr)
 
     def test_no_context(self):
+        """What llama.cpp takes by itself; --fit needs to know the whole graph."""
         done = self.run_words("-- llama-server -m m.gguf".split())
-        self.assertIn("llama-server without -c takes the context that the model was trained with", done.stderr)
+        self.assertIn("the context that llama.cpp takes by itself depends on the card", done.stderr)
+        takes = "llama.cpp without -c takes %s tokens: --fit is off" % f"{TRAINED:,}"
+        for words, context, told in (
+                ("-- llama-server -m m.gguf", {"value": 4096, "set_by": "default"},
+                 "llama.cpp: what --fit does is not known here; 4,096 tokens are counted (-c)"),
+                ("-- llama-server -m m.gguf -fit off", {"value": TRAINED, "set_by": "model"}, takes)):
+            answer = json.loads(self.run_words(words.split(), "--json", "--gpu", "24GiB").stdout)
+            self.assertEqual((answer["workload"]["context"], answer["engine_says"]), (context, told))
 
     def test_every_option(self):
         """Value words that look like models; the model comes last."""

@@ -85,14 +85,15 @@ grep -q load_mtp "$source/include/llama.h" && flags="$flags -DLLAMA_HAS_LOAD_MTP
         "$here/shapes.cpp" "$here/parameters.cpp" "$here/recorder.cpp"; do
         ${CXX:-c++} -std=gnu++17 $flags $includes -c "$file" -o "$dir/$(basename "$file" .cpp).o"
     done
-    libraries="$build/common/libllama-common.a $build/common/libllama-common-base.a $build/src/libllama.a
-        $build/ggml/src/libggml.a $build/ggml/src/libggml-cpu.a $build/ggml/src/libggml-base.a
-        $build/vendor/cpp-httplib/libcpp-httplib.a -lpthread -ldl"
+    libraries="$build/src/libllama.a $build/ggml/src/libggml.a $build/ggml/src/libggml-cpu.a
+        $build/ggml/src/libggml-base.a -lpthread -ldl"
     # Objects before archives: the patched ones stand in for ggml's own.
     hooks="$dir/ggml-alloc.o $dir/ggml-backend.o $dir/virtual_cuda.o $dir/virtual_fusion.o $dir/shapes.o $dir/parameters.o"
     ${CXX:-c++} -o "$dir/recorder" -Wl,--wrap=gguf_find_key "$dir/recorder.o" $hooks $libraries
 }
 if [ "${1:-}" = --projectors ]; then
+    cmake --build "$build" --target llama-common -j "${JOBS:-$(nproc)}" > "$dir/build.log"
+    common="$build/common/libllama-common.a $build/common/libllama-common-base.a $build/vendor/cpp-httplib/libcpp-httplib.a"
     mtmd=$source/tools/mtmd
     mkdir -p "$dir/mtmd"
     # shellcheck disable=SC2086
@@ -102,8 +103,8 @@ if [ "${1:-}" = --projectors ]; then
             ${CXX:-c++} -std=gnu++17 $flags $includes "-I$mtmd" -c "$file" -o "$dir/mtmd/$(basename "$file" .cpp).o"
         done
         ${CXX:-c++} -std=gnu++17 $flags $includes -c "$here/beside_recorder.cpp" -o "$dir/beside_recorder.o"
-        ${CXX:-c++} -o "$dir/beside_recorder" -Wl,--wrap=gguf_find_key "$dir/beside_recorder.o" $hooks $libraries
-        ${CXX:-c++} -o "$dir/projector_recorder" -Wl,--wrap=gguf_find_key "$dir"/mtmd/*.o $hooks $libraries
+        ${CXX:-c++} -o "$dir/beside_recorder" -Wl,--wrap=gguf_find_key "$dir/beside_recorder.o" $hooks $common $libraries
+        ${CXX:-c++} -o "$dir/projector_recorder" -Wl,--wrap=gguf_find_key "$dir"/mtmd/*.o $hooks $common $libraries
     }
     "$python" "$here/projectors.py" --record "$dir/projector_recorder" "$here/projectors.tsv"
     exec "$python" "$here/adapters.py" --record "$dir/beside_recorder" "$here/adapters.tsv"
