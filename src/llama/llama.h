@@ -119,6 +119,10 @@ typedef struct vr_lm_params {
     uint8_t pooling;                             /* vr_lm_pooling, of embeddings */
     const struct vr_lm_adapter *const *adapters; /* --lora (lora.h), all of them applied */
     size_t n_adapters;
+    bool load_mtp;     /* layers that predict further tokens are loaded: they draft (--spec-type draft-mtp) */
+    bool chooses;      /* drafts are chosen on the device: the likeliest tokens of each sequence */
+    bool predicts;     /* the context is the second one, of such layers: it has the first one's weights */
+    uint64_t n_rs_seq; /* tokens that states can be taken back by: each state is kept so often more */
     bool control_vector;               /* --control-vector, of all layers */
     const struct vr_lm_beside *beside; /* what else is loaded (beside.h); NULL: nothing */
 } vr_lm_params;
@@ -170,6 +174,8 @@ typedef struct vr_lm_sizes {
     size_t n_nodes, n_splits; /* of the larger graph */
     const struct vr_clip_sizes *projector; /* beside it (beside.h); or NULL */
     const struct vr_lm_sizes *draft;
+    bool shares_weights;        /* it has those of the model that it drafts for */
+    bool draft_unread;          /* what drafts has weights of its own that are not in the figures */
     const char *drafts_unknown; /* why it is not known what drafts take; or NULL */
 } vr_lm_sizes;
 

@@ -137,7 +137,8 @@ static void add_cache(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params *p, 
     const kept_tensor v = { (vr_dtype)p->type_v, c->v_width, c->cells, c->streams };
     const kept_tensor index = { (vr_dtype)p->type_k, c->index_width, c->cells, c->streams };
     const kept_tensor beside = { (vr_dtype)p->type_v, c->index_values, c->cells, c->streams };
-    const kept_tensor r = { VR_F32, c->r_width, c->r_rows, 1 }, s = { VR_F32, c->s_width, c->r_rows, 1 };
+    const uint64_t states = vr_mul_sat(c->r_rows, c->r_kept);
+    const kept_tensor r = { VR_F32, c->r_width, states, 1 }, s = { VR_F32, c->s_width, states, 1 };
     add_kept(m, lm->layers[il].swa ? &m->sliding : &m->full,
              vr_add_sat(vr_add_sat(kept_bytes(plan, buft, &k), kept_bytes(plan, buft, &v)),
                         vr_add_sat(kept_bytes(plan, buft, &index), kept_bytes(plan, buft, &beside))));
@@ -151,7 +152,8 @@ static void add_cache(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params *p, 
 
 void vr_lm_add_placed(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params *p, const vr_lm_plan *plan)
 {
-    add_weights(out, lm, plan);
+    if (!p->predicts) /* it has the first context's */
+        add_weights(out, lm, plan);
     for (uint32_t il = 0; il < lm->n_layer_all && plan->caches_unknown == NULL; il++)
         add_cache(out, lm, p, plan, il);
 }
@@ -202,6 +204,7 @@ static void describe(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params *p, c
     out->cells = plan->cells;
     out->swa_cells = plan->swa_cells;
     out->pipelined = plan->pipelined;
+    out->shares_weights = p->predicts;
     out->layer_device = plan->layer_device;
     out->experts_off = experts_off(lm, plan);
     out->output = output_bytes(lm, p, plan);

@@ -20,7 +20,8 @@ typedef struct vr_lm_cache {
     uint64_t index_values;          /* kept beside them, never read */
     vr_lm_compressed compressed[2]; /* of attention, of what chooses for it */
     uint64_t r_width, s_width;      /* 32-bit floats of a sequence */
-    uint64_t r_rows;                /* sequences, and their snapshots */
+    uint64_t r_rows;                /* sequences */
+    uint64_t r_kept;                /* what is kept of each: its state now, and older ones */
     bool v_transposed;
     uint8_t device;  /* or VR_LM_HOST */
     uint32_t reuses; /* layer whose cache it uses, plus 1; 0: its own */
@@ -92,7 +93,11 @@ uint64_t vr_lm_cut_pool(const vr_lm_plan *plan, const vr_lm_weight *w, size_t de
 vram_status vr_lm_place_weights(vr_lm_plan *plan, const vr_lm *lm, const vr_lm_params *p, vr_arena *a);
 vram_status vr_lm_place_caches(vr_lm_plan *plan, const vr_lm *lm, const vr_lm_params *p, vr_arena *a);
 /* Whether a tensor of the layer is loaded at all (predicting.c). */
-bool vr_lm_loaded(const vr_lm *lm, const vr_lm_rules *r, uint32_t il, vr_str name);
+bool vr_lm_loaded(const vr_lm *lm, const vr_lm_params *p, const vr_lm_rules *r, uint32_t il, vr_str name);
+/* Whether layer il has keys and values in the second context. */
+bool vr_lm_predicting_attends(const vr_lm *lm, uint32_t il);
+/* Tokens that states can be taken back by, of those that were asked for. */
+uint64_t vr_lm_taken_back(const vr_lm *lm, const vr_lm_params *p);
 /* Attention layers beside recurrent ones, or both in one layer. */
 bool vr_lm_hybrid_memory(const vr_lm *lm);
 /* The layer chooses the tokens that it attends to, and keeps keys for that. */
