@@ -139,6 +139,19 @@ static vram_status device_of_size(vram_device *d, vr_str query, size_kind kind, 
     return VRAM_OK;
 }
 
+/* "none": all stays in the computer's memory, where no CUDA takes any. */
+static vram_status device_of_host(vram_device *d, uint64_t free_bytes)
+{
+    uint64_t bytes = free_bytes != 0 ? free_bytes : UINT64_MAX;
+    d->id = "none";
+    d->name = "no GPU";
+    d->host = true;
+    d->usable = d->available = (vr_range){ bytes, bytes, bytes, VR_BASIS_ASSUMED };
+    d->free_given = free_bytes != 0;
+    d->facts = (vr_device_facts){ .host = true, .usable = bytes, .available = bytes };
+    return VRAM_OK;
+}
+
 static const char *list_of(vr_arena *a, const vr_found *f)
 {
     const char *text = f->n != 0 ? f->gpu[0]->id : "";
@@ -214,6 +227,8 @@ static vram_status fill(vram_device *d, const char *query, uint64_t free_bytes)
         return vr_fail(d->ctx, VRAM_ESETTING,
                        T(q.n == 0 ? "no GPU is named" : "the name of the GPU is too long"));
     VR_TRY(take_count(d->ctx, &q, &d->count));
+    if (vr_str_is(q, "none") && d->count == 1)
+        return device_of_host(d, free_bytes);
     size_kind kind = size_of(q, &bytes);
     return kind != NO_SIZE ? device_of_size(d, q, kind, bytes, free_bytes) : device_of_name(d, q, free_bytes);
 }

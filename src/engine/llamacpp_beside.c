@@ -183,6 +183,11 @@ static vram_status read_projector(vr_lm_beside *b, const vram_workload *w, vr_ar
     return b->projector != NULL ? VRAM_OK : refuse(w, VR_SET_MMPROJ, w->mmproj_name, why);
 }
 
+static uint8_t cache_type(const vram_workload *w, vr_setting s, uint8_t given)
+{
+    return w->set_by[s] == VR_BY_USER ? given : VR_F16;
+}
+
 /* The settings of the other model's context that are not its own, and an output for each sequence. */
 static void draft_params(vr_lm_params *d, const vr_lm_params *p, const vram_workload *w)
 {
@@ -196,10 +201,28 @@ static void draft_params(vr_lm_params *d, const vr_lm_params *p, const vram_work
     d->n_cpu_moe = 0;
     d->embeddings = false;
     d->n_gpu_layers = w->set_by[VR_SET_DRAFT_LAYERS] == VR_BY_USER ? w->draft_layers : VR_ALL_LAYERS;
-    d->type_k = w->set_by[VR_SET_DRAFT_TYPE_K] == VR_BY_USER ? w->draft_k : VR_F16;
-    d->type_v = w->set_by[VR_SET_DRAFT_TYPE_V] == VR_BY_USER ? w->draft_v : VR_F16;
+    d->type_k = cache_type(w, VR_SET_DRAFT_TYPE_K, w->draft_k);
+    d->type_v = cache_type(w, VR_SET_DRAFT_TYPE_V, w->draft_v);
     d->flash_auto = w->flash == VR_FLASH_AUTO && vr_dtype_block((vr_dtype)d->type_v) == 1;
     d->n_outputs_max = p->n_seq_max;
+}
+
+static bool drafts_by(const vram_workload *w, vr_spec_type type)
+{
+    return w->set_by[VR_SET_SPEC_TYPE] == VR_BY_USER && w->spec_type == type;
+}
+
+/* What drafts is no model that could run alone, or llama.cpp takes it for one that does not. */
+static bool heads_alone(const vr_lm *lm, bool simple)
+{
+    static const char *const names[] = { "eagle3", "dflash", "gemma4-assistant" };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (vr_str_is(lm->name, names[i]))
+            return true;
+    }
+    bool predicts =
+        lm->n_layer_all > 0 && vr_lm_find(lm, lm->n_layer_all - 1, "nextn.eh_proj.weight") != NULL;
+    return predicts && (!simple || vr_lm_find(lm, 0, "attn_norm.weight") == NULL);
 }
 
 static vram_status read_draft(vr_lm_beside *b, const vr_lm_params *p, const vram_workload *w, vr_arena *a)
@@ -210,6 +233,13 @@ static vram_status read_draft(vr_lm_beside *b, const vr_lm_params *p, const vram
         return VRAM_OK;
     if (m != NULL)
         VR_TRY(vr_lm_of(&b->draft, &why, m, a));
+    if (b->draft != NULL && heads_alone(b->draft, drafts_by(w, VR_SPEC_SIMPLE))) {
+        b->draft = NULL;
+        b->unread = true;
+        b->unknown = "llama.cpp drafts with layers of --model-draft's file that go on from what the model "
+                     "computes (MTP, EAGLE-3, DFlash), which is not worked out";
+        return VRAM_OK;
+    }
     draft_params(&b->drafting, p, w);
     return b->draft != NULL ? VRAM_OK : refuse(w, VR_SET_MODEL_DRAFT, w->draft_name, why);
 }
@@ -233,12 +263,38 @@ static vram_status read_adapters(vr_lm_params *p, const vr_lm *lm, const vram_wo
     return p->n_adapters != 0 ? VRAM_OK : refuse(w, VR_SET_LORA, w->lora_names, why);
 }
 
+static uint64_t drafts_of(const vram_workload *w)
+{
+    return w->set_by[VR_SET_DRAFT_MAX] == VR_BY_USER ? w->draft_max : DRAFTS;
+}
+
+/* Layers of the model itself, in a second context. */
+static vram_status read_predicting(vr_lm_beside *b, vr_lm_params *p, const vr_lm *lm, const vram_workload *w)
+{
+    const char *why = NULL;
+    if (!drafts_by(w, VR_SPEC_MTP))
+        return VRAM_OK;
+    if (b->draft != NULL || b->unread) {
+        b->unknown = "what layers that predict take from a file of their own is not worked out";
+        return VRAM_OK;
+    }
+    vr_lm_beside_predict(&why, b, p, lm, drafts_of(w));
+    if (why != NULL)
+        return refuse(w, VR_SET_SPEC_TYPE, "draft-mtp", why);
+    b->drafting.type_k = cache_type(w, VR_SET_DRAFT_TYPE_K, w->draft_k);
+    b->drafting.type_v = cache_type(w, VR_SET_DRAFT_TYPE_V, w->draft_v);
+    b->drafting.flash_auto = p->flash_auto && vr_dtype_block((vr_dtype)b->drafting.type_v) == 1;
+    b->drafting.adapters = NULL; /* they are the first context's */
+    b->drafting.n_adapters = 0;
+    b->drafting.control_vector = false;
+    return VRAM_OK;
+}
+
 /* Drafts are computed at once, and each is an output. */
 static void count_outputs(vr_lm_params *p, const vram_workload *w)
 {
-    uint64_t drafts = w->set_by[VR_SET_DRAFT_MAX] == VR_BY_USER ? w->draft_max : DRAFTS;
-    bool simple = w->set_by[VR_SET_SPEC_TYPE] == VR_BY_USER && w->spec_type == VR_SPEC_SIMPLE;
-    if (!simple || p->n_outputs_max == 0)
+    uint64_t drafts = drafts_of(w);
+    if ((!drafts_by(w, VR_SPEC_SIMPLE) && !drafts_by(w, VR_SPEC_MTP)) || p->n_outputs_max == 0)
         return;
     p->n_outputs_max = vr_mul_sat(p->n_seq_max, drafts + 1);
     p->n_outputs_max = p->n_outputs_max < p->n_batch ? p->n_outputs_max : p->n_batch;
@@ -253,7 +309,8 @@ vram_status vr_llamacpp_attach(vr_lm_params *p, const vr_lm *lm, const vram_work
     VR_TRY(read_adapters(p, lm, w, a));
     VR_TRY(read_projector(b, w, a));
     VR_TRY(read_draft(b, p, w, a));
-    if (w->set_by[VR_SET_SPEC_TYPE] == VR_BY_USER && w->spec_type >= VR_SPEC_MTP)
+    VR_TRY(read_predicting(b, p, lm, w));
+    if (drafts_by(w, VR_SPEC_OTHER))
         b->unknown = "what drafts of this kind take is not worked out";
     count_outputs(p, w);
     p->beside = b;
@@ -266,7 +323,9 @@ static vram_status keep_for_draft(uint64_t *margins, const vr_lm_beside *b, cons
     vr_lm_sizes *s = VR_NEW(a, vr_lm_sizes);
     if (s == NULL)
         return VRAM_ENOMEM;
-    VR_TRY(vr_lm_measure(s, b->draft, &b->drafting, devices, n, a));
+    vr_lm_params drafting = b->drafting;
+    drafting.chooses = false; /* its context alone is asked */
+    VR_TRY(vr_lm_measure(s, b->draft, &drafting, devices, n, a));
     for (size_t i = 0; i < n; i++) {
         const vr_lm_memory *d = &s->device[i];
         margins[i] = vr_add_sat(margins[i], vr_add_sat(vr_add_sat(d->model, d->context), d->compute));
@@ -371,7 +430,7 @@ void vr_llamacpp_beside_on_host(vr_host_share *out, const vr_lm_sizes *s)
 static const char *unknown(const vr_lm_sizes *s, vr_category c)
 {
     const vr_lm_sizes *d = s->draft;
-    if (s->drafts_unknown != NULL && c != VR_WEIGHTS)
+    if (s->drafts_unknown != NULL && (c != VR_WEIGHTS || s->draft_unread))
         return s->drafts_unknown;
     if (c == VR_KV_CACHE)
         return d != NULL && !d->context_known ? d->why : NULL;
@@ -401,7 +460,7 @@ static const char *words(const char *text, const vr_lm_sizes *s, size_t rank, vr
     if (c == VR_WEIGHTS) {
         text = with(a, text, p != NULL, "the projector", "");
         text = with(a, text, s->device[rank].adapter != 0, "adapters", "");
-        return with(a, text, s->draft != NULL, "the draft model", "");
+        return with(a, text, s->draft != NULL && !s->draft->shares_weights, "the draft model", "");
     }
     if (c == VR_ACTIVATIONS)
         text = with(a, text, p != NULL, "that of the projector", picture);

@@ -5,6 +5,7 @@
  * Source: llama.cpp b10470, src/models/deepseek2.cpp. */
 #include "llama/archs_more.h"
 #include "llama/mla.h"
+#include "llama/predicted.h"
 
 static vr_t queries(vr_lm_graph *c, vr_t x, int il)
 {
@@ -78,6 +79,28 @@ void vr_lm_build_deepseek2(vr_lm_graph *c)
         cur = vr_gg_add(g, cur, residual);
     }
     vr_lm_finish(c, cur, VR_LM_NORM_RMS);
+}
+
+static vr_t predicting_attention(vr_lm_graph *c, vr_t x, int il)
+{
+    vr_lm_mla m;
+    if (!vr_lm_mla_of(c, &m))
+        return x;
+    m.whole_q = c->plan->rules.rope_part != 0;
+    if (!m.absorbed)
+        vr_lm_broken(c, "layers that predict need absorbed matrices");
+    return vr_lm_stopped(c) ? x : attend(c, &m, NULL, x, il);
+}
+
+static vr_t predicting_ffn(vr_lm_graph *c, vr_t x, int il)
+{
+    return experts(c, x, il, vr_lm_flag(c, "expert_weights_norm"), gating_of(c->lm));
+}
+
+void vr_lm_predict_deepseek2(vr_lm_graph *c)
+{
+    vr_lm_inp_attn_k(c);
+    vr_lm_predicted(c, predicting_attention, predicting_ffn, VR_LM_WANTED_BEHIND_NORM);
 }
 
 /* ---- deepseek2-ocr: the same experts, plain attention ---- */

@@ -5,6 +5,7 @@
  * (build_attn_inp_k_dsa, build_attn), src/llama-kv-cache-dsa.cpp. */
 #include "llama/archs_more.h"
 #include "llama/mla.h"
+#include "llama/predicted.h"
 
 /* The indexer: its widths and inputs. */
 typedef struct indexer {
@@ -183,4 +184,28 @@ void vr_lm_build_dsa(vr_lm_graph *c)
         cur = vr_gg_add(g, cur, residual);
     }
     vr_lm_finish(c, cur, VR_LM_NORM_RMS);
+}
+
+/* ---- what predicts: attention to all tokens ---- */
+
+static vr_t to_all(vr_lm_graph *c, vr_t cur, int il)
+{
+    vr_lm_mla m;
+    if (!vr_lm_mla_of(c, &m))
+        return cur;
+    vr_t latent = vr_lm_rms(c, vr_lm_bare_mm(c, il, "attn_q_a", cur), il, "attn_q_a_norm");
+    vr_lm_halves h = vr_lm_mla_halves(c, &m, vr_lm_bare_mm(c, il, "attn_q_b", latent), cur, il, true);
+    vr_lm_attention a = vr_lm_mla_absorbed(c, &m, &h, il);
+    return vr_lm_build_attn(c, &a, il);
+}
+
+static vr_t experts(vr_lm_graph *c, vr_t cur, int il)
+{
+    return ffn(c, cur, il, false);
+}
+
+void vr_lm_predict_dsa(vr_lm_graph *c)
+{
+    vr_lm_inp_attn_k(c);
+    vr_lm_predicted(c, to_all, experts, VR_LM_WANTED_BEHIND_NORM);
 }

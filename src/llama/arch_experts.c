@@ -5,6 +5,7 @@
  * smallthinker.cpp, cohere2moe.cpp. */
 #include "llama/arch.h"
 #include "llama/archs_more.h"
+#include "llama/predicted.h"
 
 typedef vr_t (*block)(vr_lm_graph *c, vr_t x, int il);
 /* Where rows of which nothing is wanted are left out: in the last layer, behind the last norm, before it. */
@@ -101,6 +102,12 @@ void vr_lm_build_hy_v3(vr_lm_graph *c)
     build(c, hy_attention, hy_ffn, BEHIND_NORM);
 }
 
+void vr_lm_predict_hy_v3(vr_lm_graph *c)
+{
+    vr_lm_inp_attn_kv(c);
+    vr_lm_predicted(c, hy_attention, hy_ffn, VR_LM_WANTED_BEHIND_NORM);
+}
+
 /* ---- mimo2 and step35: heads of keys and values differ in width ---- */
 
 typedef vr_t (*project)(vr_lm_graph *c, int il, const char *name, vr_t x);
@@ -172,6 +179,16 @@ void vr_lm_build_mimo2(vr_lm_graph *c)
     build(c, mimo_attention, mimo_ffn, IN_LAST_LAYER);
 }
 
+void vr_lm_predict_mimo2(vr_lm_graph *c)
+{
+    if (!vr_lm_opt(c, (int)c->lm->n_layer, "attn_qkv.weight"))
+        vr_lm_broken(c, "llama.cpp stops: layers that predict need attn_qkv in one matrix");
+    if (vr_lm_stopped(c))
+        return;
+    vr_lm_inp_attn_iswa(c);
+    vr_lm_predicted(c, mimo_attention, biased_ffn, VR_LM_WANTED_BEFORE_NORM);
+}
+
 /* One gate for each head. */
 static vr_t gated_by_head(vr_lm_graph *c, vr_t out, vr_t gate, uint64_t head, uint64_t heads)
 {
@@ -225,6 +242,12 @@ static vr_t step_ffn(vr_lm_graph *c, vr_t x, int il)
 void vr_lm_build_step35(vr_lm_graph *c)
 {
     build(c, step_attention, step_ffn, BEFORE_NORM);
+}
+
+void vr_lm_predict_step35(vr_lm_graph *c)
+{
+    vr_lm_inp_attn_iswa(c);
+    vr_lm_predicted(c, step_attention, step_ffn, VR_LM_WANTED_BEFORE_NORM);
 }
 
 /* ---- laguna ---- */
@@ -334,4 +357,14 @@ void vr_lm_build_cohere2moe(vr_lm_graph *c)
     vr_lm_embd(c, cur);
     cur = vr_gg_mul_mat(g, vr_lm_head(c), cur);
     vr_lm_logits(c, vr_lm_nonzero(c, "logit_scale") ? vr_gg_scale(g, cur) : cur);
+}
+
+/* Turned whether the layer slides or not. */
+void vr_lm_predict_cohere2moe(vr_lm_graph *c)
+{
+    int il = (int)c->lm->n_layer;
+    vr_lm_inp_attn_iswa(c);
+    vr_t cur = vr_lm_predicted_begin(c);
+    cur = cohere_layer(c, cur, il, vr_lm_predicted_norm(c), UINT64_MAX);
+    vr_lm_predicted_end(c, cur, VR_LM_WANTED_BEHIND_NORM);
 }

@@ -4,6 +4,7 @@
  * Source: llama.cpp b10470, src/models/qwen3next.cpp, qwen35.cpp, qwen35moe.cpp. */
 #include "llama/archs_more.h"
 #include "llama/arch.h"
+#include "llama/predicted.h"
 
 /* Heads of the delta net; the widths of keys and values come from different numbers of the file. */
 typedef struct net {
@@ -281,4 +282,39 @@ void vr_lm_build_qwen35moe(vr_lm_graph *c)
 {
     c->pos_per_token = 4;
     build(c, qwen35_net, false, experts);
+}
+
+/* ---- what predicts: a layer of attention, never of a delta net ---- */
+
+static void predict(vr_lm_graph *c, block ffn, bool early)
+{
+    vr_gg *g = c->g;
+    int il = (int)c->lm->n_layer;
+    vr_t residual = vr_lm_predicted_begin(c);
+    vr_lm_inp_attn_kv(c);
+    vr_t x = gated_attention(c, vr_lm_rms(c, residual, il, "attn_norm"), il, false);
+    if (early) {
+        x = vr_gg_get_rows(g, x, vr_lm_inp_out_ids(c));
+        residual = vr_gg_get_rows(g, residual, vr_lm_inp_out_ids(c));
+    }
+    x = vr_gg_add(g, x, residual);
+    x = vr_gg_add(g, ffn(c, vr_lm_rms(c, x, il, "post_attention_norm"), il), x);
+    vr_lm_predicted_end(c, x, early ? VR_LM_WANTED_ALREADY : VR_LM_WANTED_BEHIND_NORM);
+}
+
+void vr_lm_predict_qwen3next(vr_lm_graph *c)
+{
+    predict(c, experts, true);
+}
+
+void vr_lm_predict_qwen35(vr_lm_graph *c)
+{
+    c->pos_per_token = 4;
+    predict(c, dense, false);
+}
+
+void vr_lm_predict_qwen35moe(vr_lm_graph *c)
+{
+    c->pos_per_token = 4;
+    predict(c, experts, false);
 }

@@ -49,14 +49,37 @@ static vram_status draft(vr_lm_sizes *out, const vr_lm_beside *b, const vr_lm_de
     if (s == NULL)
         return VRAM_ENOMEM;
     for (size_t i = 0; i < n; i++)
-        left[i] = rest(&devices[i], &out->device[i]);
+        left[i] = b->predicts ? devices[i] : rest(&devices[i], &out->device[i]);
     VR_TRY(vr_lm_measure(s, b->draft, &b->drafting, left, n, a));
     out->draft = s;
     out->refused = out->refused || s->refused;
     out->unknown = out->unknown || s->unknown;
     if (s->refused || s->unknown)
-        out->why = vr_text(a, T("the draft model: "), T(s->why));
+        out->why = vr_text(a, T(b->predicts ? "what predicts: " : "the draft model: "), T(s->why));
     return out->why == NULL && (s->refused || s->unknown) ? VRAM_ENOMEM : VRAM_OK;
+}
+
+#define DRAFTS_FROM 10212 /* builds before it loaded such layers in another way */
+
+void vr_lm_beside_predict(const char **why, vr_lm_beside *b, vr_lm_params *p, const vr_lm *lm,
+                          uint64_t drafts)
+{
+    *why = lm->n_layer_nextn == 0 ? "the model has no layers that predict further tokens" : NULL;
+    if (*why != NULL)
+        return;
+    if (p->build < DRAFTS_FROM) {
+        b->unknown = "what drafts of this kind take in builds before b10212 is not worked out";
+        return;
+    }
+    p->load_mtp = true;
+    p->n_rs_seq = drafts;
+    b->draft = lm;
+    b->predicts = true;
+    b->drafting = *p;
+    b->drafting.beside = NULL;
+    b->drafting.predicts = b->drafting.chooses = true;
+    b->drafting.n_rs_seq = 0;
+    b->drafting.n_outputs_max = p->n_seq_max;
 }
 
 vram_status vr_lm_measure_beside(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params *p,
@@ -67,6 +90,7 @@ vram_status vr_lm_measure_beside(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_
         return VRAM_OK;
     n = n < VR_LM_MOST_DEVICES ? n : VR_LM_MOST_DEVICES;
     out->drafts_unknown = b->unknown;
+    out->draft_unread = b->unread;
     if (b->draft != NULL)
         VR_TRY(draft(out, b, devices, n, a));
     return b->projector != NULL && !out->refused && !out->unknown ? see(out, lm, b, devices, n, a) : VRAM_OK;

@@ -238,11 +238,12 @@ static vr_lm_cache cache_of(const vr_lm_plan *plan, const vr_lm *lm, const vr_lm
         c.device = p->offload_kqv ? plan->layer_device[from] : VR_LM_HOST;
         return c;
     }
-    if (attends(lm, &plan->rules, il))
+    if (p->predicts ? vr_lm_predicting_attends(lm, il) : attends(lm, &plan->rules, il))
         keys_of(&c, plan, lm, p, il);
-    if (keeps_state(lm, il)) {
+    if (keeps_state(lm, il) && !p->predicts) {
         state_widths(lm, &c.r_width, &c.s_width);
         c.r_rows = plan->n_seq_max;
+        c.r_kept = vr_add_sat(1, vr_lm_taken_back(lm, p));
     }
     return c;
 }
@@ -311,6 +312,8 @@ vram_status vr_lm_place_caches(vr_lm_plan *plan, const vr_lm *lm, const vr_lm_pa
         plan->caches_unknown = "the file's keys do not say the model's shape";
     else if (!worked_out(lm))
         plan->caches_unknown = "what llama.cpp keeps of the tokens of this architecture is not worked out";
+    else if (vr_str_is(lm->name, "deepseek4") && (p->predicts || p->n_rs_seq != 0))
+        plan->caches_unknown = "what llama.cpp keeps of this architecture for drafts is not worked out";
     else if (lists_otherwise(lm, &plan->rules))
         plan->caches_unknown = "of this build the file's own list of sliding layers is not followed here";
     plan->copies_cache = p->flash_attn && (p->type_k != VR_F16 || p->type_v != VR_F16);

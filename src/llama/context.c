@@ -56,10 +56,11 @@ vram_status vr_lm_graph_make(vr_lm_graph *c, vr_gg *g, const vr_lm *lm, const vr
     vr_gg_reset(g);
     if (!make_room(c))
         return no_memory(g->arena);
-    lm->arch->build(c);
+    (p->predicts ? vr_lm_predicted_find(lm->name) : lm->arch)->build(c);
     if (p->control_vector && !c->controlled)
         vr_lm_broken(c, "where control vectors enter this graph is not known here");
     vr_lm_build_pooling(c);
+    vr_lm_build_sampling(c);
     return g->failed ? no_memory(g->arena) : VRAM_OK;
 }
 
@@ -184,12 +185,16 @@ static void not_known(vr_lm_sizes *out, const vr_lm_plan *plan, const char *why)
         out->why = why;
 }
 
-static const char *cannot(const vr_lm *lm, const vr_lm_plan *plan)
+static const char *cannot(const vr_lm *lm, const vr_lm_params *p, const vr_lm_plan *plan)
 {
     if (plan->rules.compute == VR_LM_COMPUTE_NO)
         return "compute buffers of builds before b2129 are not known here";
     if (lm->arch == NULL)
-        return "the graph of this architecture is not known here";
+        return lm->why_no_graph;
+    if (vr_lm_taken_back(lm, p) != 0 && !vr_str_starts(lm->name, "qwen35"))
+        return "the graph of this architecture with states that can be taken back is not known here";
+    if (p->predicts && vr_lm_predicted_find(lm->name) == NULL)
+        return "the graph of this architecture's layers that predict is not known here";
     if (plan->caches_unknown != NULL)
         return plan->caches_unknown;
     if (lm->n_layer_all > MOST_LAYERS || lm->n_expert > MOST_EXPERTS || lm->n_layer == 0)
@@ -234,7 +239,7 @@ static vram_status reserve_both(context *x, vr_lm_sizes *out)
 vram_status vr_lm_compute(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params *p, const vr_lm_plan *plan,
                           vr_arena *a)
 {
-    const char *why = cannot(lm, plan);
+    const char *why = cannot(lm, p, plan);
     if (why != NULL) {
         not_known(out, plan, why);
         return VRAM_OK;
@@ -257,6 +262,7 @@ vram_status vr_lm_compute(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params 
         return s;
     out->compute_known = x.broken == NULL;
     out->compute_near = plan->rules.compute != VR_LM_COMPUTE_EXACT;
+    out->compute_guessed = lm->guessed;
     if (x.broken != NULL)
         not_known(out, plan, x.broken);
     return VRAM_OK;

@@ -306,6 +306,7 @@ vr_t vr_lm_logit_cap(vr_lm_graph *c, vr_t cur)
 
 void vr_lm_logits(vr_lm_graph *c, vr_t cur)
 {
+    c->logits = cur;
     vr_gg_set_output(cur);
     vr_gg_build_forward_expand(c->g, cur);
 }

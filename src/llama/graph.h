@@ -77,8 +77,9 @@ typedef struct vr_lm_graph {
     vr_lm_kept *kept;      /* by layer */
     vr_lm_attn full, swa, none;
     vr_t inp_tokens, inp_pos, inp_out_ids, rs_copy, rs_main, rs_extra;
-    vr_t inp_rows; /* t_inp_embd: embeddings as they came, with what is stacked behind them */
-    vr_t embd;     /* t_embd */
+    vr_t inp_rows;     /* t_inp_embd: embeddings as they came, with what is stacked behind them */
+    vr_t embd;         /* t_embd */
+    vr_t logits;       /* t_logits */
     bool controlled;   /* vr_lm_control is called at the layers' ends */
     vr_t **adapted;    /* tensors of adapters: [adapter][pair x 2] */
     size_t adapted_at; /* the pair that was found last */
@@ -93,6 +94,8 @@ typedef struct vr_lm_arch {
 
 /* NULL: its graph is not known here. */
 const vr_lm_arch *vr_lm_arch_find(vr_str name);
+/* Of its second context, on the layers that predict (predicted.c). */
+const vr_lm_arch *vr_lm_predicted_find(vr_str name);
 /* What keys and tensors say differently, where llama.cpp would not load the file; or NULL in *why. */
 vram_status vr_lm_agree(const char **why, const vr_lm *lm, vr_arena *a);
 
@@ -246,6 +249,8 @@ void vr_lm_logits(vr_lm_graph *c, vr_t cur);
 /* What most graphs end with: output_norm, embd, head_mm, logits. */
 void vr_lm_finish(vr_lm_graph *c, vr_t cur, vr_lm_norm kind);
 
+/* build_sampling: behind that, where drafts are chosen, the ten likeliest tokens of each sequence. */
+void vr_lm_build_sampling(vr_lm_graph *c);
 /* build_pooling, build_dense_out: behind the whole graph, where embeddings are asked for. */
 void vr_lm_build_pooling(vr_lm_graph *c);
 

@@ -245,11 +245,32 @@ vr_t vr_lm_build_delta_net(vr_lm_graph *c, vr_lm_delta *d, int il)
     return w.tokens == 1 ? one_token(c, d) : by_chunks(c, d);
 }
 
+/* Always in one operation, which gives the states behind each of the last tokens. */
+static vr_t kept_states(vr_lm_graph *c, vr_lm_delta *d, vr_t kept, uint64_t n, int il)
+{
+    vr_gg *g = c->g;
+    widths w = widths_of(d);
+    vr_t all = vr_gg_gated_delta_net_kept(g, d->q, d->k, d->v, d->gate, d->beta, d->state, n);
+    vr_lm_fused(c, w.tokens == 1 ? VR_LM_FUSED_GDN_AR : VR_LM_FUSED_GDN_CH, all, il);
+    uint64_t e = all->nb[0], row = vr_mul_sat(w.value, e), token = vr_mul_sat(row, w.heads);
+    uint64_t seq = vr_mul_sat(token, w.tokens), width = vr_mul_sat(vr_mul_sat(w.value, w.value), w.heads);
+    uint64_t state = vr_mul_sat(width, e), written = w.tokens < n ? w.tokens : n;
+    vr_t out = vr_gg_view_4d(g, all, w.value, w.heads, w.tokens, w.seqs, row, token, seq, 0);
+    vr_t from = vr_gg_view_3d(g, all, width, w.seqs, written, state, vr_mul_sat(state, w.seqs),
+                              vr_mul_sat(seq, w.seqs));
+    vr_t place = vr_gg_view_3d(g, kept, width, w.seqs, written, kept->nb[1],
+                               vr_mul_sat(c->plan->caches[il].r_rows, kept->nb[1]), 0);
+    vr_gg_build_forward_expand(g, vr_gg_cpy(g, from, place));
+    return out;
+}
+
 vr_t vr_lm_build_recurrent_attn(vr_lm_graph *c, vr_lm_delta *d, int il)
 {
     vr_gg *g = c->g;
-    uint64_t seqs = d->state->ne[3];
+    uint64_t seqs = d->state->ne[3], n = c->plan->caches[il].r_kept;
     vr_t kept = vr_lm_kept_of(c, il)->s;
+    if (kept && n > 1 && !vr_lm_stopped(c))
+        return kept_states(c, d, kept, n, il);
     vr_t out = vr_lm_build_delta_net(c, d, il);
     if (!kept || vr_lm_stopped(c))
         return out;
@@ -269,9 +290,14 @@ vr_t vr_lm_build_conv_state(vr_lm_graph *c, vr_t mixed, uint64_t kernel, uint64_
     vr_t states = vr_lm_build_rs(c, kept, kept->ne[0], c->n_seqs, NULL, NULL);
     states = vr_gg_reshape_3d(g, states, kernel - 1, channels, c->n_seqs);
     vr_t input = vr_gg_concat(g, states, vr_gg_transpose(g, mixed), 0);
-    vr_t last = vr_gg_view_3d(g, input, kernel - 1, channels, c->n_seqs, input->nb[1], input->nb[2],
-                              vr_mul_sat(input->ne[0] - states->ne[0], input->nb[0]));
-    vr_t place = vr_gg_view_2d(g, kept, vr_mul_sat(kernel - 1, channels), c->n_seqs, kept->nb[1], 0);
-    vr_gg_build_forward_expand(g, vr_gg_cpy(g, last, place));
+    uint64_t n = c->plan->caches[il].r_kept, end = input->ne[0] - states->ne[0];
+    uint64_t row = vr_mul_sat(kernel - 1, channels);
+    for (uint64_t back = n; back-- > 0 && !vr_lm_stopped(c);) {
+        vr_t last = vr_gg_view_3d(g, input, kernel - 1, channels, c->n_seqs, input->nb[1], input->nb[2],
+                                  vr_mul_sat(vr_sub_floor(end, back), input->nb[0]));
+        vr_t place = vr_gg_view_2d(g, kept, row, c->n_seqs, kept->nb[1],
+                                   vr_mul_sat(vr_mul_sat(back, c->plan->caches[il].r_rows), kept->nb[1]));
+        vr_gg_build_forward_expand(g, vr_gg_cpy(g, last, place));
+    }
     return input;
 }

@@ -41,7 +41,11 @@ static void add_weight(vr_lm_sizes *out, const vr_lm_plan *plan, const vr_lm_wei
     if (buft == VR_GG_NOWHERE)
         return;
     vr_lm_memory *m = vr_lm_memory_of(out, plan, buft);
-    add(&m->model, vr_lm_taken(plan, buft, (vr_dtype)w->type, w->ne));
+    bool cut = vr_lm_is_cut(plan, w, buft);
+    for (size_t i = 0; cut && i < plan->n_devices; i++)
+        add(&out->device[i].model, vr_lm_cut_bytes(plan, w, i));
+    if (!cut)
+        add(&m->model, vr_lm_taken(plan, buft, (vr_dtype)w->type, w->ne));
     m->tensors++;
     add(&m->elements, w->tensor->elements);
 }
@@ -133,7 +137,8 @@ static void add_cache(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params *p, 
     const kept_tensor v = { (vr_dtype)p->type_v, c->v_width, c->cells, c->streams };
     const kept_tensor index = { (vr_dtype)p->type_k, c->index_width, c->cells, c->streams };
     const kept_tensor beside = { (vr_dtype)p->type_v, c->index_values, c->cells, c->streams };
-    const kept_tensor r = { VR_F32, c->r_width, c->r_rows, 1 }, s = { VR_F32, c->s_width, c->r_rows, 1 };
+    const uint64_t states = vr_mul_sat(c->r_rows, c->r_kept);
+    const kept_tensor r = { VR_F32, c->r_width, states, 1 }, s = { VR_F32, c->s_width, states, 1 };
     add_kept(m, lm->layers[il].swa ? &m->sliding : &m->full,
              vr_add_sat(vr_add_sat(kept_bytes(plan, buft, &k), kept_bytes(plan, buft, &v)),
                         vr_add_sat(kept_bytes(plan, buft, &index), kept_bytes(plan, buft, &beside))));
@@ -147,7 +152,8 @@ static void add_cache(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params *p, 
 
 void vr_lm_add_placed(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params *p, const vr_lm_plan *plan)
 {
-    add_weights(out, lm, plan);
+    if (!p->predicts) /* it has the first context's */
+        add_weights(out, lm, plan);
     for (uint32_t il = 0; il < lm->n_layer_all && plan->caches_unknown == NULL; il++)
         add_cache(out, lm, p, plan, il);
 }
@@ -168,6 +174,11 @@ static bool is_experts(const vr_lm_weight *w)
     return vr_str_find(w->name, "_exps.", NULL) || vr_str_find(w->name, "_chexps.", NULL);
 }
 
+static bool on_host(const vr_lm_plan *plan, uint8_t buft)
+{
+    return buft != VR_GG_NOWHERE && plan->machine.bufts[buft].host; /* not all is loaded */
+}
+
 static uint64_t experts_off(const vr_lm *lm, const vr_lm_plan *plan)
 {
     uint64_t n = 0;
@@ -175,7 +186,7 @@ static uint64_t experts_off(const vr_lm *lm, const vr_lm_plan *plan)
         const vr_lm_layer *l = &lm->layers[il];
         bool off = false;
         for (size_t i = 0; i < l->n_weights && plan->layer_device[il] != VR_LM_HOST; i++)
-            off = off || (is_experts(&l->weights[i]) && plan->machine.bufts[plan->weight_buft[il][i]].host);
+            off = off || (is_experts(&l->weights[i]) && on_host(plan, plan->weight_buft[il][i]));
         n += off;
     }
     return n;
@@ -204,6 +215,7 @@ static void describe(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params *p, c
     out->cells = plan->cells;
     out->swa_cells = plan->swa_cells;
     out->pipelined = plan->pipelined;
+    out->shares_weights = p->predicts;
     out->layer_device = plan->layer_device;
     out->experts_off = experts_off(lm, plan);
     out->output = output_bytes(lm, p, plan);
@@ -260,7 +272,8 @@ static vram_status measure(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params
             out->device[i].pool = vr_lm_pool(lm, &plan, plan.device_buft[i]);
     }
     VR_TRY(measure_compute(out, lm, p, &plan, a));
-    out->context_held = out->compute_known || (lm->arch == NULL && vr_lm_kept_held(lm->name));
+    bool known = lm->arch != NULL && !lm->guessed;
+    out->context_held = known ? out->compute_known : vr_lm_kept_held(lm->name);
     return VRAM_OK;
 }
 

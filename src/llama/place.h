@@ -20,7 +20,8 @@ typedef struct vr_lm_cache {
     uint64_t index_values;          /* kept beside them, never read */
     vr_lm_compressed compressed[2]; /* of attention, of what chooses for it */
     uint64_t r_width, s_width;      /* 32-bit floats of a sequence */
-    uint64_t r_rows;                /* sequences, and their snapshots */
+    uint64_t r_rows;                /* sequences */
+    uint64_t r_kept;                /* what is kept of each: its state now, and older ones */
     bool v_transposed;
     uint8_t device;  /* or VR_LM_HOST */
     uint32_t reuses; /* layer whose cache it uses, plus 1; 0: its own */
@@ -42,9 +43,13 @@ typedef struct vr_lm_plan {
     uint8_t head_buft;     /* of the head: its own tensor's or the copy's; VR_GG_NOWHERE: there is none */
     bool head_copied;      /* a tied embedding lies in memory twice, and codeshell's only matrix */
     bool overridden;       /* there are tensor overrides: no pipelining */
-    bool pipelined;        /* machine.copies is more than 1 */
-    vr_lm_cache *caches;   /* n_layer_all */
-    bool copies_cache;     /* with flash attention keys or values are of another type than F16 */
+    bool cuts_rows;        /* matrices are cut by rows over all devices (rows.c) */
+    bool on_main_gpu;      /* then: what is not cut lies on one */
+    float rows_from[VR_LM_MOST_DEVICES]; /* where each device's share of the rows begins */
+    uint64_t row_rounding;
+    bool pipelined;             /* machine.copies is more than 1 */
+    vr_lm_cache *caches;        /* n_layer_all */
+    bool copies_cache;          /* with flash attention keys or values are of another type than F16 */
     const char *caches_unknown; /* why it is not known what the layers keep; or NULL */
     uint64_t n_ctx, n_ctx_seq, n_batch, n_ubatch, n_seq_max, n_stream, n_outputs_max;
     uint64_t n_tokens;         /* of the graph that memory is reserved for */
@@ -69,13 +74,30 @@ uint64_t vr_lm_taken(const vr_lm_plan *plan, uint8_t buft, vr_dtype type, const 
 /* The memory of a buffer type in the sizes. */
 vr_lm_memory *vr_lm_memory_of(vr_lm_sizes *out, const vr_lm_plan *plan, uint8_t buft);
 
+/* ---- --split-mode row (rows.c) ---- */
+
+#define VR_LM_LAYERS_SPREAD 3990 /* since then the cards share the layers too */
+
+/* Why it is not known how this model is cut; or NULL. */
+const char *vr_lm_rows_unknown(const vr_lm *lm, uint32_t build);
+void vr_lm_cut_rows(vr_lm_plan *plan, const vr_lm_params *p, const vr_lm_device *devices, size_t n);
+/* buft: of the device that its layer is on. */
+bool vr_lm_is_cut(const vr_lm_plan *plan, const vr_lm_weight *w, uint8_t buft);
+uint64_t vr_lm_cut_bytes(const vr_lm_plan *plan, const vr_lm_weight *w, size_t device);
+/* What a device's kernels put aside to multiply with it. */
+uint64_t vr_lm_cut_pool(const vr_lm_plan *plan, const vr_lm_weight *w, size_t device, uint64_t tokens);
+
 /* ---- parts of the plan, each in a file of its own ---- */
 
 /* layer_device and bufts are there. */
 vram_status vr_lm_place_weights(vr_lm_plan *plan, const vr_lm *lm, const vr_lm_params *p, vr_arena *a);
 vram_status vr_lm_place_caches(vr_lm_plan *plan, const vr_lm *lm, const vr_lm_params *p, vr_arena *a);
 /* Whether a tensor of the layer is loaded at all (predicting.c). */
-bool vr_lm_loaded(const vr_lm *lm, const vr_lm_rules *r, uint32_t il, vr_str name);
+bool vr_lm_loaded(const vr_lm *lm, const vr_lm_params *p, const vr_lm_rules *r, uint32_t il, vr_str name);
+/* Whether layer il has keys and values in the second context. */
+bool vr_lm_predicting_attends(const vr_lm *lm, uint32_t il);
+/* Tokens that states can be taken back by, of those that were asked for. */
+uint64_t vr_lm_taken_back(const vr_lm *lm, const vr_lm_params *p);
 /* Attention layers beside recurrent ones, or both in one layer. */
 bool vr_lm_hybrid_memory(const vr_lm *lm);
 /* The layer chooses the tokens that it attends to, and keeps keys for that. */

@@ -57,15 +57,32 @@ static bool unmarked(vr_str arch, vr_str name)
     return false;
 }
 
-bool vr_lm_loaded(const vr_lm *lm, const vr_lm_rules *r, uint32_t il, vr_str name)
+bool vr_lm_loaded(const vr_lm *lm, const vr_lm_params *p, const vr_lm_rules *r, uint32_t il, vr_str name)
 {
     static const char *const whole[] = { "cohere2moe", "glm-dsa", "hy_v3", "qwen35",
                                          "qwen35moe",  "step35",  NULL };
-    if (il < lm->n_layer)
+    if (il < lm->n_layer || p->load_mtp)
         return true;
     if (r->build < SKIPPED_FROM && is_one_of(lm->name, whole))
         return true;
     if (vr_str_is(name, "ffn_gate_up_exps.weight"))
         return r->predict_apart == 0;
     return unmarked(lm->name, name);
+}
+
+/* ---- the second context ---- */
+
+/* Of others each layer has keys and values there too, used or not. */
+bool vr_lm_predicting_attends(const vr_lm *lm, uint32_t il)
+{
+    static const char *const alone[] = { "qwen3next", "qwen35", "qwen35moe", "nemotron_h_moe", "step35",
+                                         "hy_v3",     "mimo2",  "glm-dsa",   "deepseek32",     NULL };
+    return il >= lm->n_layer || !is_one_of(lm->name, alone);
+}
+
+uint64_t vr_lm_taken_back(const vr_lm *lm, const vr_lm_params *p)
+{
+    static const char *const names[] = { "qwen35",     "qwen35moe",      "deepseek4",
+                                         "nemotron_h", "nemotron_h_moe", NULL };
+    return is_one_of(lm->name, names) ? p->n_rs_seq : 0;
 }

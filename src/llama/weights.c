@@ -161,7 +161,7 @@ static vram_status place_layer(const placing *c, uint32_t il, vr_arena *a)
     if (bufts == NULL)
         return VRAM_ENOMEM;
     for (size_t i = 0; i < l->n_weights; i++)
-        bufts[i] = vr_lm_loaded(c->lm, &c->plan->rules, il, l->weights[i].name)
+        bufts[i] = vr_lm_loaded(c->lm, c->p, &c->plan->rules, il, l->weights[i].name)
                        ? placed(c, &l->weights[i], il, c->plan->layer_device[il])
                        : VR_GG_NOWHERE;
     return VRAM_OK;

@@ -58,8 +58,9 @@ def settings(options, beside):
             out += ['fa=%d' % (words.pop(0) == 'on'), 'fa_auto=0']
         else:
             out.append('%s=%s' % (OF_MODELS[word], words.pop(0)))
-    if outputs: # of two sequences; behind each of them three drafts
-        out.append('outputs=%d' % (8 if beside == 'draft' else 2))
+    if outputs: # of each sequence; behind each of them three drafts
+        slots = int(options.split(' -np ')[1].split()[0])
+        out.append('outputs=%d' % (slots * (4 if beside in ('draft', 'mtp') else 1)))
     return out
 
 
@@ -67,7 +68,7 @@ def check_adapters(folder):
     facts, wrong = list(lines('adapters.tsv')), 0
     for f in facts:
         at, words = adapters.files(folder, f[0], f[1])
-        more = {'--lora': 'lora=', '--draft-model': 'draft=', '--control': 'control=1'}[words[0]] + ''.join(words[1:])
+        more = {'--lora': 'lora=', '--draft-model': 'draft=', '--control': 'control=1', '--mtp': 'mtp=3'}[words[0]] + ''.join(words[1:])
         answer = ask(sys.argv[2], ['\t'.join([at, more] + settings(f[2], f[1]))])[0]
         ours = {k: v for k, v in answer.items() if isinstance(v, list) and any(v)}
         want = dict(json.loads(f[3]))

@@ -82,7 +82,7 @@ static void set(asked *q, char *word)
     } counts[] = {
         { "c", &q->p.n_ctx },         { "b", &q->p.n_batch },        { "ub", &q->p.n_ubatch },
         { "np", &q->p.n_seq_max },    { "ngl", &q->p.n_gpu_layers }, { "outputs", &q->p.n_outputs_max },
-        { "ncmoe", &q->p.n_cpu_moe },
+        { "ncmoe", &q->p.n_cpu_moe }, { "mtp", &q->p.n_rs_seq },
     };
     const struct {
         const char *name;
@@ -176,12 +176,13 @@ static void print_sizes(const vr_lm_sizes *s, size_t n)
         print_memories("draft ", s->draft, n);
     printf("\"n_ctx\": %llu, \"n_ctx_seq\": %llu, \"n_batch\": %llu, \"n_ubatch\": %llu, \"nodes\": %zu, "
            "\"splits\": "
-           "%zu, \"compute_known\": %s, \"held\": %s, \"context_known\": %s, \"refused\": %s, \"why\": "
+           "%zu, \"compute_known\": %s, \"guessed\": %s, \"held\": %s, \"context_known\": %s, \"refused\": "
+           "%s, \"why\": "
            "\"%s\"}\n",
            (unsigned long long)s->n_ctx, (unsigned long long)s->n_ctx_seq, (unsigned long long)s->n_batch,
            (unsigned long long)s->n_ubatch, s->n_nodes, s->n_splits, s->compute_known ? "true" : "false",
-           s->held ? "true" : "false", s->context_known ? "true" : "false", s->refused ? "true" : "false",
-           s->why != NULL ? s->why : "");
+           s->compute_guessed ? "true" : "false", s->held ? "true" : "false",
+           s->context_known ? "true" : "false", s->refused ? "true" : "false", s->why != NULL ? s->why : "");
 }
 
 static vram_status answer(asked *q, vram_ctx *ctx, vram_io *io)
@@ -197,6 +198,12 @@ static vram_status answer(asked *q, vram_ctx *ctx, vram_io *io)
     VR_TRY(vr_lm_of(&lm, &why, m, &ctx->arena));
     if (lm == NULL)
         return vr_fail(ctx, VRAM_EUNSUPPORTED, T(why));
+    if (q->p.n_rs_seq != 0) { /* of drafts by the model's own layers */
+        vr_lm_beside_predict(&why, &beside, &q->p, lm, q->p.n_rs_seq);
+        if (why != NULL)
+            return vr_fail(ctx, VRAM_EUNSUPPORTED, T(why));
+        q->p.beside = &beside;
+    }
     if (q->draft != NULL) {
         VR_TRY(vram_io_open_path(&ck, io, ctx, q->draft));
         VR_TRY(vram_model_new(&m, ck));

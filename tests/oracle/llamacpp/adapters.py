@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """Sparse adapters (LoRA) for models of the facts, and what llama.cpp takes with them, with control vectors, and with a
-second model that drafts.
+second model that drafts, or layers of the model itself that do.
 
     adapters.py --record RECORDER FACTS     lines of: MODEL, what is beside it, OPTIONS, a list of buffers in JSON:
                                             {buffer: [model, context, compute, adapters]}, and with a draft model its own
@@ -20,6 +20,12 @@ MODELS = ['llama/llama-wide-least', 'qwen3/qwen3-wide-least', 'qwen3moe/qwen3moe
           'gemma3/gemma3-wide-least', 'deepseek2/deepseek2-wide-experts-least', 'phi3/phi3-wide-least',
           'falcon-h1/falcon-h1-wide-least']
 RUNS = ['-c 2048', '-c 2048 -ngl 2', '-c 4096 --server -np 2', '-c 2048 --devices 2 -ts 1,1', '-c 2048 -fa off', '-c 2048 -ngl 1 --no-op-offload']
+PREDICTING = ['qwen35/qwen35-nextn', 'qwen35moe/qwen35moe-nextn-experts', 'qwen3next/qwen3next-nextn-experts',
+              'step35/step35-nextn-experts', 'mimo2/mimo2-nextn-experts', 'glm-dsa/glm-dsa-nextn-experts',
+              'deepseek32/deepseek32-nextn-experts', 'deepseek2/deepseek2-wide-experts-least',
+              'hy_v3/hy_v3-wide-experts-least', 'cohere2moe/cohere2moe-wide-experts-least']
+PREDICTING_RUNS = ['-c 2048 --server -np 1', '-c 4096 --server -np 3', '-c 2048 --server -np 2 -ngl 2',
+                   '-c 2048 --server -np 2 --devices 2 -ts 1,1', '-c 2048 --server -np 2 -fa off']
 # what of a model an adapter changes
 PICKS = {'attention': ('attn_q.', 'attn_v.', 'attn_qkv.', 'attn_q_a.', 'attn_q_b.', 'attn_kv_a_mqa.'),
          'layers': ('attn_q.', 'attn_k.', 'attn_v.', 'attn_output.', 'ffn_up.', 'ffn_down.', 'ffn_gate.', 'attn_qkv.',
@@ -31,6 +37,38 @@ def model(path):
     arch, name = path.split('/')
     keys, tensors, _ = gguf.models(os.path.join(HERE, 'facts', arch + '.tsv'))[name]
     return keys, tensors
+
+
+def joined(tensors, layer):
+    """The layer's matrices of queries, keys and values in one."""
+    names = ['blk.%d.attn_%s.weight' % (layer, x) for x in 'qkv']
+    parts = [t for t in tensors if t[0] in names]
+    rows = sum(t[2][1] for t in parts)
+    biases = ['blk.%d.attn_%s.bias' % (layer, x) for x in 'qkv']
+    whole = ('blk.%d.attn_qkv.weight' % layer, parts[0][1], [parts[0][2][0], rows])
+    return [t for t in tensors if t[0] not in names + biases] + [whole]
+
+
+def predicting(path):
+    """The model with a layer that predicts: its own, or the last one once more."""
+    keys, tensors = model(path)
+    arch = path.split('/')[0]
+    numbers = {k[0]: k[2] for k in keys}
+    layers = numbers[arch + '.block_count'][0]
+    if arch == 'mimo2':
+        return keys, joined(tensors, layers - 1)
+    if arch + '.nextn_predict_layers' in numbers:
+        return keys, tensors
+    last, width = 'blk.%d.' % (layers - 1), numbers[arch + '.embedding_length'][0]
+    more = [('blk.%d.' % layers + t[0][len(last):], t[1], t[2]) for t in tensors if t[0].startswith(last)]
+    more += [('blk.%d.nextn.eh_proj.weight' % layers, 'q8_0', [2 * width, width]),
+             ('blk.%d.nextn.enorm.weight' % layers, 'f32', [width]), ('blk.%d.nextn.hnorm.weight' % layers, 'f32', [width])]
+    keys = [k for k in keys if '.temperature_' not in k[0]] # llama.cpp stops at queries scaled by position
+    keys = [(k, kind, [layers + 1] if k == arch + '.block_count' else
+             v + v[-1:] if kind.endswith('[]') and k.startswith(arch + '.') and len(v) == layers and
+             not k.endswith('sliding_window_pattern') else v)
+            for k, kind, v in keys]
+    return keys + [(arch + '.nextn_predict_layers', 'u32', [1])], tensors + more
 
 
 def pair(name, dims, rank, kind):
@@ -61,11 +99,17 @@ def cases():
             for beside in ('attention:8:f32', 'layers:24:f16', 'ends:16:f32', 'control', 'draft'):
                 if beside != 'control' or not path.startswith(('deepseek2', 'falcon-h1')): # not counted there
                     yield path, beside, options
+    for path in PREDICTING:
+        for options in PREDICTING_RUNS:
+            yield path, 'mtp', options
 
 
 def files(folder, path, beside):
     """Writes what is needed; the model's file and the words for the recorder."""
     at = os.path.join(folder, path.replace('/', '-') + '.gguf')
+    if beside == 'mtp':
+        gguf.write(at, *predicting(path))
+        return at, ['--mtp']
     gguf.write(at, *model(path))
     if beside == 'control':
         return at, ['--control']
@@ -98,7 +142,10 @@ def record(recorder, facts):
                 sys.exit('%s %s %s: %s' % (path, beside, options, told))
             fields = [path, beside, options, json.dumps(buffers(told), sort_keys=True)]
             if 'second' in told:
-                fields.append(json.dumps(buffers(told['second']), sort_keys=True))
+                second = buffers(told['second'])
+                for of in second.values():
+                    of[0] *= beside != 'mtp' # the weights are the first context's
+                fields.append(json.dumps({k: v for k, v in second.items() if any(v)}, sort_keys=True))
             out.write('\t'.join(fields) + '\n')
 
 

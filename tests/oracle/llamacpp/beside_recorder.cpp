@@ -4,12 +4,14 @@
 //   --lora FILE           an adapter
 //   --control             a control vector on all layers
 //   --draft-model FILE    a second model, whose context llama-server opens behind the first one's
+//   --mtp                 a second context of the model itself, on its layers that predict further tokens
 //   --draft-max N         tokens of a draft (default 3)
 #define main recorder_main
 #include "recorder.cpp"
 #undef main
 
 #include "../src/llama-context.h"
+#include "../src/llama-ext.h"
 
 namespace {
 
@@ -17,6 +19,7 @@ struct beside {
     std::string lora;
     std::string draft;
     bool control = false;
+    bool mtp = false;
     int drafts = 3;
 };
 
@@ -33,6 +36,8 @@ beside take_beside(int argc, char ** argv, std::vector<char *> & rest) {
             b.drafts = atoi(value), i++;
         } else if (a == "--control") {
             b.control = true;
+        } else if (a == "--mtp") {
+            b.mtp = true;
         } else {
             rest.push_back(argv[i]);
         }
@@ -87,10 +92,51 @@ llama_context * open_draft(const beside & b, const parameters & params) {
     return model == nullptr ? nullptr : open_context(model, context_params);
 }
 
+#ifdef LLAMA_HAS_LOAD_MTP
+// Drafts are chosen on the device: the samplers make the context reserve anew.
+llama_context * open_predicting(llama_model * model, llama_context * first, const parameters & params) {
+    llama_context_params context_params = params.context;
+    context_params.type_k = context_params.type_v = GGML_TYPE_F16;
+    context_params.ctx_type = LLAMA_CONTEXT_TYPE_MTP;
+    context_params.ctx_other = first;
+    context_params.n_rs_seq = 0;
+    context_params.n_outputs_max = context_params.n_seq_max;
+    context_params.n_outputs_max_per_seq = 1;
+    llama_context * ctx = open_context(model, context_params);
+    for (uint32_t seq = 0; ctx != nullptr && seq < context_params.n_seq_max; seq++) {
+        llama_sampler * chain = llama_sampler_chain_init(llama_sampler_chain_default_params());
+        llama_sampler_chain_add(chain, llama_sampler_init_top_k(10));
+        llama_set_sampler(ctx, llama_seq_id(seq), chain);
+    }
+    if (ctx != nullptr) {
+        llama_set_embeddings_nextn(first, true, false);
+        llama_set_embeddings_nextn(ctx, true, true);
+        rec.next = "probe";
+        ctx->sched_reserve();
+    }
+    return ctx;
+}
+
+void predict_too(const beside & b, parameters & params) {
+    params.model.load_mtp = true;
+    params.context.n_rs_seq = uint32_t(b.drafts);
+    params.context.n_outputs_max_per_seq = uint32_t(1 + b.drafts);
+}
+#else
+llama_context * open_predicting(llama_model *, llama_context *, const parameters &) {
+    return nullptr;
+}
+
+void predict_too(const beside &, parameters &) {}
+#endif
+
 int record_beside(const beside & b, const options & o, parameters & params) {
     set_no_alloc(params.model, true, 0);
     set_load_mode(params.model, 0, 0);
     set_use_mmap(params.model, false, 0);
+    if (b.mtp) {
+        predict_too(b, params);
+    }
     llama_model * model = llama_model_load_from_file(params.path.c_str(), params.model);
     if (model == nullptr) {
         return fail("model");
@@ -118,8 +164,8 @@ int record_beside(const beside & b, const options & o, parameters & params) {
         comma = ",";
     }
     printf("},");
-    if (!b.draft.empty()) {
-        llama_context * second = open_draft(b, params);
+    if (b.mtp || !b.draft.empty()) {
+        llama_context * second = b.mtp ? open_predicting(model, ctx, params) : open_draft(b, params);
         if (second == nullptr) {
             return fail("draft model");
         }
@@ -146,7 +192,7 @@ int main(int argc, char ** argv) {
     }
     if (o.server) {
         apply_server(o, params.context, params.slots_given);
-        if (!b.draft.empty()) { // each draft is an output too
+        if (b.mtp || !b.draft.empty()) { // each draft is an output too
             o.n_outputs_max = int(std::min(params.context.n_batch, params.context.n_seq_max * (1 + b.drafts)));
         }
     }
