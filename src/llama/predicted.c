@@ -6,6 +6,20 @@
 #include "llama/arch.h"
 #include "llama/predicted.h"
 
+void vr_lm_select_unless_handed(vr_lm_graph *c, int il, vr_t *cur, vr_t *residual)
+{
+    if (!c->hands_on)
+        vr_lm_select_rows(c, il, cur, residual);
+}
+
+void vr_lm_finish_handed(vr_lm_graph *c, vr_t cur)
+{
+    if (c->hands_on)
+        vr_lm_finish_wanted(c, cur);
+    else
+        vr_lm_finish(c, cur, VR_LM_NORM_RMS);
+}
+
 #define LIKELIEST 10 /* tokens of which one is drafted */
 
 static const vr_lm_arch predicted[] = {
