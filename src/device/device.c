@@ -181,12 +181,12 @@ static vram_status not_found(vram_ctx *ctx, vr_arena *a, vr_str query, const vr_
     return VRAM_ESETTING;
 }
 
-/* Every engine of today rehearses PyTorch on CUDA: its context, its driver, its kernels. An answer for
- * another maker's card would be CUDA's figures under a wrong name. */
+/* Every engine of today is rehearsed on CUDA: its context, its driver, its kernels. An answer for another
+ * maker's card would be CUDA's figures under a wrong name. */
 static vram_status not_modelled(vram_ctx *ctx, const vr_gpu *g)
 {
     vr_fail(ctx, VRAM_EUNSUPPORTED, T("the memory of "), T(g->vendor), T(" GPUs is not modelled yet ("),
-            T(g->id), T("): only PyTorch on CUDA is, and that runs on NVIDIA cards"));
+            T(g->id), T("): engines are known here as they run on CUDA, which NVIDIA cards have"));
     vr_hint(ctx, "\"vram gpus\" lists this card and its sizes, but no verdict can be given for it");
     return VRAM_EUNSUPPORTED;
 }

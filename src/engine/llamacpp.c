@@ -211,7 +211,11 @@ static vram_status tell_host(vr_host_share *out, const vr_lm_sizes *s, vr_arena 
                             .weights = vr_add_sat(s->pinned.model, s->host.model),
                             .kv = vr_add_sat(s->pinned.context, s->host.context),
                             .words = host_words(s, a) };
+<<<<<<< HEAD
     out->verified = s->compute_known && !is_near(s) && s->verified;
+=======
+    out->verified = s->compute_known && !s->compute_near && s->verified;
+>>>>>>> w-review
     out->compute = s->compute_known ? vr_add_sat(s->pinned.compute, s->host.compute) : 0;
     out->output = s->output;
     out->pinned = vr_add_sat(s->pinned.model, vr_add_sat(s->pinned.context, s->pinned.compute));
@@ -336,13 +340,13 @@ static const char *weight_words(const vr_lm_memory *d, const vr_lm_sizes *s, siz
 /* Nodes and splits as llama.cpp's log has them, to be compared. */
 static const char *compute_words(const vr_lm_sizes *s, vr_arena *a)
 {
-    return vr_text(a, T("buffer for "), GROUPED(s->n_tokens), T(" tokens computed at once"),
-                   T(s->pipelined ? ", inputs in four copies" : ""), T("; graph nodes = "), U(s->n_nodes),
-                   T(", graph splits = "), U(s->n_splits),
-                   T(s->compute_guessed
-                         ? "; about, for the architecture is not known: a graph by its tensors' names"
-                     : s->compute_near ? "; about, for this build's graph has other nodes than the one known here"
-                                       : ""));
+    return vr_text(
+        a, T("buffer for "), GROUPED(s->n_tokens), T(" tokens computed at once"),
+        T(s->pipelined ? ", inputs in four copies" : ""), T("; graph nodes = "), U(s->n_nodes),
+        T(", graph splits = "), U(s->n_splits),
+        T(s->compute_guessed ? "; about, for the architecture is not known: a graph by its tensors' names"
+          : s->compute_near  ? "; about, for this build's graph has other nodes than the one known here"
+                             : ""));
 }
 
 /* ---- the plan ---- */

@@ -175,7 +175,8 @@ static vram_status fill_category(vr_ledger *out, const vr_plan *plan, const peak
     f->basis = c == VR_OVERHEAD ? overhead_basis(out) : plan->basis[c];
     if (f->basis == VR_BASIS_EXACT && f->low != f->high) /* what is there when it is fullest varies */
         f->basis = VR_BASIS_SIMULATED;
-    f->verified = f->verified && !(plan->outside_only && f->basis == VR_BASIS_FORMULA);
+    if (plan->outside_only) /* by no allocator that was replayed: a table or a default is not what was held */
+        f->verified = f->verified && (f->basis == VR_BASIS_EXACT || f->basis == VR_BASIS_SIMULATED);
     f->formula = c == VR_OVERHEAD ? overhead_in_words(out, texts) : plan->formula[c];
     if (c == VR_OVERHEAD && f->formula == NULL)
         return VRAM_ENOMEM;

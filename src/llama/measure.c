@@ -192,6 +192,17 @@ static uint64_t experts_off(const vr_lm *lm, const vr_lm_plan *plan)
     return n;
 }
 
+#define RECORDED_CC 89 /* of the cards that runs were recorded on (tests/oracle/llamacpp/virtual_cuda.cpp)   \
+                        */
+
+/* As runs that were recorded: one card at most, and caches in 16 bits unless its kernels are those of the
+ * recorded card: which kernel attention takes decides whether it copies caches of another type. */
+static bool as_recorded(const vr_lm_plan *plan)
+{
+    return plan->rules.recorded != 0 && plan->machine.n_backends <= 2 &&
+           (!plan->copies_cache || plan->machine.cc == RECORDED_CC);
+}
+
 static void describe(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params *p, const vr_lm_plan *plan)
 {
     out->n_ctx = plan->n_ctx;
@@ -209,9 +220,8 @@ static void describe(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params *p, c
     out->experts_off = experts_off(lm, plan);
     out->output = output_bytes(lm, p, plan);
     out->held = vr_lm_held(lm->name);
-    /* Graphs are those of VR_LM_READ. */
     out->compute_near = plan->rules.compute != VR_LM_COMPUTE_EXACT;
-    out->verified = out->held && plan->machine.n_backends <= 2 && plan->rules.recorded != 0;
+    out->verified = out->held && as_recorded(plan);
     out->context_known = plan->caches_unknown == NULL;
     out->why = plan->caches_unknown;
 }

@@ -32,7 +32,7 @@ static vram_status add_devices(vr_lm_plan *plan, const vr_lm_params *p, const vr
     vr_gg_add_cpu(m, &plan->pinned_buft, &plan->host_buft);
     if (!any)
         plan->pinned_buft = plan->host_buft;
-    m->cc = cc != 0 ? cc : 89;
+    m->cc = cc;
     m->op_offload = p->op_offload;
     const vr_lm_rules *r = &plan->rules;
     m->past = (vr_gg_past){ .sinks_decide = r->small_offload == 0,
