@@ -211,11 +211,7 @@ static vram_status tell_host(vr_host_share *out, const vr_lm_sizes *s, vr_arena 
                             .weights = vr_add_sat(s->pinned.model, s->host.model),
                             .kv = vr_add_sat(s->pinned.context, s->host.context),
                             .words = host_words(s, a) };
-<<<<<<< HEAD
     out->verified = s->compute_known && !is_near(s) && s->verified;
-=======
-    out->verified = s->compute_known && !s->compute_near && s->verified;
->>>>>>> w-review
     out->compute = s->compute_known ? vr_add_sat(s->pinned.compute, s->host.compute) : 0;
     out->output = s->output;
     out->pinned = vr_add_sat(s->pinned.model, vr_add_sat(s->pinned.context, s->pinned.compute));
