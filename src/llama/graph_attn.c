@@ -128,7 +128,8 @@ void vr_lm_inp_attn_no_cache(vr_lm_graph *c)
 
 static vr_t kept_tensor(vr_lm_graph *c, const vr_lm_cache *k, uint8_t type, uint64_t width, bool state)
 {
-    uint64_t ne[VR_GG_DIMS] = { width, state ? vr_mul_sat(k->r_rows, k->r_kept) : k->cells, state ? 1 : k->streams, 1 };
+    uint64_t ne[VR_GG_DIMS] = { width, state ? vr_mul_sat(k->r_rows, k->r_kept) : k->cells,
+                                state ? 1 : k->streams, 1 };
     uint8_t buft = k->device != VR_LM_HOST ? c->plan->device_buft[k->device] : c->plan->host_buft;
     return vr_gg_placed(c->g, NULL, (vr_dtype)type, ne, buft, false);
 }
