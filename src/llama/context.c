@@ -235,7 +235,7 @@ static vram_status reserve_both(context *x, vr_lm_sizes *out)
     if (x->broken != NULL)
         return VRAM_OK;
     keep_most(out, plan, &r);
-    if (x->p->n_rs_seq != 0 && !x->p->predicts)
+    if (x->p->n_rs_seq != 0 && x->p->beside != NULL)
         VR_TRY(reserve_handing(x, out, n_tokens, n_outputs));
     if (x->p->as_fit)
         return VRAM_OK;
