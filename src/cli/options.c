@@ -17,7 +17,7 @@ static const struct {
     { { "gpu", "--gpu", VRAM_OPT_STRING, "CARD", NULL, "every card of the table",
         "The card: the id of an NVIDIA card or a part of its name (see vram gpus), or a bare size such as "
         "24GiB. Several cards: a count in front (2x4090), or the option again; --device-map says how the "
-        "model is spread.",
+        "model is spread. none (llama.cpp, ollama): no GPU, all in the computer's memory.",
         "fit", 0, 0 },
       "the card" },
     { { "free", "--free", VRAM_OPT_BYTES, "BYTES", NULL, "all that CUDA gives",

@@ -329,6 +329,12 @@ static void apply(pasted *p, const pasted_flag *f, const char *value)
     case ON:
         set_value(p, f, "");
         break;
+    case DEVICES:
+        if (strcmp(value, "none") == 0)
+            pasted_set(p, f->to, value);
+        else
+            cli_warning("%s of the pasted command: the choice of devices is not counted", p->typed);
+        break;
     case OFF: /* the server's own choice is none then */
         pasted_set(p, f->to, "off");
         break;

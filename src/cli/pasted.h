@@ -24,6 +24,7 @@ typedef enum pasted_does {
     FILE_OF,   /* of that repository */
     CONTEXT,   /* tokens of all sequences */
     PARALLEL,  /* sequences */
+    DEVICES,   /* none: no GPU; others are not told apart */
     UNCOUNTED, /* takes memory that is not counted: `to` in words */
     REFUSED,   /* why, in words */
     PRESET,    /* the options `to` in its place */

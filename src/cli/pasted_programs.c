@@ -61,8 +61,9 @@ static void finish_bench(pasted *p)
 
     if (p->pair > most)
         most = p->pair;
+    most = p->depth > UINT64_MAX - most ? UINT64_MAX : most + p->depth; /* refused later */
     if (!own_context(p))
-        pasted_set_number(p, "n_ctx", most + p->depth == 0 ? 1 : most + p->depth);
+        pasted_set_number(p, "n_ctx", most == 0 ? 1 : most);
 }
 
 /* ---- Ollama ---- */

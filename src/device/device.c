@@ -139,6 +139,19 @@ static vram_status device_of_size(vram_device *d, vr_str query, size_kind kind, 
     return VRAM_OK;
 }
 
+/* "none": all stays in the computer's memory, where no CUDA takes any. */
+static vram_status device_of_host(vram_device *d, uint64_t free_bytes)
+{
+    uint64_t bytes = free_bytes != 0 ? free_bytes : UINT64_MAX;
+    d->id = "none";
+    d->name = "no GPU";
+    d->host = true;
+    d->usable = d->available = (vr_range){ bytes, bytes, bytes, VR_BASIS_ASSUMED };
+    d->free_given = free_bytes != 0;
+    d->facts = (vr_device_facts){ .host = true, .usable = bytes, .available = bytes };
+    return VRAM_OK;
+}
+
 static const char *list_of(vr_arena *a, const vr_found *f)
 {
     const char *text = f->n != 0 ? f->gpu[0]->id : "";
@@ -168,12 +181,12 @@ static vram_status not_found(vram_ctx *ctx, vr_arena *a, vr_str query, const vr_
     return VRAM_ESETTING;
 }
 
-/* Every engine of today rehearses PyTorch on CUDA: its context, its driver, its kernels. An answer for
- * another maker's card would be CUDA's figures under a wrong name. */
+/* Every engine of today is rehearsed on CUDA: its context, its driver, its kernels. An answer for another
+ * maker's card would be CUDA's figures under a wrong name. */
 static vram_status not_modelled(vram_ctx *ctx, const vr_gpu *g)
 {
     vr_fail(ctx, VRAM_EUNSUPPORTED, T("the memory of "), T(g->vendor), T(" GPUs is not modelled yet ("),
-            T(g->id), T("): only PyTorch on CUDA is, and that runs on NVIDIA cards"));
+            T(g->id), T("): engines are known here as they run on CUDA, which NVIDIA cards have"));
     vr_hint(ctx, "\"vram gpus\" lists this card and its sizes, but no verdict can be given for it");
     return VRAM_EUNSUPPORTED;
 }
@@ -214,6 +227,8 @@ static vram_status fill(vram_device *d, const char *query, uint64_t free_bytes)
         return vr_fail(d->ctx, VRAM_ESETTING,
                        T(q.n == 0 ? "no GPU is named" : "the name of the GPU is too long"));
     VR_TRY(take_count(d->ctx, &q, &d->count));
+    if (vr_str_is(q, "none") && d->count == 1)
+        return device_of_host(d, free_bytes);
     size_kind kind = size_of(q, &bytes);
     return kind != NO_SIZE ? device_of_size(d, q, kind, bytes, free_bytes) : device_of_name(d, q, free_bytes);
 }

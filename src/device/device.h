@@ -59,6 +59,7 @@ struct vram_device {
     vr_range available; /* free before our context */
     vr_range context, kernels;
     bool free_given; /* --free */
+    bool host;       /* no GPU: the computer's own memory; available UINT64_MAX: nobody said how much */
     vr_device_facts facts;
 };
 

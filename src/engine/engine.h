@@ -270,6 +270,7 @@ typedef struct vr_device_facts {
     uint64_t usable;             /* for what an engine takes a share of; UINT64_MAX: any card's */
     /* For where the pieces of a model go: free before this process has its context, and that; 0: unknown. */
     uint64_t available, context;
+    bool host;                     /* no GPU: what is planned is the computer's own memory */
     size_t rank;                   /* of the GPU among those of the run */
     const vr_placement *placement; /* NULL: all is on this one */
 } vr_device_facts;
@@ -400,6 +401,7 @@ typedef struct vr_engine {
      * card. */
     uint32_t (*share)(const vram_workload *w, uint64_t usable);
     bool plans_by_size;  /* another card's plan is another plan */
+    bool runs_on_host;   /* also without any GPU */
     bool always_spreads; /* `place` says where things go without any device map */
     /* The engine's error when the driver has no room for the item, of so many bytes; NULL: CUDA's own. */
     const char *(*no_room)(vr_item item, uint64_t bytes, size_t rank, vr_arena *a);

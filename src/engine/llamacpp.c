@@ -8,7 +8,10 @@
 
 #define KERNELS (64 * VR_MIB) /* what a process takes more once it has run: modules, cuBLAS, CUDA graphs */
 #define NEAR 350              /* of a compute buffer of a build whose graph has other nodes, in thousandths */
-#define UNCERTAIN 600         /* of that and the pool, in thousandths */
+#define GUESSED 350 /* of one of an architecture that is not known (docs/accuracy.md), in thousandths */
+#define PROCESS                                                                                              \
+    (128 * VR_MIB)    /* beside the buffers of a process without a GPU: program, vocabulary, graphs */
+#define UNCERTAIN 600 /* of that and the pool, in thousandths */
 #define MOST_BYTES (UINT64_C(1) << 58)
 
 /* ---- versions ---- */
@@ -164,6 +167,7 @@ static vr_lm_device device_of(const vr_device_facts *f)
 {
     bool known = f->available != 0 && f->available != UINT64_MAX;
     return (vr_lm_device){ .free_bytes = known ? vr_sub_floor(f->available, f->context) : 0,
+                           .total_bytes = f->usable != UINT64_MAX ? f->usable : 0,
                            .cc = f->cc_major * 10 + f->cc_minor };
 }
 
@@ -177,6 +181,11 @@ void vr_llamacpp_devices(vr_lm_device *out, const vr_device_facts *gpus, size_t 
     }
     for (size_t i = 0; i < n && !known; i++)
         out[i].free_bytes = 0;
+}
+
+static bool is_near(const vr_lm_sizes *s)
+{
+    return s->compute_near || s->compute_guessed;
 }
 
 static const char *host_words(const vr_lm_sizes *s, vr_arena *a)
@@ -197,12 +206,12 @@ static vram_status tell_host(vr_host_share *out, const vr_lm_sizes *s, vr_arena 
     *out = (vr_host_share){ .told = true,
                             .kv_counted = s->context_known,
                             .kv_basis = s->context_held ? VR_BASIS_EXACT : VR_BASIS_ASSUMED,
-                            .compute_basis = s->compute_near ? VR_BASIS_FORMULA : VR_BASIS_SIMULATED,
+                            .compute_basis = is_near(s) ? VR_BASIS_FORMULA : VR_BASIS_SIMULATED,
                             .activations_counted = s->compute_known,
                             .weights = vr_add_sat(s->pinned.model, s->host.model),
                             .kv = vr_add_sat(s->pinned.context, s->host.context),
                             .words = host_words(s, a) };
-    out->verified = s->compute_known && s->verified;
+    out->verified = s->compute_known && !is_near(s) && s->verified;
     out->compute = s->compute_known ? vr_add_sat(s->pinned.compute, s->host.compute) : 0;
     out->output = s->output;
     out->pinned = vr_add_sat(s->pinned.model, vr_add_sat(s->pinned.context, s->pinned.compute));
@@ -211,20 +220,23 @@ static vram_status tell_host(vr_host_share *out, const vr_lm_sizes *s, vr_arena 
     return out->words == NULL ? VRAM_ENOMEM : VRAM_OK;
 }
 
-static vram_status place_layers(vr_placement *out, const vr_lm *lm, const vr_lm_sizes *s, vr_arena *a)
+/* host: the computer's memory is what is planned, as if it were the only card. */
+static vram_status place_layers(vr_placement *out, const vr_lm *lm, const vr_lm_sizes *s, bool host,
+                                vr_arena *a)
 {
+    const uint16_t off = host ? 0 : VR_ON_HOST;
     uint16_t *layers = VR_ARRAY(a, uint16_t, lm->n_layer);
     if (layers == NULL)
         return VRAM_ENOMEM;
     for (uint32_t i = 0; i < lm->n_layer; i++) {
-        layers[i] = s->layer_device[i] == VR_LM_HOST ? VR_ON_HOST : s->layer_device[i];
+        layers[i] = s->layer_device[i] == VR_LM_HOST ? off : s->layer_device[i];
         out->layers_off += layers[i] == VR_ON_HOST;
     }
     out->experts_off = s->experts_off;
     uint8_t last = s->layer_device[lm->n_layer_all];
     out->layers = layers;
-    out->embedding = VR_ON_HOST;
-    out->rotary = out->norm = out->head = last == VR_LM_HOST ? VR_ON_HOST : last;
+    out->embedding = off;
+    out->rotary = out->norm = out->head = last == VR_LM_HOST ? off : last;
     return VRAM_OK;
 }
 
@@ -236,7 +248,8 @@ vram_status vr_llamacpp_place_with(vr_placement *out, const vr_lm *lm, const vr_
     *out = (vr_placement){ .n_gpus = n, .run = s };
     if (s == NULL)
         return VRAM_ENOMEM;
-    n = n < VR_LM_MOST_DEVICES ? n : VR_LM_MOST_DEVICES;
+    bool host = n == 1 && gpus[0].host;
+    n = host ? 0 : n < VR_LM_MOST_DEVICES ? n : VR_LM_MOST_DEVICES;
     vr_llamacpp_devices(devices, gpus, n);
     VR_TRY(vr_lm_measure(s, lm, p, devices, n, a));
     if (s->refused)
@@ -246,8 +259,10 @@ vram_status vr_llamacpp_place_with(vr_placement *out, const vr_lm *lm, const vr_
         return VRAM_OK;
     }
     out->spread = n > 1;
-    VR_TRY(place_layers(out, lm, s, a));
-    return tell_host(&out->host, s, a);
+    VR_TRY(place_layers(out, lm, s, host, a));
+    VR_TRY(tell_host(&out->host, s, a));
+    out->host.told = !host;
+    return VRAM_OK;
 }
 
 static vram_status place(vr_placement *out, const vram_model *m, const vram_workload *w,
@@ -302,7 +317,7 @@ static const char *kept_words(const vr_lm_memory *d, const vr_lm_sizes *s, vr_ar
         (void)joined(a, &list,
                      vr_text(a, GROUPED(s->n_seq_max), T(s->n_seq_max == 1 ? " state: " : " states: "),
                              BYTES(d->states.bytes)));
-    if (off != 0)
+    if (off != 0 && !s->hosted)
         (void)joined(a, &list,
                      vr_text(a, T("those of "), GROUPED(off), T(off == 1 ? " layer" : " layers"),
                              T(" in host memory")));
@@ -311,9 +326,10 @@ static const char *kept_words(const vr_lm_memory *d, const vr_lm_sizes *s, vr_ar
 
 static const char *weight_words(const vr_lm_memory *d, const vr_lm_sizes *s, size_t all, vr_arena *a)
 {
-    uint64_t host = vr_add_sat(s->pinned.model, s->host.model);
+    bool only = s->hosted;
+    uint64_t host = only ? 0 : vr_add_sat(s->pinned.model, s->host.model);
     const char *text = vr_text(a, GROUPED(d->tensors), T(" of "), GROUPED(all),
-                               T(all == 1 ? " tensor" : " tensors"), T(" on the card"));
+                               T(all == 1 ? " tensor" : " tensors"), T(only ? "" : " on the card"));
     return text == NULL || host == 0 ? text : vr_text(a, T(text), T("; "), BYTES(host), T(" in host memory"));
 }
 
@@ -324,7 +340,9 @@ static const char *compute_words(const vr_lm_sizes *s, vr_arena *a)
         a, T("buffer for "), GROUPED(s->n_tokens), T(" tokens computed at once"),
         T(s->pipelined ? ", inputs in four copies" : ""), T("; graph nodes = "), U(s->n_nodes),
         T(", graph splits = "), U(s->n_splits),
-        T(s->compute_near ? "; about, for this build's graph has other nodes than a later one's" : ""));
+        T(s->compute_guessed ? "; about, for the architecture is not known: a graph by its tensors' names"
+          : s->compute_near  ? "; about, for this build's graph has other nodes than the one known here"
+                             : ""));
 }
 
 /* ---- the plan ---- */
@@ -348,13 +366,14 @@ static void none_of(vr_plan *out)
     }
 }
 
-static void take_compute(vr_plan *out, const vr_sum *s)
+/* permille: how far off it may be where it is no exact figure. */
+static void take_compute(vr_plan *out, const vr_sum *s, uint32_t permille)
 {
     bool about = s->counted && s->basis == VR_BASIS_FORMULA;
     const vr_sum nothing = { s->counted, s->basis, 0, s->words };
     take(out, VR_ACTIVATIONS, VR_ITEM_COMPUTE, about ? &nothing : s);
     if (about && s->bytes != 0)
-        vr_tape_about(&out->tape, VR_ITEM_COMPUTE, s->bytes, NEAR);
+        vr_tape_about(&out->tape, VR_ITEM_COMPUTE, s->bytes, permille);
 }
 
 /* Nothing can be said of where things go. */
@@ -381,7 +400,7 @@ static vram_status sums_of(vr_sum sums[3], const vr_lm *lm, const vr_lm_sizes *s
     sums[0] = (vr_sum){ true, VR_BASIS_EXACT, d->model, weight_words(d, s, all, a) };
     sums[1] = (vr_sum){ s->context_known, s->context_held ? VR_BASIS_EXACT : VR_BASIS_ASSUMED, d->context,
                         s->context_known ? kept_words(d, s, a) : s->why };
-    sums[2] = (vr_sum){ s->compute_known, s->compute_near ? VR_BASIS_FORMULA : VR_BASIS_SIMULATED, d->compute,
+    sums[2] = (vr_sum){ s->compute_known, is_near(s) ? VR_BASIS_FORMULA : VR_BASIS_SIMULATED, d->compute,
                         s->compute_known ? compute_words(s, a) : s->why };
     for (size_t i = 0; i < 3; i++) {
         if (sums[i].words == NULL)
@@ -390,11 +409,25 @@ static vram_status sums_of(vr_sum sums[3], const vr_lm *lm, const vr_lm_sizes *s
     return VRAM_OK;
 }
 
-static vram_status write_tape(vr_plan *out, const vr_sum sums[3], const vr_lm_sizes *s, size_t rank,
-                              vr_arena *a)
+static void take_rest(vr_plan *out, const vr_sum *kept, const vr_lm_sizes *s, size_t rank)
 {
     const vr_lm_memory *d = &s->device[rank];
     const vr_beside_sum beside = vr_llamacpp_beside_of(s, rank);
+    uint64_t pool = vr_add_sat(KERNELS, vr_add_sat(d->pool, beside.pool));
+    uint8_t basis = s->hosted ? VR_BASIS_ASSUMED : VR_BASIS_FORMULA;
+    out->sums_only = !kept->counted; /* how it goes on is not known then */
+    out->counted[VR_OVERHEAD] = kept->counted;
+    out->basis[VR_OVERHEAD] = kept->counted ? basis : VR_BASIS_NOT_COUNTED;
+    out->why_not[VR_OVERHEAD] = kept->words;
+    if (kept->counted &&
+        (vr_add_sat(d->model, d->compute) != 0 || beside.weights != 0)) /* else nothing runs */
+        vr_tape_about(&out->tape, s->hosted ? VR_ITEM_PROCESS : VR_ITEM_POOL, s->hosted ? PROCESS : pool,
+                      UNCERTAIN);
+}
+
+static vram_status write_tape(vr_plan *out, const vr_sum sums[3], const vr_lm_sizes *s, size_t rank,
+                              vr_arena *a)
+{
     vr_tape_init(&out->tape, a);
     vr_tape_outside(&out->tape, VR_ITEM_CONTEXT, 0);
     vr_tape_mark(&out->tape, VR_AT_CONTEXT);
@@ -404,18 +437,55 @@ static vram_status write_tape(vr_plan *out, const vr_sum sums[3], const vr_lm_si
     vr_tape_mark(&out->tape, VR_AT_LOADED);
     take(out, VR_KV_CACHE, VR_ITEM_KV, &sums[1]);
     vr_llamacpp_put_beside(out, s, rank, VR_KV_CACHE);
-    take_compute(out, &sums[2]);
+    take_compute(out, &sums[2], s->compute_guessed ? GUESSED : NEAR);
     vr_llamacpp_put_beside(out, s, rank, VR_ACTIVATIONS);
-    out->sums_only = !sums[1].counted; /* how it goes on is not known then */
-    out->counted[VR_OVERHEAD] = sums[1].counted;
-    out->basis[VR_OVERHEAD] = sums[1].counted ? VR_BASIS_FORMULA : VR_BASIS_NOT_COUNTED;
-    out->why_not[VR_OVERHEAD] = sums[1].words;
-    if (sums[1].counted &&
-        (vr_add_sat(d->model, d->compute) != 0 || beside.weights != 0)) /* else nothing runs */
-        vr_tape_about(&out->tape, VR_ITEM_POOL, vr_add_sat(KERNELS, vr_add_sat(d->pool, beside.pool)),
-                      UNCERTAIN);
+    take_rest(out, &sums[1], s, rank);
     vr_tape_mark(&out->tape, VR_AT_PREFILL);
     return out->tape.status;
+}
+
+static void add_kept(vr_lm_kept_sum *to, const vr_lm_kept_sum *k)
+{
+    to->layers += k->layers;
+    to->bytes = vr_add_sat(to->bytes, k->bytes);
+}
+
+/* Without a GPU: the whole of the computer's memory, with the results. */
+static vr_lm_memory whole_host(const vr_lm_sizes *s)
+{
+    vr_lm_memory m = s->host;
+    m.model = vr_add_sat(m.model, s->pinned.model);
+    m.context = vr_add_sat(m.context, s->pinned.context);
+    m.compute = vr_add_sat(m.compute, s->pinned.compute);
+    m.compute = s->compute_known ? vr_add_sat(m.compute, s->output) : 0;
+    m.adapter = vr_add_sat(m.adapter, s->pinned.adapter);
+    m.tensors += s->pinned.tensors;
+    m.elements = vr_add_sat(m.elements, s->pinned.elements);
+    m.token = vr_add_sat(m.token, s->pinned.token);
+    add_kept(&m.full, &s->pinned.full);
+    add_kept(&m.sliding, &s->pinned.sliding);
+    add_kept(&m.states, &s->pinned.states);
+    return m;
+}
+
+/* Where the computer's memory is all there is, it stands in the place of a card. */
+static vram_status as_one(const vr_lm_sizes **out, const vr_lm_sizes *s, vr_arena *a)
+{
+    vr_lm_sizes *all = VR_NEW(a, vr_lm_sizes);
+    vr_clip_sizes *p = s->projector != NULL ? VR_NEW(a, vr_clip_sizes) : NULL;
+    if (all == NULL || (s->projector != NULL && p == NULL))
+        return VRAM_ENOMEM;
+    *all = *s;
+    all->hosted = true;
+    all->device[0] = whole_host(s);
+    all->pinned = all->host = (vr_lm_memory){ 0 };
+    if (p != NULL) {
+        *p = *s->projector;
+        p->on_host = false;
+        all->projector = p;
+    }
+    *out = all;
+    return s->draft != NULL ? as_one(&all->draft, s->draft, a) : VRAM_OK;
 }
 
 static vram_status plan_of_sizes(vr_plan *out, const vr_lm *lm, const vr_lm_sizes *s, size_t rank,
@@ -434,7 +504,7 @@ static vram_status plan_of_sizes(vr_plan *out, const vr_lm *lm, const vr_lm_size
     VR_TRY(vr_llamacpp_beside_told(sums, s, rank, a));
     VR_TRY(write_tape(out, sums, s, rank, a));
     out->outside_only = true;
-    out->verified = s->compute_known && !s->compute_near && s->verified;
+    out->verified = s->compute_known && !is_near(s) && s->verified;
     out->uncertain_permille = UNCERTAIN;
     out->weight_bytes = vr_add_sat(d->model, b.weights);
     out->n_parameters = vr_add_sat(d->elements, b.elements);
@@ -444,6 +514,13 @@ static vram_status plan_of_sizes(vr_plan *out, const vr_lm *lm, const vr_lm_size
         out->kv_token = vr_add_sat(d->token, vr_add_sat(s->pinned.token, s->host.token));
     out->kv_token = vr_add_sat(out->kv_token, b.token);
     out->kv_full = vr_add_sat(d->context, b.kept);
+    if (s->compute_guessed) {
+        out->notice = vr_text(a, S(lm->name),
+                              T(" is no architecture known here, and llama.cpp may refuse it: "
+                                "caches are as of others, its graph is told by its tensors' names"));
+        if (out->notice == NULL)
+            return VRAM_ENOMEM;
+    }
     return VRAM_OK;
 }
 
@@ -457,7 +534,7 @@ vram_status vr_llamacpp_plan_with(vr_plan *out, const vr_lm *lm, const vr_lm_par
     if (s == NULL) {
         vr_lm_device one;
         vr_llamacpp_devices(&one, device, 1);
-        VR_TRY(vr_lm_measure(&own, lm, p, &one, 1, a));
+        VR_TRY(vr_lm_measure(&own, lm, p, &one, device->host ? 0 : 1, a));
         s = &own;
     }
     if (s->refused || s->unknown) {
@@ -465,7 +542,9 @@ vram_status vr_llamacpp_plan_with(vr_plan *out, const vr_lm *lm, const vr_lm_par
         out->stops = s->refused ? s->why : NULL;
         return VRAM_OK;
     }
-    return plan_of_sizes(out, lm, s, rank, a);
+    if (device->host)
+        VR_TRY(as_one(&s, s, a));
+    return plan_of_sizes(out, lm, s, device->host ? 0 : rank, a);
 }
 
 vram_status vr_llamacpp_plan_of_nothing(vr_plan *out, const vram_model *m, const char *why, vr_arena *a)
@@ -500,7 +579,8 @@ static vram_status plan(vr_plan *out, const vram_model *m, const vram_workload *
     VR_TRY(vr_llamacpp_params(&p, w, a));
     VR_TRY(vr_llamacpp_attach(&p, lm, w, a));
     VR_TRY(vr_llamacpp_plan_with(out, lm, &p, device, a));
-    out->notice = unlike_types(w);
+    if (out->notice == NULL)
+        out->notice = unlike_types(w);
     return VRAM_OK;
 }
 
@@ -525,6 +605,7 @@ const vr_engine vr_engine_llamacpp = {
     .place = place,
     .by_cards = vr_llamacpp_by_cards,
     .always_spreads = true,
+    .runs_on_host = true,
     .no_room = vr_llamacpp_no_room,
     .kv_dtypes = 1u << VR_KV_AS_MODEL,
     .kv_words = "llama.cpp keeps keys and values as -ctk and -ctv say",

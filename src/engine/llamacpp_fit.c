@@ -87,10 +87,9 @@ static const char *fit_words(const vr_lm_fitted *f)
     if (f->left != NULL)
         return f->left;
     if (f->changed && f->params.n_gpu_layers != UINT64_MAX)
-        return "--fit keeps 1 GiB of each card free and leaves the rest to the CPU; with --fit off this "
-               "command "
-               "says what else would do";
-    return "--fit keeps 1 GiB of each card free";
+        return "--fit keeps 1 GiB of each card free where it can, and leaves the rest to the CPU; with --fit "
+               "off this command says what else would do";
+    return "--fit keeps 1 GiB of each card free where it can";
 }
 
 static vram_status say(const char **says, const vram_workload *to, const vram_workload *w,
@@ -119,7 +118,7 @@ vram_status vr_llamacpp_by_cards(vram_workload *to, const char **says, const vra
     VR_TRY(vr_llamacpp_model(&lm, &why, m, w, a));
     if (lm == NULL)
         return VRAM_OK;
-    if (!w->fit) {
+    if (!w->fit || (n == 1 && gpus[0].host)) { /* without a GPU there is nothing to fit to */
         give_context(to, w, lm->n_ctx_train);
         return say(says, to, w, NULL, a);
     }

@@ -173,7 +173,8 @@ static void fill_params(run *x)
 
 static void start(run *x, const vr_lm *lm, const vram_workload *w, const vr_device_facts *gpus, size_t n)
 {
-    *x = (run){ .rules = rules_of(w), .lm = lm, .w = w, .gpus = gpus, .n = n };
+    bool host = n == 1 && gpus[0].host;
+    *x = (run){ .rules = rules_of(w), .lm = lm, .w = w, .gpus = gpus, .n = host ? 0 : n };
     x->file = file_bytes(lm);
     for (size_t i = 0; i < n; i++)
         x->available = known(gpus[i].available) ? vr_add_sat(x->available, gpus[i].available) : x->available;
@@ -369,7 +370,8 @@ typedef struct placed {
 static vram_status settle(vr_placement *out, run *x, const vr_ollama_layout *l, vr_arena *a)
 {
     placed *p = VR_NEW(a, placed);
-    VR_TRY(vr_llamacpp_place_with(out, x->lm, &x->params, x->gpus, x->n, a));
+    size_t n = x->n == 0 ? 1 : x->n; /* none: the computer's memory stands in its place */
+    VR_TRY(vr_llamacpp_place_with(out, x->lm, &x->params, x->gpus, n, a));
     if (p == NULL)
         return VRAM_ENOMEM;
     p->sizes = *(const vr_lm_sizes *)out->run;
@@ -401,10 +403,11 @@ static vram_status place(vr_placement *out, const vram_model *m, const vram_work
     }
     start(&x, lm, w, gpus, n < VR_LM_MOST_DEVICES ? n : VR_LM_MOST_DEVICES);
     if (x.rules.era == VR_OLLAMA_SERVER) {
-        VR_TRY(fit_by_server(&x, &left, a));
+        if (x.n != 0)
+            VR_TRY(fit_by_server(&x, &left, a));
         return settle(out, &x, NULL, a);
     }
-    bool sizes = true;
+    bool sizes = x.n != 0;
     for (size_t i = 0; i < x.n; i++)
         sizes = sizes && known(gpus[i].available);
     if (sizes)
@@ -478,6 +481,7 @@ const vr_engine vr_engine_ollama = {
     .place = place,
     .by_cards = by_cards,
     .always_spreads = true,
+    .runs_on_host = true,
     .no_room = vr_llamacpp_no_room,
     .kv_dtypes = 1u << VR_KV_AS_MODEL,
     .kv_words = "Ollama keeps keys and values as --kv-cache-type says",

@@ -256,9 +256,8 @@ static const char *show_host_memory(const vram_workload *w, vr_arena *a)
 
 const vr_option_row vr_row_host_memory = {
     { "host_memory", "--host-memory", VRAM_OPT_BYTES, "SIZE", NULL, "as much as it takes",
-      "Memory of the computer: llama.cpp and ollama are judged by what stays there; what --device-map lets "
-      "lie "
-      "there, the rest goes to disk.",
+      "Memory of the computer: llama.cpp and ollama are judged by what stays there, with --gpu none by all; "
+      "what --device-map lets lie there, the rest goes to disk.",
       "fit", 0, 0 },
     VR_SET_HOST_MEMORY,
     set_host_memory,

@@ -100,11 +100,6 @@ static bool copies(const vr_gg_tensor *t)
            (from->type == to->type && vr_gg_is_contiguous(from) && vr_gg_is_contiguous(to));
 }
 
-static bool duplicates(const vr_gg_tensor *t)
-{
-    return t->src[0]->type != VR_I32 && t->src[0]->type != VR_I16;
-}
-
 static bool repeats(const vr_gg_tensor *t)
 {
     return is_float(t->src[0]);
@@ -146,11 +141,6 @@ static bool convolves_state(const vr_gg_tensor *t)
     return t->src[0]->ne[1] % 128 == 0;
 }
 
-static bool rolls(const vr_gg_tensor *t)
-{
-    return t->src[0]->type == VR_F32 && vr_gg_is_contiguous(t->src[0]);
-}
-
 static bool rotates(const vr_gg_tensor *t)
 {
     const vr_gg_tensor *a = t->src[0];
@@ -175,11 +165,6 @@ static bool on_packed_but_rows(const vr_gg_tensor *t)
 static bool on_rows(const vr_gg_tensor *t)
 {
     return vr_gg_contiguous_rows(t->src[0]);
-}
-
-static bool on_f32(const vr_gg_tensor *t)
-{
-    return t->src[0]->type == VR_F32;
 }
 
 static bool on_floats(const vr_gg_tensor *t)
@@ -216,7 +201,6 @@ static bool (*const runs[VR_GG_OP_COUNT])(const vr_gg_tensor *) = {
     [VR_GG_VIEW] = always,
     [VR_GG_PERMUTE] = always,
     [VR_GG_TRANSPOSE] = always,
-    [VR_GG_DUP] = duplicates,
     [VR_GG_ADD] = adds,
     [VR_GG_ADD_ID] = always,
     [VR_GG_SUB] = adds,
@@ -224,12 +208,9 @@ static bool (*const runs[VR_GG_OP_COUNT])(const vr_gg_tensor *) = {
     [VR_GG_DIV] = adds,
     [VR_GG_SQR] = always,
     [VR_GG_SQRT] = always,
-    [VR_GG_LOG] = always,
-    [VR_GG_SUM] = on_rows,
     [VR_GG_SUM_ROWS] = on_packed,
     [VR_GG_CUMSUM] = always,
     [VR_GG_MEAN] = on_packed,
-    [VR_GG_ARGMAX] = always,
     [VR_GG_REPEAT] = repeats,
     [VR_GG_CONCAT] = joins,
     [VR_GG_NORM] = on_rows,
@@ -250,12 +231,9 @@ static bool (*const runs[VR_GG_OP_COUNT])(const vr_gg_tensor *) = {
     [VR_GG_ROPE_BACK] = rotates,
     [VR_GG_CLAMP] = always,
     [VR_GG_IM2COL] = on_two_packed,
-    [VR_GG_CONV_2D] = on_two_packed,
-    [VR_GG_CONV_2D_DW] = on_f32,
     [VR_GG_POOL_2D] = always,
     [VR_GG_UPSCALE] = always,
     [VR_GG_PAD] = always,
-    [VR_GG_ROLL] = rolls,
     [VR_GG_ARANGE] = always,
     [VR_GG_ARGSORT] = always,
     [VR_GG_TOP_K] = always,

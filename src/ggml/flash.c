@@ -135,7 +135,7 @@ vr_gg_kernel vr_gg_attention_kernel(const vr_gg_machine *m, const vr_gg_tensor *
                     .cc = m->cc,
                     .long_heads = m->past.cache_types_mix };
     if (a.cc == 0)
-        a.cc = 80; /* of most cards */
+        a.cc = ADA; /* those that graphs were recorded on */
     if (!vr_gg_divides(a.k->ne[2], a.q->ne[2]))
         return VR_GG_KERNEL_NONE;
     a.group = a.q->ne[2] / a.k->ne[2];

@@ -22,7 +22,6 @@
     X(VIEW, 0, 1)                                                                                            \
     X(PERMUTE, 0, 1)                                                                                         \
     X(TRANSPOSE, 0, 1)                                                                                       \
-    X(DUP, 0, 0)                                                                                             \
     X(ADD, 1, 0)                                                                                             \
     X(ADD_ID, 1, 0)                                                                                          \
     X(SUB, 1, 0)                                                                                             \
@@ -30,12 +29,9 @@
     X(DIV, 1, 0)                                                                                             \
     X(SQR, 1, 0)                                                                                             \
     X(SQRT, 1, 0)                                                                                            \
-    X(LOG, 1, 0)                                                                                             \
-    X(SUM, 0, 0)                                                                                             \
     X(SUM_ROWS, 0, 0)                                                                                        \
     X(CUMSUM, 0, 0)                                                                                          \
     X(MEAN, 0, 0)                                                                                            \
-    X(ARGMAX, 0, 0)                                                                                          \
     X(REPEAT, 0, 0)                                                                                          \
     X(CONCAT, 0, 0)                                                                                          \
     X(NORM, 0, 0)                                                                                            \
@@ -56,13 +52,9 @@
     X(ROPE_BACK, 1, 0)                                                                                       \
     X(CLAMP, 1, 0)                                                                                           \
     X(IM2COL, 0, 0)                                                                                          \
-    X(CONV_2D, 0, 0)                                                                                         \
-    X(CONV_2D_DW, 0, 0)                                                                                      \
-    X(POOL_1D, 0, 0)                                                                                         \
     X(POOL_2D, 0, 0)                                                                                         \
     X(UPSCALE, 0, 0)                                                                                         \
     X(PAD, 0, 0)                                                                                             \
-    X(ROLL, 0, 0)                                                                                            \
     X(ARANGE, 0, 0)                                                                                          \
     X(ARGSORT, 0, 0)                                                                                         \
     X(TOP_K, 0, 0)                                                                                           \
@@ -71,7 +63,6 @@
     X(FLASH_ATTN_EXT, 0, 0)                                                                                  \
     X(SSM_CONV, 0, 0)                                                                                        \
     X(SSM_SCAN, 0, 0)                                                                                        \
-    X(WIN_PART, 0, 0)                                                                                        \
     X(RWKV_WKV6, 0, 0)                                                                                       \
     X(RWKV_WKV7, 0, 0)                                                                                       \
     X(GATED_LINEAR_ATTN, 0, 0)                                                                               \
@@ -186,7 +177,6 @@ vr_gg_tensor *vr_gg_cont_4d(vr_gg *g, vr_gg_tensor *a, uint64_t ne0, uint64_t ne
                             uint64_t ne3);
 vr_gg_tensor *vr_gg_cpy(vr_gg *g, vr_gg_tensor *a, vr_gg_tensor *b); /* into b: a view of it */
 vr_gg_tensor *vr_gg_cast(vr_gg *g, vr_gg_tensor *a, vr_dtype t);
-vr_gg_tensor *vr_gg_dup(vr_gg *g, vr_gg_tensor *a);
 vr_gg_tensor *vr_gg_add(vr_gg *g, vr_gg_tensor *a, vr_gg_tensor *b);
 vr_gg_tensor *vr_gg_add_inplace(vr_gg *g, vr_gg_tensor *a, vr_gg_tensor *b);
 vr_gg_tensor *vr_gg_add_id(vr_gg *g, vr_gg_tensor *a, vr_gg_tensor *b, vr_gg_tensor *ids);
@@ -195,12 +185,9 @@ vr_gg_tensor *vr_gg_mul(vr_gg *g, vr_gg_tensor *a, vr_gg_tensor *b);
 vr_gg_tensor *vr_gg_div(vr_gg *g, vr_gg_tensor *a, vr_gg_tensor *b);
 vr_gg_tensor *vr_gg_sqr(vr_gg *g, vr_gg_tensor *a);
 vr_gg_tensor *vr_gg_sqrt(vr_gg *g, vr_gg_tensor *a);
-vr_gg_tensor *vr_gg_log(vr_gg *g, vr_gg_tensor *a);
-vr_gg_tensor *vr_gg_sum(vr_gg *g, vr_gg_tensor *a);
 vr_gg_tensor *vr_gg_sum_rows(vr_gg *g, vr_gg_tensor *a);
 vr_gg_tensor *vr_gg_cumsum(vr_gg *g, vr_gg_tensor *a);
 vr_gg_tensor *vr_gg_mean(vr_gg *g, vr_gg_tensor *a);
-vr_gg_tensor *vr_gg_argmax(vr_gg *g, vr_gg_tensor *a);
 vr_gg_tensor *vr_gg_repeat(vr_gg *g, vr_gg_tensor *a, vr_gg_tensor *like);
 vr_gg_tensor *vr_gg_repeat_4d(vr_gg *g, vr_gg_tensor *a, uint64_t ne0, uint64_t ne1, uint64_t ne2,
                               uint64_t ne3);
@@ -224,11 +211,9 @@ vr_gg_tensor *vr_gg_soft_max(vr_gg *g, vr_gg_tensor *a);
 vr_gg_tensor *vr_gg_soft_max_ext(vr_gg *g, vr_gg_tensor *a, vr_gg_tensor *mask, bool bias);
 void vr_gg_soft_max_add_sinks(vr_gg_tensor *a, vr_gg_tensor *sinks);
 vr_gg_tensor *vr_gg_rope(vr_gg *g, vr_gg_tensor *a, vr_gg_tensor *positions, vr_gg_tensor *factors);
-vr_gg_tensor *vr_gg_rope_inplace(vr_gg *g, vr_gg_tensor *a, vr_gg_tensor *positions, vr_gg_tensor *factors);
 vr_gg_tensor *vr_gg_rope_back(vr_gg *g, vr_gg_tensor *a, vr_gg_tensor *positions, vr_gg_tensor *factors);
 vr_gg_tensor *vr_gg_clamp(vr_gg *g, vr_gg_tensor *a);
 vr_gg_tensor *vr_gg_pad(vr_gg *g, vr_gg_tensor *a, uint64_t p0, uint64_t p1, uint64_t p2, uint64_t p3);
-vr_gg_tensor *vr_gg_roll(vr_gg *g, vr_gg_tensor *a);
 vr_gg_tensor *vr_gg_arange(vr_gg *g, uint64_t n);
 vr_gg_tensor *vr_gg_argsort(vr_gg *g, vr_gg_tensor *a);
 vr_gg_tensor *vr_gg_argsort_top_k(vr_gg *g, vr_gg_tensor *a, uint64_t k); /* a view of an argsort */
@@ -236,7 +221,6 @@ vr_gg_tensor *vr_gg_top_k(vr_gg *g, vr_gg_tensor *a, uint64_t k);
 vr_gg_tensor *vr_gg_tri(vr_gg *g, vr_gg_tensor *a);
 vr_gg_tensor *vr_gg_diag(vr_gg *g, vr_gg_tensor *a);
 vr_gg_tensor *vr_gg_fill(vr_gg *g, vr_gg_tensor *a);
-vr_gg_tensor *vr_gg_fill_inplace(vr_gg *g, vr_gg_tensor *a);
 vr_gg_tensor *vr_gg_solve_tri(vr_gg *g, vr_gg_tensor *a, vr_gg_tensor *b);
 vr_gg_tensor *vr_gg_flash_attn_ext(vr_gg *g, vr_gg_tensor *q, vr_gg_tensor *k, vr_gg_tensor *v,
                                    vr_gg_tensor *mask);
@@ -344,7 +328,7 @@ typedef struct vr_gg_machine {
     unsigned copies; /* GGML_SCHED_MAX_COPIES with pipeline parallelism, 1 without */
     unsigned fa_types_differ; /* 1: attention kernels for keys and values of different types are built in */
     vr_gg_past past;
-    unsigned cc; /* compute capability of the NVIDIA cards x 10: 89 */
+    unsigned cc; /* least compute capability of the NVIDIA cards x 10: 89; 0: unknown, taken for that */
 } vr_gg_machine;
 
 /* One of several ready-made kinds of back ends. */

@@ -94,8 +94,6 @@ static bool cpu_runs(const vr_gg_machine *m, uint8_t backend, const vr_gg_tensor
         return !lacks_writer(t->type);
     case VR_GG_MUL_MAT:
         return t->src[1]->type == VR_F32 || t->src[1]->type == product_type(t->src[0]->type);
-    case VR_GG_CONV_2D:
-        return vr_gg_is_contiguous(t->src[0]);
     case VR_GG_SSM_SCAN:
         return t->detail == 0 || t->src[3]->ne[0] == 1;
     default:

@@ -65,22 +65,11 @@ vr_gg_tensor *vr_gg_sqrt(vr_gg *g, vr_gg_tensor *a)
     return of_one(g, VR_GG_SQRT, a, false);
 }
 
-vr_gg_tensor *vr_gg_log(vr_gg *g, vr_gg_tensor *a)
-{
-    return of_one(g, VR_GG_LOG, a, false);
-}
-
 /* ---- sums ---- */
 
 static vr_gg_tensor *of_rows(vr_gg *g, vr_gg_op op, vr_gg_tensor *a, vr_dtype type)
 {
     return vr_gg_by(vr_gg_new_4d(g, type, 1, a->ne[1], a->ne[2], a->ne[3]), op, a, NULL, NULL);
-}
-
-vr_gg_tensor *vr_gg_sum(vr_gg *g, vr_gg_tensor *a)
-{
-    a = vr_gg_given(g, a);
-    return vr_gg_by(vr_gg_new_1d(g, a->type, 1), VR_GG_SUM, a, NULL, NULL);
 }
 
 vr_gg_tensor *vr_gg_sum_rows(vr_gg *g, vr_gg_tensor *a)
@@ -99,13 +88,6 @@ vr_gg_tensor *vr_gg_cumsum(vr_gg *g, vr_gg_tensor *a)
     a = vr_gg_given(g, a);
     vr_gg_rule(g, a->type == VR_F32, "cumsum: no F32");
     return of_one(g, VR_GG_CUMSUM, a, false);
-}
-
-vr_gg_tensor *vr_gg_argmax(vr_gg *g, vr_gg_tensor *a)
-{
-    a = vr_gg_given(g, a);
-    vr_gg_rule(g, a->ne[2] == 1 && a->ne[3] == 1 && a->ne[0] <= INT32_MAX, "argmax: no matrix");
-    return vr_gg_by(vr_gg_new_1d(g, VR_I32, a->ne[1]), VR_GG_ARGMAX, a, NULL, NULL);
 }
 
 /* ---- repetition ---- */
@@ -288,8 +270,7 @@ void vr_gg_soft_max_add_sinks(vr_gg_tensor *a, vr_gg_tensor *sinks)
         a->src[2] = sinks;
 }
 
-static vr_gg_tensor *rope(vr_gg *g, vr_gg_tensor *a, vr_gg_tensor *positions, vr_gg_tensor *factors,
-                          bool inplace)
+vr_gg_tensor *vr_gg_rope(vr_gg *g, vr_gg_tensor *a, vr_gg_tensor *positions, vr_gg_tensor *factors)
 {
     a = vr_gg_given(g, a);
     positions = vr_gg_given(g, positions);
@@ -300,25 +281,15 @@ static vr_gg_tensor *rope(vr_gg *g, vr_gg_tensor *a, vr_gg_tensor *positions, vr
     vr_gg_rule(g, positions->ne[0] == a->ne[2] || positions->ne[0] == vr_mul_sat(a->ne[2], 4),
                "rope: a position for each token");
     vr_gg_rule(g, factors == NULL || factors->type == VR_F32, "rope: factors are no F32");
-    vr_gg_tensor *t = of_one(g, VR_GG_ROPE, a, inplace);
+    vr_gg_tensor *t = of_one(g, VR_GG_ROPE, a, false);
     t->src[1] = positions;
     t->src[2] = factors;
     return t;
 }
 
-vr_gg_tensor *vr_gg_rope(vr_gg *g, vr_gg_tensor *a, vr_gg_tensor *positions, vr_gg_tensor *factors)
-{
-    return rope(g, a, positions, factors, false);
-}
-
-vr_gg_tensor *vr_gg_rope_inplace(vr_gg *g, vr_gg_tensor *a, vr_gg_tensor *positions, vr_gg_tensor *factors)
-{
-    return rope(g, a, positions, factors, true);
-}
-
 vr_gg_tensor *vr_gg_rope_back(vr_gg *g, vr_gg_tensor *a, vr_gg_tensor *positions, vr_gg_tensor *factors)
 {
-    vr_gg_tensor *t = rope(g, a, positions, factors, false);
+    vr_gg_tensor *t = vr_gg_rope(g, a, positions, factors);
     t->op = VR_GG_ROPE_BACK;
     return t;
 }

@@ -16,14 +16,6 @@ vr_gg_tensor *vr_gg_pad(vr_gg *g, vr_gg_tensor *a, uint64_t p0, uint64_t p1, uin
     return vr_gg_by(t, VR_GG_PAD, a, NULL, NULL);
 }
 
-vr_gg_tensor *vr_gg_roll(vr_gg *g, vr_gg_tensor *a)
-{
-    a = vr_gg_given(g, a);
-    vr_gg_rule(g, a->nb[0] == vr_gg_element_size(a), "roll: rows have gaps");
-    vr_gg_rule(g, vr_gg_nelements(a) > 0, "roll: empty");
-    return like(g, VR_GG_ROLL, a);
-}
-
 vr_gg_tensor *vr_gg_arange(vr_gg *g, uint64_t n)
 {
     vr_gg_rule(g, n > 0, "arange: empty");
@@ -70,22 +62,11 @@ vr_gg_tensor *vr_gg_diag(vr_gg *g, vr_gg_tensor *a)
     return vr_gg_by(t, VR_GG_DIAG, a, NULL, NULL);
 }
 
-static vr_gg_tensor *fillable(vr_gg *g, vr_gg_tensor *a)
+vr_gg_tensor *vr_gg_fill(vr_gg *g, vr_gg_tensor *a)
 {
     a = vr_gg_given(g, a);
     vr_gg_rule(g, (a->type == VR_F32 || a->type == VR_F16) && vr_gg_is_contiguous(a), "fill: type or gaps");
-    return a;
-}
-
-vr_gg_tensor *vr_gg_fill(vr_gg *g, vr_gg_tensor *a)
-{
-    return like(g, VR_GG_FILL, fillable(g, a));
-}
-
-vr_gg_tensor *vr_gg_fill_inplace(vr_gg *g, vr_gg_tensor *a)
-{
-    a = fillable(g, a);
-    return vr_gg_by(vr_gg_make_same(g, a), VR_GG_FILL, a, NULL, NULL);
+    return like(g, VR_GG_FILL, a);
 }
 
 vr_gg_tensor *vr_gg_solve_tri(vr_gg *g, vr_gg_tensor *a, vr_gg_tensor *b)

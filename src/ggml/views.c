@@ -152,12 +152,6 @@ vr_gg_tensor *vr_gg_cast(vr_gg *g, vr_gg_tensor *a, vr_dtype type)
     return vr_gg_by(t, VR_GG_CPY, a, t, NULL); /* its own second source, as in ggml */
 }
 
-vr_gg_tensor *vr_gg_dup(vr_gg *g, vr_gg_tensor *a)
-{
-    a = vr_gg_given(g, a);
-    return vr_gg_by(vr_gg_make(g, a->type, a->ne), VR_GG_DUP, a, NULL, NULL);
-}
-
 vr_gg_tensor *vr_gg_set_1d(vr_gg *g, vr_gg_tensor *a, vr_gg_tensor *b, uint64_t offset)
 {
     a = vr_gg_given(g, a);

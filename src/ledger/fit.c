@@ -200,6 +200,24 @@ static vram_status tell_offload(vram_fit *f)
     return f->verdict_reason == NULL ? VRAM_ENOMEM : VRAM_OK;
 }
 
+/* Where nobody said how much there is, the need is all that can be told. */
+static void judge_without(vram_fit *f)
+{
+    if (!f->device->host)
+        return;
+    f->run.failed = false; /* nothing dies at a known place: pages are swapped, or read again */
+    f->message = f->message_version = NULL;
+    if (f->verdict == VRAM_DOES_NOT_FIT && f->stops == NULL)
+        f->verdict_reason = "weights that find no room are read from the disk again for each token";
+    if (f->device->available.bytes != UINT64_MAX)
+        return;
+    f->headroom = 0;
+    if (f->verdict != VRAM_FITS)
+        return;
+    f->verdict = VRAM_UNKNOWN;
+    f->verdict_reason = "whether the computer has that is not said (--host-memory SIZE)";
+}
+
 /* Of the memory that the computer was said to have. */
 static vram_status judge_host(vram_fit *f)
 {
@@ -227,15 +245,20 @@ static vram_status fit_on_cards(vram_fit *f, const vram_workload *asked, vr_memo
     } else {
         VR_TRY(take_answer(f, rooms));
         VR_TRY(vr_fit_failure(f));
-        vr_fit_count(f);
+        if (f->device->host)
+            f->count_note = "there is no GPU";
+        else
+            vr_fit_count(f);
     }
     if (f->plan.says != NULL)
         f->says = f->plan.says;
     if (f->plan.notice != NULL && *f->plan.notice != '\0')
         VR_TRY(vr_warn(f->ctx, NULL, T(f->plan.notice)));
-    VR_TRY(vr_levers(f, asked, gpus));
+    if (f->device->available.bytes != UINT64_MAX)
+        VR_TRY(vr_levers(f, asked, gpus));
     stop(f);
     VR_TRY(tell_offload(f));
+    judge_without(f);
     VR_TRY(judge_host(f));
     return not_spread(f);
 }
@@ -334,6 +357,32 @@ static vram_status fit_on_any(vram_fit *f, vr_rooms *rooms)
 
 /* ---- the whole ---- */
 
+/* --gpu none stands alone, and for an engine that runs so. */
+static vram_status check_host(const vram_fit *f, vr_memories *gpus)
+{
+    const vr_engine *e = f->workload->engine;
+    for (size_t i = 0; i < gpus->n; i++) {
+        vram_device *d = &gpus->gpus[i];
+        if (!d->host)
+            continue;
+        if (gpus->n > 1)
+            return vr_fail(f->ctx, VRAM_ESETTING, T("--gpu none is no card beside others"));
+        if (!e->runs_on_host)
+            return vr_fail(f->ctx, VRAM_ESETTING, T("--gpu none: "), T(e->name),
+                           T(" is computed on GPUs here; llama.cpp and ollama also run without"));
+        if (f->workload->host_memory == 0 && !d->free_given && f->asked->solve != 0)
+            return vr_fail(f->ctx, VRAM_ESETTING,
+                           T("what fits depends on how much memory there is: --host-memory says it"));
+        if (f->workload->host_memory == 0)
+            return VRAM_OK;
+        d->usable.bytes = d->usable.low = d->usable.high = f->workload->host_memory;
+        d->available = d->usable;
+        d->facts.usable = d->facts.available = d->usable.bytes;
+        d->free_given = true;
+    }
+    return VRAM_OK;
+}
+
 /* Of each card, what a memory fraction or the engine's share leaves. */
 static void cap_all(vram_fit *f, vr_memories *gpus)
 {
@@ -424,6 +473,7 @@ vram_status vram_fit_new(vram_fit **out, const vram_model *m, const vram_workloa
         return VRAM_ENOMEM;
     VR_TRY(vr_memories_of(gpus, devices, n, m->ctx, &f->arena));
     f->n_gpus = gpus->n;
+    VR_TRY(check_host(f, gpus));
     cap_all(f, gpus);
     VR_TRY(warn_all_on_first(f));
     const vram_workload *typed = w;

@@ -25,6 +25,8 @@ static uint8_t item_basis(const vr_ledger *l, const vr_scene *s, vr_item i)
         return s->device != NULL ? s->device->kernels.basis : VR_BASIS_ASSUMED;
     case VR_ITEM_POOL:
         return VR_BASIS_FORMULA;
+    case VR_ITEM_PROCESS:
+        return VR_BASIS_ASSUMED;
     case VR_ITEM_WORKSPACES:
         return facts.cc_major != 0 ? VR_BASIS_TABLE : VR_BASIS_ASSUMED;
     default:
@@ -46,6 +48,8 @@ static const char *item_formula(vr_item i, uint8_t basis)
         return "cuBLAS's workspaces, by compute capability";
     case VR_ITEM_POOL:
         return "kernels, their libraries and what they put aside while matrices are multiplied";
+    case VR_ITEM_PROCESS:
+        return "what a process has beside its buffers";
     case VR_ITEM_ROUNDING:
         return "what the blocks hold beyond what was asked for";
     case VR_ITEM_IDLE:
@@ -171,7 +175,8 @@ static vram_status fill_category(vr_ledger *out, const vr_plan *plan, const peak
     f->basis = c == VR_OVERHEAD ? overhead_basis(out) : plan->basis[c];
     if (f->basis == VR_BASIS_EXACT && f->low != f->high) /* what is there when it is fullest varies */
         f->basis = VR_BASIS_SIMULATED;
-    f->verified = f->verified && !(plan->outside_only && f->basis == VR_BASIS_FORMULA);
+    if (plan->outside_only) /* by no allocator that was replayed: a table or a default is not what was held */
+        f->verified = f->verified && (f->basis == VR_BASIS_EXACT || f->basis == VR_BASIS_SIMULATED);
     f->formula = c == VR_OVERHEAD ? overhead_in_words(out, texts) : plan->formula[c];
     if (c == VR_OVERHEAD && f->formula == NULL)
         return VRAM_ENOMEM;

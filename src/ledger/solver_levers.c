@@ -144,7 +144,7 @@ static vram_status offer_card(vram_fit *f, vr_solver *s)
 {
     const vram_device *card = NULL;
     uint64_t required = 0;
-    if (s->gpus->n != 1 || f->ledger.partial)
+    if (s->gpus->n != 1 || f->ledger.partial || f->device->host)
         return VRAM_OK;
     VR_TRY(vr_larger_card(&card, &required, f, s->rooms));
     if (card == NULL)

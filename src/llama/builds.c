@@ -110,7 +110,9 @@ static const change changes[] = {
     SINCE(9489, flash_copy, 1),     /* 2026-06-03 */
     SINCE(9489, compute, VR_LM_COMPUTE_EXACT),
     SINCE(9890, row_split, 0), /* 2026-07-06 */
+    SINCE(9970, indexer, 1),   /* 2026-07-11 */
     SINCE(10150, small_offload, 1),
+    SINCE(10206, latent_types, 1), /* 2026-07-31 */
     SINCE(10247, split_inputs, 0),
     SINCE(10247, recorded, 1),
     SINCE(10527, latent_view, 1), /* 2026-08-20 */

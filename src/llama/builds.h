@@ -59,6 +59,7 @@ typedef struct vr_lm_rules {
     uint32_t mla;                    /* files with attn_k_b: K of the latent width */
     uint32_t mla_values;             /* and a V beside it */
     uint32_t predict_apart;          /* layers that predict have no cache in any architecture; else in some */
+    uint32_t latent_types;           /* of a latent -ctk and -ctv must agree */
     uint32_t most_sequences;
 
     /* -- graph -- */
@@ -78,6 +79,7 @@ typedef struct vr_lm_rules {
     uint32_t fused_qkv_views; /* Q, K and V of a fused matrix are views; else copies (phi3, ...) */
     uint32_t fused_delta;     /* gated delta net is one node where the device has it: 1 of single tokens, 2
                                  always, 3 without a try (and so is the indexer) */
+    uint32_t indexer;         /* layers that choose their tokens do so in one node where the device can */
     uint32_t worst_seqs;      /* the graph that is reserved has all sequences; else one */
     uint32_t rope_part;   /* latent attention: queries are turned whole, but for an offset; else in halves */
     uint32_t latent_view; /* values of a sliding latent cache are a view of the keys' width; else the keys */

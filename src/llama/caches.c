@@ -271,7 +271,8 @@ static const char *refusal(const vr_lm *lm, const vr_lm_params *p, const vr_lm_p
         return "this build stops: what it computes at once is no multiple of the sequences";
     if (quantised(p->type_v) && !p->flash_attn)
         return "a quantised V cache needs flash attention (-fa on)";
-    if ((latent(lm) || vr_str_is(lm->name, "deepseek4")) && p->type_k != p->type_v)
+    if (plan->rules.latent_types != 0 &&
+        ((latent(lm) || vr_str_is(lm->name, "deepseek4")) && p->type_k != p->type_v))
         return "the model's keys and values are one vector: -ctk and -ctv must be the same";
     for (uint32_t il = 0; il < lm->n_layer; il++) {
         const vr_lm_layer *l = &lm->layers[il];

@@ -176,11 +176,6 @@ vram_status vr_clip_of(const vr_clip **out, const char **why, const vram_model *
     return VRAM_OK;
 }
 
-vr_str vr_clip_type(const vr_clip *c)
-{
-    return c->tower.type;
-}
-
 /* ---- the picture that memory is reserved for ---- */
 
 /* Whole part of the root. */

@@ -34,8 +34,6 @@ typedef struct vr_clip_sizes {
 
 /* NULL in *out with a sentence in *why: it is no projector, or its numbers make no sense. Lives in `a`. */
 vram_status vr_clip_of(const vr_clip **out, const char **why, const vram_model *m, vr_arena *a);
-/* clip.projector_type: "gemma3". */
-vr_str vr_clip_type(const vr_clip *c);
 vram_status vr_clip_measure(vr_clip_sizes *out, const vr_clip *c, const vr_clip_params *p, vr_arena *a);
 
 #endif

@@ -192,7 +192,7 @@ static const char *cannot(const vr_lm *lm, const vr_lm_params *p, const vr_lm_pl
     if (plan->rules.compute == VR_LM_COMPUTE_NO)
         return "compute buffers of builds before b2129 are not known here";
     if (lm->arch == NULL)
-        return "the graph of this architecture is not known here";
+        return lm->why_no_graph;
     if (p->predicts && vr_lm_predicted_find(lm->name) == NULL)
         return "the graph of this architecture's layers that predict is not known here";
     if (plan->caches_unknown != NULL)
@@ -266,6 +266,7 @@ vram_status vr_lm_compute(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params 
                   .plan = plan,
                   .a = a,
                   .settled = { p->flash_attn, true, true, true, true, true, true } };
+    x.settled.fused_lid = plan->rules.indexer != 0;
     vr_gg_init(&x.g, &own);
     x.g.clamp_apart = plan->rules.clamp_apart != 0;
     vram_status s = resolve_all(&x);
@@ -276,6 +277,7 @@ vram_status vr_lm_compute(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params 
         return s;
     out->compute_known = x.broken == NULL;
     out->compute_near = plan->rules.compute != VR_LM_COMPUTE_EXACT;
+    out->compute_guessed = lm->guessed;
     if (x.broken != NULL)
         not_known(out, plan, x.broken);
     return VRAM_OK;

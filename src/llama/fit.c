@@ -192,13 +192,19 @@ static vram_status narrow(fitting *f, shares *now, trial *mem, shares high, tria
     return VRAM_OK;
 }
 
+/* The margin alone is more than is free: whatever is tried there is too much. */
+static bool hopeless(const fitting *f, size_t id)
+{
+    return f->targets[id] < 0;
+}
+
 static vram_status fill_back(fitting *f, shares *now, trial *mem)
 {
     for (size_t id = f->n; id-- > 0 && f->out->unknown == NULL;) {
         shares high = *now;
         trial mem_high;
         uint32_t n = unassigned(f, now, id);
-        if (n == 0)
+        if (n == 0 || hopeless(f, id))
             continue;
         give(f, &high, id, n);
         VR_TRY(try_shares(f, &mem_high, &high));
@@ -309,6 +315,8 @@ static vram_status fill_front(fitting *f, shares *now, trial *mem)
     for (size_t id = 0; id <= first && first < f->n && f->out->unknown == NULL; id++) {
         shares high = *now;
         trial mem_high;
+        if (hopeless(f, id))
+            continue;
         for (size_t j = first; j < f->n; j++) {
             uint32_t moved = j + 1 < f->n ? high.of[j].layers : high.of[j].layers - 1;
             high.of[id].layers += moved;

@@ -40,6 +40,8 @@ typedef struct vr_lm {
     const vr_metadata *keys;
     vr_str name;                   /* general.architecture */
     const struct vr_lm_arch *arch; /* NULL: its graph is not known here */
+    const char *why_no_graph;      /* then: a sentence */
+    bool guessed;                  /* the graph is made of the names of the tensors */
     uint32_t n_layer_all, n_layer, n_layer_nextn;
     uint32_t loops; /* the file's layers are run so often, each time with a cache of their own */
     uint32_t n_embd, n_vocab, n_ctx_train;
@@ -126,8 +128,9 @@ typedef struct vr_lm_params {
 } vr_lm_params;
 
 typedef struct vr_lm_device {
-    uint64_t free_bytes; /* bytes, for the shares of a split */
-    unsigned cc;         /* compute capability x 10; 0: unknown, 89 is taken */
+    uint64_t free_bytes;  /* bytes, for the shares of a split */
+    unsigned cc;          /* compute capability x 10; 0: unknown, 89 is taken */
+    uint64_t total_bytes; /* for the shares of rows; 0: unknown */
 } vr_lm_device;
 
 /* ---- what it takes ---- */
@@ -157,6 +160,8 @@ typedef struct vr_lm_sizes {
     uint8_t *layer_device;    /* by layer, with the output behind them; or VR_LM_HOST; NULL: not known */
     uint64_t experts_off;     /* layers of a device whose experts stay on the host */
     bool compute_near;        /* the graph is of a later build than was asked for: near, not exact */
+    bool hosted;              /* no GPU: device[0] stands for the memory of the computer */
+    bool compute_guessed;     /* the architecture is not known: a graph by the names of tensors, near */
     bool held;                /* graphs of this architecture were held against llama.cpp's own */
     bool verified;            /* such runs of this architecture were held against llama.cpp's own figures */
     bool compute_known;       /* false: the graph is not known; compute is 0 then */

@@ -22,7 +22,6 @@ typedef struct pair {
 struct vr_lm_adapter {
     const pair *pairs;
     size_t n;
-    uint64_t elements;
 };
 
 /* ---- the file ---- */
@@ -145,19 +144,11 @@ vram_status vr_lm_adapter_of(const vr_lm_adapter **out, const char **why, const 
     if (x == NULL || list == NULL)
         return VRAM_ENOMEM;
     *why = sort_pairs(list, &x->n, file->checkpoint);
-    for (size_t i = 0; i < x->n && *why == NULL; i++) {
+    for (size_t i = 0; i < x->n && *why == NULL; i++)
         *why = find_weight(&list[i], lm);
-        if (*why == NULL)
-            x->elements = vr_add_sat(x->elements, vr_add_sat(list[i].a->elements, list[i].b->elements));
-    }
     x->pairs = list;
     *out = *why == NULL ? x : NULL;
     return VRAM_OK;
-}
-
-uint64_t vr_lm_adapter_elements(const vr_lm_adapter *x)
-{
-    return x->elements;
 }
 
 /* ---- where it lies ---- */

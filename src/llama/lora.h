@@ -13,6 +13,5 @@ typedef struct vr_lm_adapter vr_lm_adapter;
 /* NULL in *out with a sentence in *why: llama.cpp refuses the file beside this model. Lives in `a`. */
 vram_status vr_lm_adapter_of(const vr_lm_adapter **out, const char **why, const vram_model *file,
                              const vr_lm *lm, vr_arena *a);
-uint64_t vr_lm_adapter_elements(const vr_lm_adapter *x);
 
 #endif

@@ -41,7 +41,11 @@ static void add_weight(vr_lm_sizes *out, const vr_lm_plan *plan, const vr_lm_wei
     if (buft == VR_GG_NOWHERE)
         return;
     vr_lm_memory *m = vr_lm_memory_of(out, plan, buft);
-    add(&m->model, vr_lm_taken(plan, buft, (vr_dtype)w->type, w->ne));
+    bool cut = vr_lm_is_cut(plan, w, buft);
+    for (size_t i = 0; cut && i < plan->n_devices; i++)
+        add(&out->device[i].model, vr_lm_cut_bytes(plan, w, i));
+    if (!cut)
+        add(&m->model, vr_lm_taken(plan, buft, (vr_dtype)w->type, w->ne));
     m->tensors++;
     add(&m->elements, w->tensor->elements);
 }
@@ -170,6 +174,11 @@ static bool is_experts(const vr_lm_weight *w)
     return vr_str_find(w->name, "_exps.", NULL) || vr_str_find(w->name, "_chexps.", NULL);
 }
 
+static bool on_host(const vr_lm_plan *plan, uint8_t buft)
+{
+    return buft != VR_GG_NOWHERE && plan->machine.bufts[buft].host; /* not all is loaded */
+}
+
 static uint64_t experts_off(const vr_lm *lm, const vr_lm_plan *plan)
 {
     uint64_t n = 0;
@@ -177,10 +186,21 @@ static uint64_t experts_off(const vr_lm *lm, const vr_lm_plan *plan)
         const vr_lm_layer *l = &lm->layers[il];
         bool off = false;
         for (size_t i = 0; i < l->n_weights && plan->layer_device[il] != VR_LM_HOST; i++)
-            off = off || (is_experts(&l->weights[i]) && plan->machine.bufts[plan->weight_buft[il][i]].host);
+            off = off || (is_experts(&l->weights[i]) && on_host(plan, plan->weight_buft[il][i]));
         n += off;
     }
     return n;
+}
+
+#define RECORDED_CC 89 /* of the cards that runs were recorded on (tests/oracle/llamacpp/virtual_cuda.cpp)   \
+                        */
+
+/* As runs that were recorded: one card at most, and caches in 16 bits unless its kernels are those of the
+ * recorded card: which kernel attention takes decides whether it copies caches of another type. */
+static bool as_recorded(const vr_lm_plan *plan)
+{
+    return plan->rules.recorded != 0 && plan->machine.n_backends <= 2 &&
+           (!plan->copies_cache || plan->machine.cc == RECORDED_CC);
 }
 
 static void describe(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params *p, const vr_lm_plan *plan)
@@ -200,9 +220,8 @@ static void describe(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params *p, c
     out->experts_off = experts_off(lm, plan);
     out->output = output_bytes(lm, p, plan);
     out->held = vr_lm_held(lm->name);
-    /* Graphs are those of VR_LM_READ. */
     out->compute_near = plan->rules.compute != VR_LM_COMPUTE_EXACT;
-    out->verified = out->held && plan->machine.n_backends <= 2 && plan->rules.recorded != 0;
+    out->verified = out->held && as_recorded(plan);
     out->context_known = plan->caches_unknown == NULL;
     out->why = plan->caches_unknown;
 }
@@ -253,7 +272,8 @@ static vram_status measure(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params
             out->device[i].pool = vr_lm_pool(lm, &plan, plan.device_buft[i]);
     }
     VR_TRY(measure_compute(out, lm, p, &plan, a));
-    out->context_held = out->compute_known || (lm->arch == NULL && vr_lm_kept_held(lm->name));
+    bool known = lm->arch != NULL && !lm->guessed;
+    out->context_held = known ? out->compute_known : vr_lm_kept_held(lm->name);
     return VRAM_OK;
 }
 

@@ -4,7 +4,7 @@
  *
  * Source: llama.cpp b10470, src/llama-model.cpp (load_hparams), src/llama-hparams.cpp, src/models/
  * (load_arch_hparams of each). */
-#include "llama/graph.h"
+#include "llama/generic.h"
 
 #include <string.h>
 
@@ -77,23 +77,25 @@ static uint32_t number(const vr_lm *lm, const char *key, uint32_t otherwise)
 
 /* ---- weights ---- */
 
-const vr_lm_weight *vr_lm_find(const vr_lm *lm, uint32_t il, const char *name)
+/* Asked some thousand times for one graph, mostly in vain: lengths are compared first. */
+static const vr_lm_weight *find_in(const vr_lm_weight *list, size_t n, vr_str name)
 {
-    const vr_lm_layer *l = il < lm->n_layer_all ? &lm->layers[il] : NULL;
-    for (size_t i = 0; l != NULL && i < l->n_weights; i++) {
-        if (vr_str_is(l->weights[i].name, name))
-            return &l->weights[i];
+    for (size_t i = 0; i < n; i++) {
+        if (list[i].name.n == name.n && vr_str_eq(list[i].name, name))
+            return &list[i];
     }
     return NULL;
 }
 
+const vr_lm_weight *vr_lm_find(const vr_lm *lm, uint32_t il, const char *name)
+{
+    const vr_lm_layer *l = il < lm->n_layer_all ? &lm->layers[il] : NULL;
+    return l == NULL ? NULL : find_in(l->weights, l->n_weights, vr_str_of(name));
+}
+
 const vr_lm_weight *vr_lm_find_outside(const vr_lm *lm, const char *name)
 {
-    for (size_t i = 0; i < lm->n_outside; i++) {
-        if (vr_str_is(lm->outside[i].name, name))
-            return &lm->outside[i];
-    }
-    return NULL;
+    return find_in(lm->outside, lm->n_outside, vr_str_of(name));
 }
 
 /* "blk.17.attn_k.weight" to 17 and "attn_k.weight"; false: the tensor is of no layer. */
@@ -208,6 +210,14 @@ static void read_heads(const vr_lm *lm, uint32_t il, vr_lm_layer *l, uint32_t he
     (void)il;
 }
 
+/* Of an architecture that is not known: of as many layers the last sees every token. */
+static uint64_t guessed_window(const vr_lm *lm, uint32_t il)
+{
+    uint64_t period = vr_lm_number(lm, "attention.sliding_window_pattern", 0);
+    bool slides = period > 1 && ((uint64_t)il + 1) % period != 0;
+    return slides && vr_lm_arch_find(lm->name) == NULL ? number(lm, "attention.sliding_window", 0) : 0;
+}
+
 static void read_layer(vr_lm *lm, uint32_t il, vr_lm_layer *l, uint32_t heads)
 {
     const vram_model *m = lm->model;
@@ -219,6 +229,11 @@ static void read_layer(vr_lm *lm, uint32_t il, vr_lm_layer *l, uint32_t heads)
     l->swa = seen != NULL && seen->attention == VR_ATTENTION_SLIDING && seen->window != 0;
     if (l->swa)
         lm->n_swa = seen->window;
+    uint64_t guessed = l->swa ? 0 : guessed_window(lm, il);
+    if (guessed != 0) {
+        l->swa = true;
+        lm->n_swa = (uint32_t)guessed;
+    }
     read_heads(lm, il, l, heads);
     l->recurrent = recurs(lm, il, l);
 }
@@ -288,6 +303,17 @@ static const char *why_none(const vram_model *m)
     return m->hidden > MOST_NUMBER || m->vocab > MOST_NUMBER ? "its numbers make no sense" : NULL;
 }
 
+static void find_graph(vr_lm *lm)
+{
+    lm->arch = vr_lm_arch_find(lm->name);
+    if (lm->arch != NULL)
+        return;
+    lm->why_no_graph = vr_lm_not_generic(lm);
+    lm->guessed = lm->why_no_graph == NULL;
+    if (lm->guessed)
+        lm->arch = &vr_lm_arch_generic;
+}
+
 vram_status vr_lm_of(const vr_lm **out, const char **why, const vram_model *m, vr_arena *a)
 {
     *out = NULL;
@@ -302,7 +328,7 @@ vram_status vr_lm_of(const vr_lm **out, const char **why, const vram_model *m, v
     lm->name = vr_str_of(m->architecture);
     read_numbers(lm);
     VR_TRY(read_layers(lm, a));
-    lm->arch = vr_lm_arch_find(lm->name);
+    find_graph(lm);
     VR_TRY(vr_lm_agree(&lm->disagrees, lm, a));
     *out = lm;
     return VRAM_OK;

@@ -32,7 +32,7 @@ static vram_status add_devices(vr_lm_plan *plan, const vr_lm_params *p, const vr
     vr_gg_add_cpu(m, &plan->pinned_buft, &plan->host_buft);
     if (!any)
         plan->pinned_buft = plan->host_buft;
-    m->cc = cc != 0 ? cc : 89;
+    m->cc = cc;
     m->op_offload = p->op_offload;
     const vr_lm_rules *r = &plan->rules;
     m->past = (vr_gg_past){ .sinks_decide = r->small_offload == 0,
@@ -55,24 +55,36 @@ static bool names_what_is_not_there(const vr_lm_params *p, size_t n)
     return false;
 }
 
+static const char *split_refusal(const vr_lm_rules *r, const vr_lm_params *p, size_t n)
+{
+    bool one = p->split_mode == VR_LM_SPLIT_NONE ||
+               (p->split_mode == VR_LM_SPLIT_ROW && p->build < VR_LM_LAYERS_SPREAD);
+    if (one && p->main_gpu >= n)
+        return "--main-gpu names a GPU that is not there";
+    if (p->split_mode == VR_LM_SPLIT_ROW && r->row_split == 0)
+        return "this build's CUDA devices do not support split buffers, which --split-mode row needs";
+    if (p->split_mode == VR_LM_SPLIT_TENSOR && r->tensor_split == 0)
+        return "this build has no --split-mode tensor";
+    return NULL;
+}
+
 static const char *refusal(const vr_lm_rules *r, const vr_lm_params *p, size_t n)
 {
+    const char *why = n > 0 ? split_refusal(r, p, n) : NULL;
     if (names_what_is_not_there(p, n))
         return "a tensor override names a GPU that is not there";
-    if (p->split_mode == VR_LM_SPLIT_NONE && n > 0 && p->main_gpu >= n)
-        return "--main-gpu names a GPU that is not there";
-    if (p->split_mode == VR_LM_SPLIT_ROW && n > 0 && r->row_split == 0)
-        return "this build's CUDA devices do not support split buffers, which --split-mode row needs";
+    if (why != NULL)
+        return why;
     if (r->most_sequences != 0 && p->n_seq_max > r->most_sequences)
         return r->most_sequences == 64 ? "this build takes no more than 64 sequences"
                                        : "it takes no more than 256 sequences";
     return NULL;
 }
 
-static const char *not_known(const vr_lm_params *p, size_t n)
+static const char *not_known(const vr_lm *lm, const vr_lm_params *p, size_t n)
 {
     if (p->split_mode == VR_LM_SPLIT_ROW && n > 1)
-        return "how --split-mode row cuts the weights is not worked out";
+        return vr_lm_rows_unknown(lm, p->build);
     if (p->split_mode == VR_LM_SPLIT_TENSOR && n > 0)
         return "how --split-mode tensor cuts the weights is not worked out";
     return NULL;
@@ -120,9 +132,10 @@ static range on_devices(const vr_lm_plan *plan, const vr_lm *lm, const vr_lm_par
     return (range){ vr_sub_floor(lm->n_layer_all, p->n_gpu_layers), asked, asked == all };
 }
 
-static uint8_t device_of(const vr_lm_params *p, const range *on, const float *ends, size_t n, uint64_t layer)
+static uint8_t device_of(const vr_lm_plan *plan, const vr_lm_params *p, const range *on, const float *ends,
+                         size_t n, uint64_t layer)
 {
-    if (p->split_mode == VR_LM_SPLIT_NONE)
+    if (p->split_mode == VR_LM_SPLIT_NONE || plan->on_main_gpu)
         return p->main_gpu;
     return device_at(ends, n, (float)(layer - on->first) / (float)on->n);
 }
@@ -140,7 +153,7 @@ static vram_status place_layers(vr_lm_plan *plan, const vr_lm *lm, const vr_lm_p
         bool there = i < lm->n_layer_all ? i >= on.first : on.output;
         plan->layer_device[i] = VR_LM_HOST;
         if (n != 0 && on.n != 0 && there)
-            plan->layer_device[i] = device_of(p, &on, ends, n, i);
+            plan->layer_device[i] = device_of(plan, p, &on, ends, n, i);
     }
     plan->pipelined = n > 1 && plan->rules.pipeline != 0 && p->n_gpu_layers > lm->n_layer_all &&
                       p->split_mode == VR_LM_SPLIT_LAYER && !plan->overridden &&
@@ -200,12 +213,14 @@ vram_status vr_lm_plan_of(vr_lm_plan *out, const vr_lm *lm, const vr_lm_params *
     *out = (vr_lm_plan){ .n_devices = n };
     vr_lm_rules_of(&out->rules, p->build);
     out->refused = refusal(&out->rules, p, n);
-    out->unknown = lm->disagrees != NULL ? lm->disagrees : not_known(p, n);
+    out->unknown = lm->disagrees != NULL ? lm->disagrees : not_known(lm, p, n);
     if (out->refused != NULL || out->unknown != NULL)
         return VRAM_OK;
     out->machine.past = past_of(&out->rules);
     out->overridden = p->n_overrides != 0 || p->n_cpu_moe != 0;
     VR_TRY(add_devices(out, p, devices, n, a));
+    if (p->split_mode == VR_LM_SPLIT_ROW && n > 0)
+        vr_lm_cut_rows(out, p, devices, n);
     VR_TRY(place_layers(out, lm, p, devices, n, a));
     count(out, lm, p);
     VR_TRY(vr_lm_place_weights(out, lm, p, a));

@@ -43,9 +43,13 @@ typedef struct vr_lm_plan {
     uint8_t head_buft;     /* of the head: its own tensor's or the copy's; VR_GG_NOWHERE: there is none */
     bool head_copied;      /* a tied embedding lies in memory twice, and codeshell's only matrix */
     bool overridden;       /* there are tensor overrides: no pipelining */
-    bool pipelined;        /* machine.copies is more than 1 */
-    vr_lm_cache *caches;   /* n_layer_all */
-    bool copies_cache;     /* with flash attention keys or values are of another type than F16 */
+    bool cuts_rows;        /* matrices are cut by rows over all devices (rows.c) */
+    bool on_main_gpu;      /* then: what is not cut lies on one */
+    float rows_from[VR_LM_MOST_DEVICES]; /* where each device's share of the rows begins */
+    uint64_t row_rounding;
+    bool pipelined;             /* machine.copies is more than 1 */
+    vr_lm_cache *caches;        /* n_layer_all */
+    bool copies_cache;          /* with flash attention keys or values are of another type than F16 */
     const char *caches_unknown; /* why it is not known what the layers keep; or NULL */
     uint64_t n_ctx, n_ctx_seq, n_batch, n_ubatch, n_seq_max, n_stream, n_outputs_max;
     uint64_t n_tokens;         /* of the graph that memory is reserved for */
@@ -69,6 +73,19 @@ uint64_t vr_lm_compressed_cells(const vr_lm_plan *plan, uint64_t ratio);
 uint64_t vr_lm_taken(const vr_lm_plan *plan, uint8_t buft, vr_dtype type, const uint64_t ne[VR_GG_DIMS]);
 /* The memory of a buffer type in the sizes. */
 vr_lm_memory *vr_lm_memory_of(vr_lm_sizes *out, const vr_lm_plan *plan, uint8_t buft);
+
+/* ---- --split-mode row (rows.c) ---- */
+
+#define VR_LM_LAYERS_SPREAD 3990 /* since then the cards share the layers too */
+
+/* Why it is not known how this model is cut; or NULL. */
+const char *vr_lm_rows_unknown(const vr_lm *lm, uint32_t build);
+void vr_lm_cut_rows(vr_lm_plan *plan, const vr_lm_params *p, const vr_lm_device *devices, size_t n);
+/* buft: of the device that its layer is on. */
+bool vr_lm_is_cut(const vr_lm_plan *plan, const vr_lm_weight *w, uint8_t buft);
+uint64_t vr_lm_cut_bytes(const vr_lm_plan *plan, const vr_lm_weight *w, size_t device);
+/* What a device's kernels put aside to multiply with it. */
+uint64_t vr_lm_cut_pool(const vr_lm_plan *plan, const vr_lm_weight *w, size_t device, uint64_t tokens);
 
 /* ---- parts of the plan, each in a file of its own ---- */
 

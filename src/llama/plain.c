@@ -30,11 +30,6 @@ vr_t vr_lm_feed_gelu(vr_lm_graph *c, vr_t cur, int il)
     return vr_lm_ffn_simple(c, cur, il, VR_LM_GELU, VR_LM_FFN_SEQ);
 }
 
-vr_t vr_lm_feed_gelu_gated(vr_lm_graph *c, vr_t cur, int il)
-{
-    return vr_lm_ffn_simple(c, cur, il, VR_LM_GELU, VR_LM_FFN_PAR);
-}
-
 vr_t vr_lm_feed_relu_sqr(vr_lm_graph *c, vr_t cur, int il)
 {
     return vr_lm_ffn_simple(c, cur, il, VR_LM_RELU_SQR, VR_LM_FFN_SEQ);

@@ -62,9 +62,8 @@ bool vr_lm_is_set(const vr_lm_graph *c, const char *key);    /* a number other t
 vr_t vr_lm_feed_silu(vr_lm_graph *c, vr_t cur, int il);      /* gated */
 vr_t vr_lm_feed_silu_bare(vr_lm_graph *c, vr_t cur, int il); /* without the biases that the file may have */
 vr_t vr_lm_feed_gelu(vr_lm_graph *c, vr_t cur, int il);      /* not gated */
-vr_t vr_lm_feed_gelu_gated(vr_lm_graph *c, vr_t cur, int il);
-vr_t vr_lm_feed_relu_sqr(vr_lm_graph *c, vr_t cur, int il); /* not gated */
-vr_t vr_lm_feed_swiglu(vr_lm_graph *c, vr_t cur, int il);   /* gate and up in one */
+vr_t vr_lm_feed_relu_sqr(vr_lm_graph *c, vr_t cur, int il);  /* not gated */
+vr_t vr_lm_feed_swiglu(vr_lm_graph *c, vr_t cur, int il);    /* gate and up in one */
 /* Experts chosen by softmax, or a dense part where the layer has no router; beside a shared expert where
  * there is one. */
 vr_t vr_lm_feed_experts(vr_lm_graph *c, vr_t cur, int il);       /* weights add up to one */

@@ -57,6 +57,29 @@ static uint64_t cache_copy(const vr_lm_plan *plan, const vr_lm_cache *c)
     return copies ? vr_mul_sat(2, vr_mul_sat(rows, vr_add_sat(c->k_width, c->v_width))) : 0;
 }
 
+static size_t device_of(const vr_lm_plan *plan, uint8_t buft)
+{
+    size_t i = 0;
+    while (i < plan->n_devices && plan->device_buft[i] != buft)
+        i++;
+    return i;
+}
+
+/* Of matrices that are cut, all cards have a part. */
+static uint64_t cut_products(const vr_lm *lm, const vr_lm_plan *plan, uint8_t buft)
+{
+    uint64_t most = 0;
+    size_t device = device_of(plan, buft);
+    for (uint32_t il = 0; plan->cuts_rows && device < plan->n_devices && il < lm->n_layer_all; il++) {
+        for (size_t i = 0; i < lm->layers[il].n_weights; i++) {
+            const vr_lm_weight *w = &lm->layers[il].weights[i];
+            if (vr_lm_is_cut(plan, w, plan->weight_buft[il][i]))
+                take(&most, vr_lm_cut_pool(plan, w, device, plan->n_tokens));
+        }
+    }
+    return most;
+}
+
 uint64_t vr_lm_pool(const vr_lm *lm, const vr_lm_plan *plan, uint8_t buft)
 {
     uint64_t most = 0;
@@ -75,5 +98,8 @@ uint64_t vr_lm_pool(const vr_lm *lm, const vr_lm_plan *plan, uint8_t buft)
         head = vr_lm_find_outside(lm, "token_embd.weight");
     if (head != NULL && plan->head_buft == buft)
         take(&most, product(lm, plan, head, true));
+    if (head != NULL && vr_lm_is_cut(plan, head, plan->head_buft))
+        take(&most, vr_lm_cut_pool(plan, head, device_of(plan, buft), rows_of(lm, plan, head, true)));
+    take(&most, cut_products(lm, plan, buft));
     return vr_round_up(most, PAGE);
 }

@@ -49,6 +49,7 @@ const char *vr_category_screen(vr_category c);
     X(KERNELS, OVERHEAD, "kernels", "kernels")                   \
     X(WORKSPACES, OVERHEAD, "workspaces", "cuBLAS workspaces")   \
     X(POOL, OVERHEAD, "pool", "pool of the kernels")             \
+    X(PROCESS, OVERHEAD, "process", "program, vocabulary and graphs") \
     X(WARMUP, OVERHEAD, "warmup", "loader's warm-up block")      \
     X(CONVERSION, OVERHEAD, "conversion", "conversion of packed weights while loading") \
     X(ROUNDING, OVERHEAD, "rounding", "rounding in blocks")      \

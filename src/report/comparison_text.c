@@ -142,6 +142,15 @@ static void put_cards(vr_report *r, const vram_comparison *c)
         vr_para(r, VR_INK_BOLD, "cards", VR_FIT_INDENT, *list != '\0' ? list : "none of the table has room");
 }
 
+static const char *room_words(vr_report *r, const vram_device *d)
+{
+    const char *name = vr_fit_cards(r, d, d->count);
+
+    if (d->usable.bytes == UINT64_MAX)
+        return vr_say(r, T(name), T(", no GPU"));
+    return vr_say(r, T(name), T(", "), T(vr_gib(r, d->usable.bytes)), T(" GiB usable"));
+}
+
 static void put_card(vr_report *r, const vram_comparison *c)
 {
     const vram_fit *f = any_fit(c);
@@ -152,8 +161,7 @@ static void put_card(vr_report *r, const vram_comparison *c)
     for (size_t i = 0; i < c->n; i++)
         partial = partial || (refused(r, &c->list[i]) == NULL && c->list[i].fit->ledger.partial);
     if (d != NULL)
-        card = vr_say(r, T(vr_fit_cards(r, d, d->count)), T(", "), T(vr_gib(r, d->usable.bytes)),
-                      T(" GiB usable"));
+        card = room_words(r, d);
     if (d != NULL || partial)
         vr_para(r, VR_INK_BOLD, d != NULL ? "card" : "", VR_FIT_INDENT,
                 vr_say(r, T(card), T(d != NULL && partial ? vr_dot(r) : ""), T(partial ? plus : "")));

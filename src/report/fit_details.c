@@ -143,6 +143,6 @@ void vr_fit_details(vr_report *r, const vram_fit *f)
     put_figures(r, f);
     if (vr_fit_rehearsed(f))
         put_moments(r, f->run.failed ? &f->needs : &f->run, f->run.failed, !f->plan.outside_only);
-    if (f->device != NULL)
+    if (f->device != NULL && !f->device->host)
         put_device(r, f->device);
 }

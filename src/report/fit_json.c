@@ -224,19 +224,56 @@ static void put_pool(vr_json_out *o, const vr_plan *p)
     vr_json_close(o, '}');
 }
 
+/* Without a GPU the computer's memory is the one device. */
+static bool is_host(const vram_fit *f)
+{
+    return f->device != NULL && f->device->host;
+}
+
+static void put_headroom(vr_json_out *o, const vram_fit *f)
+{
+    if (is_host(f) && f->device->available.bytes == UINT64_MAX)
+        vr_json_kv_null(o, "headroom_bytes");
+    else
+        vr_json_kv_i64(o, "headroom_bytes", f->headroom);
+}
+
+static void put_host_buffers(vr_json_out *o, const vr_host_share *h)
+{
+    vr_json_kv_if(o, "compute_bytes", h->activations_counted, h->compute);
+    vr_json_kv_u64(o, "output_bytes", h->output);
+    vr_json_kv_u64(o, "pinned_bytes", h->pinned);
+}
+
+static void put_which(vr_json_out *o, const vram_fit *f)
+{
+    vr_json_kv_text(o, "kind", is_host(f) ? "host" : "gpu");
+    vr_json_kv_u64(o, "count", f->device != NULL ? f->device->count : 1);
+    if (f->device != NULL)
+        vr_json_kv_u64(o, "rank", f->device->facts.rank);
+    if (f->device != NULL && !is_host(f))
+        put_gpu(o, f->device);
+    else
+        vr_json_kv_null(o, "gpu");
+}
+
+/* How it fits there. */
+static void put_fitting(vr_json_out *o, const vram_fit *f)
+{
+    put_headroom(o, f);
+    if (is_host(f) && f->placement != NULL && f->placement->unknown == NULL)
+        put_host_buffers(o, &f->placement->host);
+    vr_json_kv_if(o, "weights_at_least_bytes", f->plan.weights_at_least != 0, f->plan.weights_at_least);
+    vr_json_kv_u64(o, "weights_over_usable_bytes", f->weights_over_usable);
+    put_failure(o, f);
+}
+
 static void put_device(vr_json_out *o, vr_report *r, const vram_fit *f)
 {
     const vr_rehearsal *whole = f->run.failed ? &f->needs : &f->run;
 
     vr_json_open(o, '{');
-    vr_json_kv_text(o, "kind", "gpu");
-    vr_json_kv_u64(o, "count", f->device != NULL ? f->device->count : 1);
-    if (f->device != NULL)
-        vr_json_kv_u64(o, "rank", f->device->facts.rank);
-    if (f->device != NULL)
-        put_gpu(o, f->device);
-    else
-        vr_json_kv_null(o, "gpu");
+    put_which(o, f);
     vr_json_ledger(o, &f->ledger, NULL);
     vr_json_overhead(o, &f->ledger, NULL);
     put_moments(o, whole, vr_fit_rehearsed(f) ? whole->n_moments : 0, !f->plan.outside_only);
@@ -245,12 +282,8 @@ static void put_device(vr_json_out *o, vr_report *r, const vram_fit *f)
     vr_json_totals(o, &f->ledger);
     if (f->plan.sums_only)
         put_pool(o, &f->plan);
-    if (f->device != NULL) {
-        vr_json_kv_i64(o, "headroom_bytes", f->headroom);
-        vr_json_kv_if(o, "weights_at_least_bytes", f->plan.weights_at_least != 0, f->plan.weights_at_least);
-        vr_json_kv_u64(o, "weights_over_usable_bytes", f->weights_over_usable);
-        put_failure(o, f);
-    }
+    if (f->device != NULL)
+        put_fitting(o, f);
     if (f->placement != NULL && f->placement->unknown == NULL && f->device != NULL)
         vr_json_kv_text(o, "holds", vr_fit_pieces(r, f, (uint16_t)f->device->facts.rank));
     vr_json_close(o, '}');
@@ -295,13 +328,6 @@ static const vr_ledger *host_ledger(vr_report *r, const vram_fit *f, vr_ledger *
     l->category[VR_WEIGHTS].bytes = l->category[VR_WEIGHTS].low = l->category[VR_WEIGHTS].high = bytes;
     l->category[VR_WEIGHTS].formula = vr_fit_pieces(r, f, VR_ON_HOST);
     return l;
-}
-
-static void put_host_buffers(vr_json_out *o, const vr_host_share *h)
-{
-    vr_json_kv_if(o, "compute_bytes", h->activations_counted, h->compute);
-    vr_json_kv_u64(o, "output_bytes", h->output);
-    vr_json_kv_u64(o, "pinned_bytes", h->pinned);
 }
 
 /* What an engine keeps there beside the cards, or weights that the cards have no room for. */

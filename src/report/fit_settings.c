@@ -7,7 +7,7 @@
 
 static const char *tokens(vr_report *r, const vram_workload *w)
 {
-    bool each = w->sequences > 1 && !w->slots && w->n_ctx != 0;
+    bool each = w->sequences > 1 && !w->slots && vr_engine_has(w->engine, VR_SET_N_CTX);
 
     return vr_say(r, T(vr_count(r, w->context, "token", "tokens")), T(each ? " for each sequence" : ""));
 }

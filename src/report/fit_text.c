@@ -14,6 +14,8 @@ const char *vr_fit_cards(vr_report *r, const vram_device *d, uint64_t count)
 {
     const char *times = count > 1 ? vr_say(r, U(count), T(" x ")) : "";
 
+    if (d->host)
+        return "the computer";
     if (d->gpu != NULL)
         return vr_say(r, T(times), T(vr_card_name(r, d->gpu->name, d->gpu->marketed_gb)));
     return vr_say(r, T(times), T(d->id), T(count > 1 ? "" : " GPU"));
@@ -106,8 +108,25 @@ static const char *gpu_words(vr_report *r, const vram_fit *f)
     return f->n_ranks == 0 ? "" : vr_say(r, T("GPU "), U(f->device->facts.rank), T(" "));
 }
 
+/* Without a GPU, and how much memory the computer has was not said: what it needs is the answer. */
+static void put_host_need(vr_report *r, const vram_fit *f)
+{
+    bool known = !f->ledger.partial;
+    vr_para(r, known ? VR_INK_BOLD : VR_INK_CARE, known ? "" : "UNKNOWN  ", 0,
+            vr_say(r, T(needs_words(r, f)),
+                   T(known ? " of the computer's memory, no GPU; --host-memory SIZE says "
+                             "whether that is there"
+                           : " of the computer's memory"),
+                   T(known ? "" : reason_words(r, f))));
+}
+
 static void put_verdict(vr_report *r, const vram_fit *f)
 {
+    if (f->device->host && f->device->available.bytes == UINT64_MAX && f->stops == NULL) {
+        put_host_need(r, f);
+        return;
+    }
+
     const char *head = vr_say(r, T(vr_verdict_screen(f->verdict)), T("  "));
     /* of a tight fit the reason is the band, which stands there already */
     bool told = f->verdict == VRAM_TIGHT && *band(r, &f->ledger) != '\0';
@@ -172,8 +191,8 @@ static void put_ledger(vr_report *r, const vram_fit *f)
 
     for (size_t c = 0; c < VR_CATEGORY_COUNT; c++)
         notes[c] = note_of(r, f, c);
-    vr_ledger_rows(r, &f->ledger, f->device != NULL ? &f->device->available.bytes : NULL,
-                   f->device != NULL ? 1 : 0, notes, NULL);
+    bool edge = f->device != NULL && f->device->available.bytes != UINT64_MAX;
+    vr_ledger_rows(r, &f->ledger, edge ? &f->device->available.bytes : NULL, edge ? 1 : 0, notes, NULL);
 }
 
 /* ---- how it ends ---- */
@@ -186,6 +205,8 @@ static const char *failure_label(vr_report *r, const vram_fit *f)
         return "";
     if (f->plan.outside_only && f->run.failure.next_moment == VR_AT_LOADED)
         return ""; /* they are one piece */
+    if (f->plan.outside_only && f->run.failure.next_moment == VR_AT_CONTEXT)
+        return vr_say(r, T(": no room for the "), S(f->plan.tape.labels[label]));
     return vr_say(r,
                   T(f->plan.outside_only                         ? " for the "
                     : f->run.failure.next_moment <= VR_AT_LOADED ? ", at "

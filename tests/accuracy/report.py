@@ -34,11 +34,9 @@ def lines_of(path, only):
 
 def virtual_tables(outcome):
     rows = outcome.rows
-    without = sum(map(len, outcome.left_out.values()))
     return ["Figures that are exact to the byte, each card's by itself. Of two cards, what is measured by llama-fit-params (`--tool fit-params`).", "",
             *figures.by_kind(rows), "", *figures.by_architecture(rows), "", *figures.by_basis(rows), "",
-            f"Refused by llama.cpp, and not called possible here: {outcome.refusals - len(outcome.wrongly_run)} of {outcome.refusals}. "
-            f"Not asked, for `vram fit` is of a card: {without} runs without one, which `tests/llama/placed_cases.py` asks the library for."]
+            f"Refused by llama.cpp, and not called possible here: {outcome.refusals - len(outcome.wrongly_run)} of {outcome.refusals}."]
 
 
 def run(args, path):

@@ -61,7 +61,7 @@ static void test_whole(void **state)
     vr_plan plan;
     (void)state;
     vr_placement p = placed(&s, &q, &room, 1, &plan);
-    assert_string_equal(plan.notice, "ollama ps will show 100% GPU; PARAMETER num_ctx 1024");
+    assert_string_equal(plan.says, "ollama ps will show 100% GPU; in a Modelfile: PARAMETER num_ctx 1024");
     assert_int_equal(sizes_of(&p)->n_ctx, 1024);
     assert_int_equal(sizes_of(&p)->n_batch, 512);
     assert_int_equal(sizes_of(&p)->n_stream, 1);
@@ -85,10 +85,10 @@ static void test_cpu(void **state)
     assert_int_equal(p.layers_off, 12);
     /* its own estimate kept 457 MiB free */
     p = placed(&s, &old, &room, 1, &plan);
-    assert_string_equal(plan.notice, "ollama ps will show 100% GPU; PARAMETER num_ctx 1024");
+    assert_string_equal(plan.says, "ollama ps will show 100% GPU; in a Modelfile: PARAMETER num_ctx 1024");
     p = placed(&s, &old, &small_room, 1, &plan);
     assert_int_equal(p.layers_off, 12);
-    assert_non_null(strstr(plan.notice, "ollama ps will show 100% CPU: 0 of 13 layers on the GPU"));
+    assert_non_null(strstr(plan.says, "ollama ps will show 100% CPU: 0 of 13 layers on the GPU"));
     p = placed(&s, &older, &small_room, 1, &plan);
     assert_int_equal(p.layers_off, 12);
     p = placed(&s, &older, &room, 1, &plan);
@@ -117,7 +117,7 @@ static void test_counts(void **state)
     assert_true(sizes_of(&p)->refused);
     p = placed(&s, &long_one, &room, 1, &plan);
     assert_int_equal(sizes_of(&p)->n_ctx, 4096);
-    assert_non_null(strstr(plan.notice, "PARAMETER num_ctx 4096"));
+    assert_non_null(strstr(plan.says, "PARAMETER num_ctx 4096"));
     /* b6121 has streams, and a batch for each sequence */
     p = placed(&s, &old, &room, 1, &plan);
     assert_int_equal(sizes_of(&p)->n_batch, 1536);

@@ -176,12 +176,13 @@ static void print_sizes(const vr_lm_sizes *s, size_t n)
         print_memories("draft ", s->draft, n);
     printf("\"n_ctx\": %llu, \"n_ctx_seq\": %llu, \"n_batch\": %llu, \"n_ubatch\": %llu, \"nodes\": %zu, "
            "\"splits\": "
-           "%zu, \"compute_known\": %s, \"held\": %s, \"context_known\": %s, \"refused\": %s, \"why\": "
+           "%zu, \"compute_known\": %s, \"guessed\": %s, \"held\": %s, \"context_known\": %s, \"refused\": "
+           "%s, \"why\": "
            "\"%s\"}\n",
            (unsigned long long)s->n_ctx, (unsigned long long)s->n_ctx_seq, (unsigned long long)s->n_batch,
            (unsigned long long)s->n_ubatch, s->n_nodes, s->n_splits, s->compute_known ? "true" : "false",
-           s->held ? "true" : "false", s->context_known ? "true" : "false", s->refused ? "true" : "false",
-           s->why != NULL ? s->why : "");
+           s->compute_guessed ? "true" : "false", s->held ? "true" : "false",
+           s->context_known ? "true" : "false", s->refused ? "true" : "false", s->why != NULL ? s->why : "");
 }
 
 static vram_status answer(asked *q, vram_ctx *ctx, vram_io *io)

@@ -14,28 +14,9 @@ import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
 from data_folder import data_file, make_gguf  # noqa: E402
+from placed_words import settings  # noqa: E402
 
 MEASURED, ROOT = sys.argv[1], sys.argv[2]
-WITH_VALUE = {"-c": "c", "-b": "b", "-ub": "ub", "-np": "np", "-ngl": "ngl", "-ctk": "ctk", "-ctv": "ctv", "-ts": "ts",
-              "--n-cpu-moe": "ncmoe"}
-FLAGS = {"--no-kv-offload": "kvo=0", "--cpu-moe": f"ncmoe={2**64 - 1}", "--no-repack": None}
-
-
-def settings(case):
-    """The words of MEASURED for llama.cpp's."""
-    words, out = case["options"].split(), []
-    while words:
-        word = words.pop(0)
-        if word == "-fa":
-            out.append(f"fa={int(words.pop(0) == 'on')}")
-        elif word in WITH_VALUE:
-            out.append(f"{WITH_VALUE[word]}={words.pop(0)}")
-        elif FLAGS[word] is not None:
-            out.append(FLAGS[word])
-    out.append(f"devices={int(case['env'].get('FAKE_NDEV', '1')) if case['device'] == 'virtual-cuda' else 0}")
-    out += ["kvu=1"] if "KVU" in case["env"] else []
-    out += [f"outputs={case['env']['N_OUTPUTS_MAX']}"] if "N_OUTPUTS_MAX" in case["env"] else []
-    return out
 
 
 def figures(told, what):

@@ -105,8 +105,12 @@ static void test_two_cards(void **state)
     p.split_mode = VR_LM_SPLIT_ROW;
     assert_true(measure(&o, &p, 2).refused);
     p.build = 9889;
-    assert_true(measure(&o, &p, 2).unknown);
+    assert_false(measure(&o, &p, 2).refused || measure(&o, &p, 2).unknown);
+    p.build = VR_LM_LAYERS_SPREAD - 1;
+    assert_true(measure(&o, &p, 2).refused);
     p.split_mode = VR_LM_SPLIT_TENSOR;
+    assert_true(measure(&o, &p, 2).refused);
+    p.build = 8738;
     assert_true(measure(&o, &p, 2).unknown);
     end_world(o.w);
 }
@@ -254,13 +258,51 @@ static void test_answers_without_memory(void **state)
     }
 }
 
+/* -sm row of b9000 on two cards of compute capability 6.0, where borders are at multiples of 64 rows. Layers
+ * 0 to 2 are on the first, layer 3, the last norm and the head on the other. gate, up (128 rows of 256 B) and
+ * the head (256 rows of 256 B) are halved, and each half has a row filled up to 512 elements behind it, which
+ * are 448 of 4 B. Of q, output, k, v and down the first card has no rows: its own layers have them whole, and
+ * of those of the other card that one has all rows, with such a filling, of down 384 elements. */
+static void test_rows(void **state)
+{
+    opened o = small_model();
+    const uint64_t half = 64 * 256 + 448 * 4, head = 128 * 256 + 448 * 4;
+    const uint64_t whole = 2 * NORM + 2 * 16384 + 2 * 8192 + 32768;
+    const uint64_t last = 2 * NORM + 2 * (16384 + 1792) + 2 * (8192 + 1792) + 32768 + 384 * 4;
+    const vr_lm_device cards[2] = { { .free_bytes = VR_GIB, .cc = 60 }, { .free_bytes = VR_GIB, .cc = 60 } };
+    vr_lm_params p = plain();
+    vr_lm_sizes s;
+    (void)state;
+    p.build = 9000;
+    p.split_mode = VR_LM_SPLIT_ROW;
+    expect_ok(o.w, vr_lm_measure(&s, o.lm, &p, cards, 2, &o.w->ctx->arena));
+    assert_false(s.unknown || s.refused);
+    assert_int_equal(s.device[0].model, 3 * (whole + 2 * half) + 2 * half + head);
+    assert_int_equal(s.device[1].model, 3 * 2 * half + last + 2 * half + NORM + head);
+    assert_int_equal(s.device[0].context, 3 * 1024 * CELL);
+    assert_int_equal(s.device[1].context, 1024 * CELL);
+    /* before b3990 the main card has all that is not cut, and the caches */
+    p.build = 3900;
+    p.main_gpu = 1;
+    expect_ok(o.w, vr_lm_measure(&s, o.lm, &p, cards, 2, &o.w->ctx->arena));
+    assert_int_equal(s.device[0].model, 4 * 2 * half + head);
+    assert_int_equal(s.device[1].model, 4 * (last + 2 * half) + NORM + head);
+    assert_int_equal(s.device[0].context, 0);
+    end_world(o.w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_card),  cmocka_unit_test(test_layers),
-        cmocka_unit_test(test_two_cards), cmocka_unit_test(test_overrides),
-        cmocka_unit_test(test_refused),   cmocka_unit_test(test_hostile),
-        cmocka_unit_test(test_no_memory), cmocka_unit_test(test_answers_without_memory),
+        cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_one_card),
+        cmocka_unit_test(test_layers),
+        cmocka_unit_test(test_two_cards),
+        cmocka_unit_test(test_overrides),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_hostile),
+        cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_answers_without_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

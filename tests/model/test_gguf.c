@@ -336,7 +336,7 @@ static void test_no_models(void **state)
         { "clip", "mmproj", "multimodal projector (mmproj)" },
         { "llama", "adapter", "an adapter (LoRA)" },
         { "imatrix", NULL, "an importance matrix" },
-        { "llama", "model", "llama.cpp runs GGUF files" },
+        { "llama", "model", "llama.cpp and ollama run GGUF files" },
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         vr_component *parts = NULL;
