@@ -132,6 +132,9 @@ typedef enum vr_lm_hybrid {
 /* Builds out of range get the rules of the nearest one. */
 void vr_lm_rules_of(vr_lm_rules *out, uint32_t build);
 
+/* The first build that knows an architecture; 0: all do, or nobody knows. */
+uint32_t vr_lm_first_build(vr_str arch);
+
 typedef struct vr_lm_cells {
     uint64_t n_ctx, n_ctx_seq, n_seq_max, n_stream; /* as they end up */
     uint64_t n_batch, n_ubatch, n_tokens;           /* n_tokens: of the graph that is reserved */
