@@ -72,7 +72,7 @@ static vr_t jina_v2_ffn(vr_lm_graph *c, vr_t cur, int il)
 {
     vr_lm_ffn f = vr_lm_ffn_of(c, il, "", VR_LM_GELU, VR_LM_FFN_PAR);
     f.up_s = f.gate_s = f.down_s = f.gate_b = NULL;
-    if (!f.gate && f.up->ne[1] != c->lm->layers[0].n_ff)
+    if (!f.gate && f.up && f.up->ne[1] != c->lm->layers[0].n_ff)
         f.act = VR_LM_GEGLU; /* both halves are in one */
     return vr_lm_build_ffn(c, cur, &f);
 }

@@ -71,14 +71,14 @@ void vr_lm_build_deepseek2(vr_lm_graph *c)
     for (int il = 0; il < (int)c->lm->n_layer && !vr_lm_stopped(c); il++) {
         vr_t residual = cur;
         cur = attend(c, &m, temperature, vr_lm_rms(c, cur, il, "attn_norm"), il);
-        vr_lm_select_rows(c, il, &cur, &residual);
+        vr_lm_select_unless_handed(c, il, &cur, &residual);
         residual = vr_gg_add(g, cur, residual);
         cur = vr_lm_rms(c, residual, il, "ffn_norm");
         cur = (uint64_t)il < dense ? vr_lm_bare_ffn(c, cur, il, "", VR_LM_SILU, VR_LM_FFN_PAR)
                                    : experts(c, cur, il, norm_w, gating);
         cur = vr_gg_add(g, cur, residual);
     }
-    vr_lm_finish(c, cur, VR_LM_NORM_RMS);
+    vr_lm_finish_handed(c, cur);
 }
 
 static vr_t predicting_attention(vr_lm_graph *c, vr_t x, int il)

@@ -178,12 +178,12 @@ void vr_lm_build_dsa(vr_lm_graph *c)
     for (int il = 0; il < (int)c->lm->n_layer && !vr_lm_stopped(c); il++) {
         vr_t residual = cur;
         cur = attention(c, &m, &x, vr_lm_rms(c, cur, il, "attn_norm"), &top, il);
-        vr_lm_select_rows(c, il, &cur, &residual);
+        vr_lm_select_unless_handed(c, il, &cur, &residual);
         residual = vr_gg_add(g, cur, residual);
         cur = ffn(c, vr_lm_rms(c, residual, il, "ffn_norm"), il, (uint64_t)il < dense);
         cur = vr_gg_add(g, cur, residual);
     }
-    vr_lm_finish(c, cur, VR_LM_NORM_RMS);
+    vr_lm_finish_handed(c, cur);
 }
 
 /* ---- what predicts: attention to all tokens ---- */

@@ -28,6 +28,7 @@ static void build(vr_lm_graph *c, block attention, block ffn, leave at)
 {
     vr_gg *g = c->g;
     vr_t cur = vr_lm_inp_embd(c);
+    at = at == IN_LAST_LAYER && c->hands_on ? BEFORE_NORM : at;
     vr_lm_inp_attn(c);
     for (int il = 0; il < (int)c->lm->n_layer && !vr_lm_stopped(c); il++) {
         vr_t residual = cur;

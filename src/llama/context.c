@@ -52,6 +52,7 @@ vram_status vr_lm_graph_make(vr_lm_graph *c, vr_gg *g, const vr_lm *lm, const vr
                         .n_seq_tokens = each,
                         .n_outputs = batch.n_outputs,
                         .pins = batch.pins,
+                        .hands_on = batch.hands_on,
                         .pos_per_token = 1 };
     vr_gg_reset(g);
     if (!make_room(c))
@@ -73,6 +74,7 @@ typedef struct context {
     vr_arena *a;
     vr_gg g;
     vr_lm_settled settled;
+    bool hands_on;      /* the graph hands all rows on to a second context */
     bool alone;         /* the graph is of one sequence */
     const char *broken; /* by the file's shapes */
 } context;
@@ -80,8 +82,8 @@ typedef struct context {
 static vram_status make(context *x, vr_lm_graph *c, uint64_t n_tokens, uint64_t n_outputs, bool pins)
 {
     const vr_lm_rules *r = &x->plan->rules;
-    vr_lm_batch batch = { n_tokens, r->worst_seqs != 0 && !x->alone ? x->plan->n_seq_max : 1, n_outputs,
-                          pins };
+    vr_lm_batch batch = { n_tokens, r->worst_seqs != 0 && !x->alone ? x->plan->n_seq_max : 1, n_outputs, pins,
+                          x->hands_on };
     /* tokens are a multiple of the sequences, and all of them were answered to */
     uint64_t raised = vr_round_up(n_tokens, batch.n_seqs > 0 ? batch.n_seqs : 1);
     if (r->server_outputs == 0 && raised > n_tokens)
@@ -191,8 +193,6 @@ static const char *cannot(const vr_lm *lm, const vr_lm_params *p, const vr_lm_pl
         return "compute buffers of builds before b2129 are not known here";
     if (lm->arch == NULL)
         return lm->why_no_graph;
-    if (vr_lm_taken_back(lm, p) != 0 && !vr_str_starts(lm->name, "qwen35"))
-        return "the graph of this architecture with states that can be taken back is not known here";
     if (p->predicts && vr_lm_predicted_find(lm->name) == NULL)
         return "the graph of this architecture's layers that predict is not known here";
     if (plan->caches_unknown != NULL)
@@ -209,6 +209,19 @@ static bool reserved_alone(const context *x)
            (vr_str_is(x->lm->name, "kimi-linear") || vr_str_is(x->lm->name, "minimax-01"));
 }
 
+/* Once the second context is there, rows are handed on to it, and buffers grow where that takes more. */
+static vram_status reserve_handing(context *x, vr_lm_sizes *out, uint64_t n_tokens, uint64_t n_outputs)
+{
+    vr_gg_reserved r;
+    vr_lm_graph c;
+    x->hands_on = true;
+    VR_TRY(reserve(x, &r, &c, n_tokens, n_outputs, !x->p->as_fit));
+    x->hands_on = false;
+    if (x->broken == NULL)
+        keep_most(out, x->plan, &r);
+    return VRAM_OK;
+}
+
 /* Prompts first, then one token of each sequence: a buffer is as large as the larger needs it. Where sizes
  * are only asked for, the first is all. */
 static vram_status reserve_both(context *x, vr_lm_sizes *out)
@@ -222,6 +235,8 @@ static vram_status reserve_both(context *x, vr_lm_sizes *out)
     if (x->broken != NULL)
         return VRAM_OK;
     keep_most(out, plan, &r);
+    if (x->p->n_rs_seq != 0 && x->p->beside != NULL)
+        VR_TRY(reserve_handing(x, out, n_tokens, n_outputs));
     if (x->p->as_fit)
         return VRAM_OK;
     VR_TRY(reserve(x, &r, &c, plan->n_seq_max, plan->n_seq_max, true));

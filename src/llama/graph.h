@@ -70,6 +70,7 @@ typedef struct vr_lm_graph {
     uint64_t n_deepstack;   /* hparams.n_deepstack_layers */
     bool embedding_scaled;  /* hparams.f_embedding_scale is not 0 */
     bool no_head_bias;      /* output.bias is not used */
+    bool hands_on;          /* to a second context: all rows, behind the last layer (embeddings_nextn) */
     /* made on first use */
     vr_t **layer_weights;  /* by layer, as its weights are ordered */
     vr_t *outside_weights; /* as vr_lm.outside */
@@ -223,6 +224,9 @@ vr_t vr_lm_rope_factors(vr_lm_graph *c, int il);       /* get_rope_factors; NULL
 
 /* At the last layer only the rows that are wanted go on: get_rows of both. residual may be NULL. */
 void vr_lm_select_rows(vr_lm_graph *c, int il, vr_t *cur, vr_t *residual);
+/* The same, but for graphs that hand all rows on; and what these end with. */
+void vr_lm_select_unless_handed(vr_lm_graph *c, int il, vr_t *cur, vr_t *residual);
+void vr_lm_finish_handed(vr_lm_graph *c, vr_t cur);
 
 /* ---- recurrent layers ---- */
 
@@ -262,7 +266,7 @@ vram_status vr_lm_compute(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params 
 /* A micro batch that a graph is made for. */
 typedef struct vr_lm_batch {
     uint64_t n_tokens, n_seqs, n_outputs;
-    bool pins; /* of vr_lm_graph */
+    bool pins, hands_on; /* of vr_lm_graph */
 } vr_lm_batch;
 /* One graph into g, which is emptied before. */
 vram_status vr_lm_graph_make(vr_lm_graph *c, vr_gg *g, const vr_lm *lm, const vr_lm_params *p,

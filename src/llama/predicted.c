@@ -6,6 +6,20 @@
 #include "llama/arch.h"
 #include "llama/predicted.h"
 
+void vr_lm_select_unless_handed(vr_lm_graph *c, int il, vr_t *cur, vr_t *residual)
+{
+    if (!c->hands_on)
+        vr_lm_select_rows(c, il, cur, residual);
+}
+
+void vr_lm_finish_handed(vr_lm_graph *c, vr_t cur)
+{
+    if (c->hands_on)
+        vr_lm_finish_wanted(c, cur);
+    else
+        vr_lm_finish(c, cur, VR_LM_NORM_RMS);
+}
+
 #define LIKELIEST 10 /* tokens of which one is drafted */
 
 static const vr_lm_arch predicted[] = {
@@ -62,7 +76,8 @@ void vr_lm_predicted_end(vr_lm_graph *c, vr_t cur, vr_lm_wanted wanted)
     if (norm == NULL && vr_str_is(c->lm->name, "mimo2"))
         norm = vr_lm_opt(c, il, "layer_output_norm.weight");
     norm = norm != NULL ? norm : vr_lm_outside(c, "output_norm.weight");
-    cur = vr_lm_build_norm(c, cur, norm, NULL, vr_lm_predicted_norm(c), -1);
+    bool nemotron = vr_str_is(c->lm->name, "nemotron_h_moe");
+    cur = vr_lm_build_norm(c, cur, norm, NULL, nemotron ? VR_LM_NORM : vr_lm_predicted_norm(c), -1);
     if (wanted != VR_LM_WANTED_BEFORE_NORM)
         vr_gg_set_output(cur);
     if (wanted == VR_LM_WANTED_BEHIND_NORM)

@@ -11,7 +11,9 @@
 #undef main
 
 #include "../src/llama-context.h"
+#ifdef LLAMA_HAS_LOAD_MTP
 #include "../src/llama-ext.h"
+#endif
 
 namespace {
 
@@ -171,6 +173,15 @@ int record_beside(const beside & b, const options & o, parameters & params) {
         }
         printf("\"second\":{");
         print_context(second);
+        printf("\"error\":null},");
+    }
+    if (b.mtp) { // rows are handed on from now
+        rec.next = "probe";
+        ctx->set_causal_attn(false);
+        ctx->set_causal_attn(true); // it is reserved anew only where something has changed
+        ctx->sched_reserve();
+        printf("\"again\":{");
+        print_context(ctx);
         printf("\"error\":null},");
     }
     printf("\"error\":null}\n");
