@@ -215,7 +215,7 @@ typedef struct machine {
 static void set_up(machine *x, const vr_clip_params *p)
 {
     uint8_t pinned, host;
-    *x = (machine){ .m = { .op_offload = true, .copies = 1, .cc = p->cc != 0 ? p->cc : 89 } };
+    *x = (machine){ .m = { .op_offload = true, .copies = 1, .cc = p->cc } };
     if (!p->on_host)
         vr_gg_add_cuda(&x->m, "CUDA0", &x->buft);
     vr_gg_add_cpu(&x->m, &pinned, &host);

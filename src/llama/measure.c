@@ -192,15 +192,16 @@ static uint64_t experts_off(const vr_lm *lm, const vr_lm_plan *plan)
     return n;
 }
 
-#define RECORDED_CC 89 /* of the cards that runs were recorded on (tests/oracle/llamacpp/virtual_cuda.cpp)   \
-                        */
+/* Of the cards that runs were recorded on (tests/oracle/llamacpp/virtual_cuda.cpp). */
+#define RECORDED_CC 89
 
-/* As runs that were recorded: one card at most, and caches in 16 bits unless its kernels are those of the
- * recorded card: which kernel attention takes decides whether it copies caches of another type. */
+/* One card at most. Which kernel attention takes on a card decides whether it copies caches that are not in
+ * 16 bits, and that is known as recorded for one kind of cards. */
 static bool as_recorded(const vr_lm_plan *plan)
 {
-    return plan->rules.recorded != 0 && plan->machine.n_backends <= 2 &&
-           (!plan->copies_cache || plan->machine.cc == RECORDED_CC);
+    const vr_gg_machine *m = &plan->machine;
+    bool same_kernels = m->n_backends == 1 || !plan->copies_cache || m->cc == RECORDED_CC;
+    return plan->rules.recorded != 0 && m->n_backends <= 2 && same_kernels;
 }
 
 static void describe(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params *p, const vr_lm_plan *plan)

@@ -291,10 +291,57 @@ static void test_rows(void **state)
     end_world(o.w);
 }
 
+/* Verified is what was recorded: one card, and of caches that are copied for some kernels compute capability
+ * 8.9 alone (BF16, for heads of 16 are no block of Q8_0). */
+static void test_verified(void **state)
+{
+    opened o = small_model();
+    const struct {
+        unsigned cc;
+        uint8_t type;
+        size_t cards;
+        uint32_t build;
+        bool verified;
+    } rows[] = {
+        { 89, VR_F16, 1, 10470, true },  { 61, VR_F16, 1, 10470, true },   { 0, VR_F16, 1, 10470, true },
+        { 89, VR_BF16, 1, 10470, true }, { 86, VR_BF16, 1, 10470, false }, { 0, VR_BF16, 1, 10470, false },
+        { 89, VR_F16, 2, 10470, false }, { 0, VR_BF16, 0, 10470, true },   { 89, VR_F16, 1, 10247, true },
+        { 89, VR_F16, 1, 10246, false }, { 89, VR_F16, 1, 10587, false },  { 89, VR_F16, 1, 11000, false },
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const vr_lm_device card = { .free_bytes = VR_GIB, .cc = rows[i].cc }, cards[2] = { card, card };
+        vr_lm_params p = plain();
+        vr_lm_sizes s;
+        p.build = rows[i].build;
+        p.type_k = p.type_v = rows[i].type;
+        expect_ok(o.w, vr_lm_measure(&s, o.lm, &p, cards, rows[i].cards, &o.w->ctx->arena));
+        if (s.verified != rows[i].verified)
+            fail_msg("row %zu", i);
+    }
+    end_world(o.w);
+}
+
+/* llama.cpp's own history: b5092 is #12828, which brought Qwen3, b6096 is #15091, gpt-oss. */
+static void test_first_builds(void **state)
+{
+    opened o = small_model();
+    (void)state;
+    assert_int_equal(vr_lm_check_known(o.w->ctx, vr_str_of("qwen3"), 5091), VRAM_ESETTING);
+    assert_int_equal(vr_lm_check_known(o.w->ctx, vr_str_of("qwen3"), 5092), VRAM_OK);
+    assert_int_equal(vr_lm_check_known(o.w->ctx, vr_str_of("gpt-oss"), 6095), VRAM_ESETTING);
+    assert_int_equal(vr_lm_check_known(o.w->ctx, vr_str_of("gpt-oss"), 6096), VRAM_OK);
+    assert_int_equal(vr_lm_check_known(o.w->ctx, vr_str_of("llama"), VR_LM_OLDEST), VRAM_OK);
+    assert_int_equal(vr_lm_check_known(o.w->ctx, vr_str_of("of tomorrow"), VR_LM_OLDEST), VRAM_OK);
+    end_world(o.w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_verified),
+        cmocka_unit_test(test_first_builds),
         cmocka_unit_test(test_one_card),
         cmocka_unit_test(test_layers),
         cmocka_unit_test(test_two_cards),
