@@ -76,17 +76,6 @@ static vram_status lacks(const vram_workload *w, vr_setting s)
                : vr_fail(w->ctx, VRAM_ESETTING, T("llama.cpp "), T(text), T(" has no "), S(name), T(" yet"));
 }
 
-/* A build does not load what came after it. */
-static vram_status check_architecture(const vram_workload *w, const vram_model *m)
-{
-    vr_str arch = vr_str_of(m->gguf && m->architecture != NULL ? m->architecture : "");
-    uint32_t first = vr_lm_first_build(arch);
-    if (w->version_major >= first)
-        return VRAM_OK;
-    return vr_fail(w->ctx, VRAM_ESETTING, T("llama.cpp b"), U(w->version_major), T(" does not know "),
-                   S(arch), T(": b"), U(first), T(" is the first that does"));
-}
-
 /* What a build did not have cannot be asked of it. */
 static vram_status check_build(const vram_workload *w, const vr_lm_rules *r)
 {
@@ -136,7 +125,8 @@ static vram_status defaults(vram_workload *w, const vram_model *m)
     vr_lm_rules r;
     vr_lm_rules_of(&r, w->version_major);
     VR_TRY(check_build(w, &r));
-    VR_TRY(check_architecture(w, m));
+    if (m->gguf && m->architecture != NULL)
+        VR_TRY(vr_lm_check_known(w->ctx, vr_str_of(m->architecture), w->version_major));
     if (open_setting(w, VR_SET_GPU_LAYERS))
         w->gpu_layers = r.all_layers != 0 ? VR_ALL_LAYERS : 0;
     if (open_setting(w, VR_SET_CACHE_TYPE_K))

@@ -144,11 +144,12 @@ static const struct {
     { "dots3note", 10569 },
 };
 
-uint32_t vr_lm_first_build(vr_str arch)
+vram_status vr_lm_check_known(vram_ctx *ctx, vr_str arch, uint32_t build)
 {
     for (size_t i = 0; i < sizeof first / sizeof *first; i++) {
-        if (vr_str_is(arch, first[i].arch))
-            return first[i].build;
+        if (build < first[i].build && vr_str_is(arch, first[i].arch))
+            return vr_fail(ctx, VRAM_ESETTING, T("llama.cpp b"), U(build), T(" does not know "), S(arch),
+                           T(": b"), U(first[i].build), T(" is the first that does"));
     }
-    return 0;
+    return VRAM_OK;
 }
