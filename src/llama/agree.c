@@ -94,6 +94,21 @@ static void check_single(agreeing *c)
     }
 }
 
+/* gguf.cpp; of the first version since November 2023, which is before the builds known here */
+static void check_format(agreeing *c)
+{
+    if (c->lm->keys == NULL)
+        return;
+    if (c->lm->keys->version == 1)
+        found(c,
+              "llama.cpp does not load the file: it is of version 1 of the GGUF format, which no build since "
+              "November 2023 reads; it has to be converted again");
+    else if (c->lm->keys->big_endian)
+        found(c, "llama.cpp does not load the file: it is for computers that are big-endian");
+    else if (c->lm->name.n == 0)
+        found(c, "llama.cpp does not load the file: it has no general.architecture");
+}
+
 static void check_there(agreeing *c)
 {
     static const char *const keys[] = { "context_length", "embedding_length", "block_count" };
@@ -106,6 +121,7 @@ static void check_keys(agreeing *c)
 {
     uint64_t layers = vr_lm_number(c->lm, "block_count", 0);
     uint64_t experts = vr_lm_number(c->lm, "expert_count", 0);
+    check_format(c);
     check_there(c);
     check_single(c);
     check_most(c, "block_count", MOST_LAYERS);
@@ -220,6 +236,30 @@ static void check_count(agreeing *c)
                          T(", it has tensors of "), U(seen), T(" layers")));
     else if (n != m->checkpoint->n_tensors)
         found(c, "llama.cpp does not load the file: it has tensors of more layers than block_count says");
+}
+
+/* ---- experts apart ---- */
+
+/* "ffn_gate.7.weight" */
+static bool of_one_expert(vr_str name)
+{
+    vr_str rest = name, stem, number;
+    uint64_t n;
+    return vr_str_split(&rest, '.', &stem) && rest.s != NULL && vr_str_split(&rest, '.', &number) &&
+           (vr_str_is(stem, "ffn_gate") || vr_str_is(stem, "ffn_up") || vr_str_is(stem, "ffn_down")) &&
+           number.n <= 9 && vr_parse_u64(number, &n);
+}
+
+bool vr_lm_has_split_experts(const vr_lm *lm)
+{
+    for (uint32_t il = 0; il < lm->n_layer_all; il++) {
+        const vr_lm_layer *l = &lm->layers[il];
+        for (size_t i = 0; i < l->n_weights; i++) {
+            if (of_one_expert(l->weights[i].name))
+                return true;
+        }
+    }
+    return false;
 }
 
 /* ---- the whole ---- */

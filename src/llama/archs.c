@@ -17,3 +17,14 @@ const vr_lm_arch *vr_lm_arch_find(vr_str name)
     }
     return NULL;
 }
+
+bool vr_lm_only_named(vr_str name)
+{
+    static const char *const names[] = { "dflash",        "eagle3", "gemma4-assistant", "gptj",
+                                         "graniteswitch", "plm",    "wavtokenizer-dec" };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (vr_str_is(name, names[i]))
+            return true;
+    }
+    return false;
+}
