@@ -208,6 +208,20 @@ static void check_down(agreeing *c, uint32_t il, const vr_lm_weight *w)
     expect_length(c, w, 0, vr_str_is(c->lm->name, "qwen") ? n / 2 : n, "feed_forward_length");
 }
 
+/* Latent attention: keys say which form the matrices have (is_mla of llama_hparams). */
+static void check_latent(agreeing *c, uint32_t il)
+{
+    bool absorbed = c->lm->n_head_k_mla != 0 && c->lm->n_head_v_mla != 0;
+    bool apart = vr_lm_find(c->lm, il, "attn_k_b.weight") != NULL;
+    bool one = vr_lm_find(c->lm, il, "attn_kv_b.weight") != NULL;
+    if (absorbed && one && !apart)
+        found(c,
+              "llama.cpp does not load the file: attention.key_length_mla says that there is attn_k_b, and "
+              "there is attn_kv_b alone");
+    else if (!absorbed && apart && !one)
+        found(c, "llama.cpp does not load the file: there is attn_k_b, and no attention.key_length_mla");
+}
+
 static void check_layer(agreeing *c, uint32_t il)
 {
     const vr_lm_layer *l = &c->lm->layers[il];
@@ -219,6 +233,8 @@ static void check_layer(agreeing *c, uint32_t il)
             check_down(c, il, w);
         else if (vr_str_ends(w->name, ".bias"))
             check_bias(c, il, w);
+        else if (vr_str_is(w->name, "attn_kv_a_mqa.weight") && c->why == NULL)
+            check_latent(c, il);
     }
 }
 
