@@ -125,6 +125,8 @@ static vram_status defaults(vram_workload *w, const vram_model *m)
     vr_lm_rules r;
     vr_lm_rules_of(&r, w->version_major);
     VR_TRY(check_build(w, &r));
+    if (m->gguf && m->architecture != NULL)
+        VR_TRY(vr_lm_check_known(w->ctx, vr_str_of(m->architecture), w->version_major));
     if (open_setting(w, VR_SET_GPU_LAYERS))
         w->gpu_layers = r.all_layers != 0 ? VR_ALL_LAYERS : 0;
     if (open_setting(w, VR_SET_CACHE_TYPE_K))

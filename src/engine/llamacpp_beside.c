@@ -333,7 +333,7 @@ static vram_status keep_for_draft(uint64_t *margins, const vr_lm_beside *b, cons
     return VRAM_OK;
 }
 
-vram_status vr_llamacpp_beside_margins(uint64_t *margins, const vr_lm *lm, const vr_lm_params *p,
+vram_status vr_llamacpp_beside_margins(uint64_t *margins, const vr_lm *lm, vr_lm_params *p,
                                        const vram_workload *w, const vr_lm_device *devices, size_t n,
                                        vr_arena *a)
 {
@@ -341,6 +341,9 @@ vram_status vr_llamacpp_beside_margins(uint64_t *margins, const vr_lm *lm, const
     vr_clip_sizes s;
     VR_TRY(vr_llamacpp_attach(&own, lm, w, a));
     const vr_lm_beside *b = own.beside;
+    p->load_mtp = own.load_mtp;
+    p->n_rs_seq = own.n_rs_seq;
+    p->n_outputs_max = own.n_outputs_max;
     if (w->tool != VR_LM_SERVER || n == 0)
         return VRAM_OK;
     if (b->draft != NULL)

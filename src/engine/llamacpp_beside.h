@@ -14,8 +14,9 @@ extern const struct vr_option_row vr_llamacpp_beside_rows[VR_LLAMACPP_N_BESIDE];
 /* What the workload has attached, into p; VRAM_ESETTING for files that llama.cpp would not take. */
 vram_status vr_llamacpp_attach(vr_lm_params *p, const vr_lm *lm, const vram_workload *w, vr_arena *a);
 
-/* llama-server keeps room on the cards for a projector and for what drafts when it fits a model. */
-vram_status vr_llamacpp_beside_margins(uint64_t *margins, const vr_lm *lm, const vr_lm_params *p,
+/* llama-server keeps room on the cards for a projector and for what drafts when it fits a model; p is what it
+ * fits then, without either. */
+vram_status vr_llamacpp_beside_margins(uint64_t *margins, const vr_lm *lm, vr_lm_params *p,
                                        const vram_workload *w, const vr_lm_device *devices, size_t n,
                                        vr_arena *a);
 

@@ -4,6 +4,7 @@
  * Source: llama.cpp b10470, src/models/mamba.cpp, mamba2.cpp, falcon-h1.cpp, nemotron-h.cpp, jamba.cpp,
  * granite-hybrid.cpp. */
 #include "llama/archs_more.h"
+#include "llama/predicted.h"
 #include "llama/arch.h"
 
 typedef vr_t (*mixer)(vr_lm_graph *c, vr_t cur, int il);
@@ -107,6 +108,22 @@ void vr_lm_build_nemotron_h(vr_lm_graph *c)
         cur = vr_gg_add(c->g, nemotron_mix(c, x, il), cur);
     }
     vr_lm_finish_wanted(c, cur);
+}
+
+/* What predicts is attention without positions, and experts over the rows that are wanted. */
+void vr_lm_predict_nemotron_h_moe(vr_lm_graph *c)
+{
+    vr_gg *g = c->g;
+    int il = (int)c->lm->n_layer;
+    if (!vr_lm_opt(c, il, "nextn.shared_head_norm.weight"))
+        vr_lm_broken(c, "llama.cpp stops: the layer that predicts has no norm of its own");
+    vr_lm_inp_attn_kv(c);
+    vr_t cur = vr_lm_predicted_begin(c);
+    vr_t x = vr_lm_rms(c, cur, il, "attn_norm");
+    cur = vr_gg_add(g, vr_lm_attn_of(c, vr_lm_qkv_of(c, x, il), il), cur);
+    cur = vr_gg_get_rows(g, cur, vr_lm_inp_out_ids(c));
+    cur = vr_gg_add(g, nemotron_moe(c, vr_lm_rms(c, cur, il, "post_attention_norm"), il), cur);
+    vr_lm_predicted_end(c, cur, VR_LM_WANTED_ALREADY);
 }
 
 /* ---- jamba ---- */

@@ -77,6 +77,7 @@ void vr_lm_beside_predict(const char **why, vr_lm_beside *b, vr_lm_params *p, co
     b->predicts = true;
     b->drafting = *p;
     b->drafting.beside = NULL;
+    b->drafting.type_k = b->drafting.type_v = VR_F16;
     b->drafting.predicts = b->drafting.chooses = true;
     b->drafting.n_rs_seq = 0;
     b->drafting.n_outputs_max = p->n_seq_max;

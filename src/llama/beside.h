@@ -18,7 +18,7 @@ typedef struct vr_lm_beside {
 } vr_lm_beside;
 
 /* --spec-type draft-mtp: layers of the model itself draft so many tokens, with a second context whose caches
- * are of these types. *why: NULL, or what llama.cpp stops with. */
+ * are F16. *why: NULL, or what llama.cpp stops with. */
 void vr_lm_beside_predict(const char **why, vr_lm_beside *b, vr_lm_params *p, const vr_lm *lm,
                           uint64_t drafts);
 

@@ -78,8 +78,7 @@ static const change changes[] = {
     SINCE(6568, chunks, 1), /* 2025-09-24 */
     SINCE(6583, weights_early, 1),
     SINCE(6844, weights_clamped, 1), /* 2025-10-26 */
-    SINCE(6857, pipeline_retry, 1),
-    SINCE(6868, ctx_pad, 1), /* 2025-10-28 */
+    SINCE(6868, ctx_pad, 1),         /* 2025-10-28 */
     SINCE(6868, ctx_pad_flash, 1),
     SINCE(6868, seq_rounding, VR_LM_SEQ_UP),
     SINCE(6925, slots, 4), /* 2025-11-02 */
@@ -92,7 +91,6 @@ static const change changes[] = {
     SINCE(7256, mask_rows, 1),
     SINCE(7256, least_batch, 1),
     SINCE(7335, fill_in_place, 1),
-    SINCE(7359, aligned_reuse, 1),
     SINCE(7407, default_ctx, 0), /* 2025-12-15 */
     SINCE(7407, fits, 1),
     SINCE(7467, output_first, 1), /* 2025-12-18 */
@@ -103,7 +101,6 @@ static const change changes[] = {
     SINCE(8233, fused_delta, 1),
     SINCE(8299, fused_delta, 2),
     SINCE(8619, rotated, 1), /* 2026-04-01 */
-    SINCE(8699, rotated_mixed, 1),
     SINCE(8738, tensor_split, 1),
     SINCE(9410, mask_f16, 1),       /* 2026-05-29 */
     SINCE(9460, server_outputs, 1), /* 2026-06-01 */
@@ -115,8 +112,7 @@ static const change changes[] = {
     SINCE(10206, latent_types, 1), /* 2026-07-31 */
     SINCE(10247, split_inputs, 0),
     SINCE(10247, recorded, 1),
-    SINCE(10527, latent_view, 1), /* 2026-08-20 */
-    SINCE(10527, recorded, 0),
+    SINCE(10527, recorded, 0),  /* 2026-08-20: values of sliding latent caches are views of their width */
     SINCE(10568, rope_part, 1), /* 2026-08-21 */
     SINCE(VR_LM_LAST_COUNTED + 1, compute, VR_LM_COMPUTE_NEAR),
     SINCE(VR_LM_ABOUT_V0_5, full_goes_on, 1),

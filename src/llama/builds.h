@@ -74,15 +74,13 @@ typedef struct vr_lm_rules {
     uint32_t keys_last;       /* queries, values, keys; else keys before values */
     uint32_t embd_early;      /* embeddings are in the graph before anything else */
     uint32_t embd_input;      /* the graph always has both inputs, tokens and embeddings */
-    uint32_t rotated;       /* quantised caches: K, V and Q go through a rotation (inputs of n x n floats) */
-    uint32_t rotated_mixed; /* also where layers differ in their number of KV heads; head sizes must agree */
+    uint32_t rotated; /* quantised caches: K, V and Q go through a rotation (inputs of n x n floats) */
     uint32_t fused_qkv_views; /* Q, K and V of a fused matrix are views; else copies (phi3, ...) */
     uint32_t fused_delta;     /* gated delta net is one node where the device has it: 1 of single tokens, 2
                                  always, 3 without a try (and so is the indexer) */
     uint32_t indexer;         /* layers that choose their tokens do so in one node where the device can */
     uint32_t worst_seqs;      /* the graph that is reserved has all sequences; else one */
     uint32_t rope_part;   /* latent attention: queries are turned whole, but for an offset; else in halves */
-    uint32_t latent_view; /* values of a sliding latent cache are a view of the keys' width; else the keys */
     uint32_t qkv_first;   /* Q, K and V together in every architecture; else some between other nodes */
     uint32_t delta_rms;   /* delta nets norm keys and queries by RMS; else by L2 */
     uint32_t mamba_flat;  /* Mamba-2 multiplies all tokens at once; else by sequence */
@@ -92,14 +90,12 @@ typedef struct vr_lm_rules {
     /* -- memory -- */
     uint32_t
         flash_copy; /* the 16-bit copy of a quantised cache is in the compute buffer; else in CUDA's pool */
-    uint32_t aligned_reuse; /* what a smaller node leaves of its parent is freed in aligned pieces */
     uint32_t fill_in_place;
     uint32_t chunks;  /* a compute buffer is cut by the device's largest buffer */
     uint32_t offload; /* work on 32 tokens or more goes to the GPU though its weight is in host memory */
     uint32_t small_offload;   /* attention follows no weight (sinks); else it goes where they are */
     uint32_t pipeline;        /* several GPUs: inputs of splits in four copies */
     uint32_t pipeline_kv;     /* not with --no-kv-offload */
-    uint32_t pipeline_retry;  /* without copies where those do not fit */
     uint32_t split_inputs;    /* that a split takes at most; 0: any number */
     uint32_t full_goes_on;    /* a split with many inputs goes on; else another begins */
     uint32_t inputs_last;     /* pipeline: inputs are copied as the graph lists them, unused ones too */
@@ -131,6 +127,9 @@ typedef enum vr_lm_hybrid {
 
 /* Builds out of range get the rules of the nearest one. */
 void vr_lm_rules_of(vr_lm_rules *out, uint32_t build);
+
+/* VRAM_ESETTING where the build is older than the architecture. */
+vram_status vr_lm_check_known(vram_ctx *ctx, vr_str arch, uint32_t build);
 
 typedef struct vr_lm_cells {
     uint64_t n_ctx, n_ctx_seq, n_seq_max, n_stream; /* as they end up */

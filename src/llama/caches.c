@@ -263,17 +263,8 @@ static bool cut_unevenly(const vr_lm *lm, const vr_lm_plan *plan)
            (vr_str_is(lm->name, "kimi-linear") || vr_str_is(lm->name, "minimax-01"));
 }
 
-static const char *refusal(const vr_lm *lm, const vr_lm_params *p, const vr_lm_plan *plan)
+static const char *refusal_of_widths(const vr_lm *lm, const vr_lm_params *p)
 {
-    if (recurrent(lm))
-        return NULL;
-    if (cut_unevenly(lm, plan))
-        return "this build stops: what it computes at once is no multiple of the sequences";
-    if (quantised(p->type_v) && !p->flash_attn)
-        return "a quantised V cache needs flash attention (-fa on)";
-    if (plan->rules.latent_types != 0 &&
-        ((latent(lm) || vr_str_is(lm->name, "deepseek4")) && p->type_k != p->type_v))
-        return "the model's keys and values are one vector: -ctk and -ctv must be the same";
     for (uint32_t il = 0; il < lm->n_layer; il++) {
         const vr_lm_layer *l = &lm->layers[il];
         uint64_t k = p->flash_attn ? l->head_k : (uint64_t)l->head_k * l->n_head_kv;
@@ -283,6 +274,22 @@ static const char *refusal(const vr_lm *lm, const vr_lm_params *p, const vr_lm_p
             return "the width of a head's values is no multiple of -ctv's block";
     }
     return NULL;
+}
+
+static const char *refusal(const vr_lm *lm, const vr_lm_params *p, const vr_lm_plan *plan)
+{
+    if (recurrent(lm))
+        return NULL;
+    if (latent(lm) && plan->rules.mla == 0)
+        return "this build does not load files with attn_k_b and attn_v_b, it looks for attn_kv_b";
+    if (cut_unevenly(lm, plan))
+        return "this build stops: what it computes at once is no multiple of the sequences";
+    if (quantised(p->type_v) && !p->flash_attn)
+        return "a quantised V cache needs flash attention (-fa on)";
+    if (plan->rules.latent_types != 0 &&
+        ((latent(lm) || vr_str_is(lm->name, "deepseek4")) && p->type_k != p->type_v))
+        return "the model's keys and values are one vector: -ctk and -ctv must be the same";
+    return refusal_of_widths(lm, p);
 }
 
 /* Which layers slide was counted out by a period; from v0.5.0 on a list in the file decides. */

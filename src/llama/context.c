@@ -193,8 +193,6 @@ static const char *cannot(const vr_lm *lm, const vr_lm_params *p, const vr_lm_pl
         return "compute buffers of builds before b2129 are not known here";
     if (lm->arch == NULL)
         return lm->why_no_graph;
-    if (vr_lm_taken_back(lm, p) != 0 && !vr_str_starts(lm->name, "qwen35"))
-        return "the graph of this architecture with states that can be taken back is not known here";
     if (p->predicts && vr_lm_predicted_find(lm->name) == NULL)
         return "the graph of this architecture's layers that predict is not known here";
     if (plan->caches_unknown != NULL)
@@ -237,7 +235,7 @@ static vram_status reserve_both(context *x, vr_lm_sizes *out)
     if (x->broken != NULL)
         return VRAM_OK;
     keep_most(out, plan, &r);
-    if (x->p->n_rs_seq != 0 && !x->p->predicts)
+    if (x->p->n_rs_seq != 0 && x->p->beside != NULL)
         VR_TRY(reserve_handing(x, out, n_tokens, n_outputs));
     if (x->p->as_fit)
         return VRAM_OK;

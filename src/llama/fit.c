@@ -31,6 +31,7 @@ typedef struct trial {
 typedef struct fitting {
     vr_lm_fitted *out;
     const vr_lm *lm;
+    uint32_t n_layer; /* with those that predict, where they are loaded */
     const vr_lm_device *devices;
     size_t n;
     vr_arena *a;
@@ -113,7 +114,7 @@ static uint32_t all_partial(const fitting *f, const shares *s)
 /* -ngl, -ts and -ot that say the same. */
 static vram_status apply(fitting *f, vr_lm_params *p, const shares *s)
 {
-    uint32_t il = f->lm->n_layer + 1 - all_layers(f, s), n = all_partial(f, s);
+    uint32_t il = f->n_layer + 1 - all_layers(f, s), n = all_partial(f, s);
     vr_lm_override *list = VR_ARRAY(f->a, vr_lm_override, (size_t)n + 1);
     size_t used = 0;
     if (list == NULL)
@@ -124,7 +125,7 @@ static vram_status apply(fitting *f, vr_lm_params *p, const shares *s)
         if (f->n > 1)
             p->tensor_split[i] = x->layers;
         il += x->layers - x->partial;
-        for (uint32_t k = 0; k < x->partial && il < f->lm->n_layer; k++, il++) {
+        for (uint32_t k = 0; k < x->partial && il < f->n_layer; k++, il++) {
             list[used].pattern = pattern_of(f, il, k == 0 ? x->part : PART_NO_EXPERTS);
             list[used].device = k == 0 ? x->overflow : VR_LM_HOST;
             if (list[used++].pattern == NULL)
@@ -156,7 +157,7 @@ static uint32_t step_of(uint32_t delta, int64_t target, int64_t low, int64_t hig
 
 static uint32_t unassigned(const fitting *f, const shares *s, size_t id)
 {
-    uint32_t n = f->lm->n_layer + 1;
+    uint32_t n = f->n_layer + 1;
     for (size_t i = id + 1; i < f->n; i++)
         n -= s->of[i].layers;
     return n;
@@ -358,7 +359,7 @@ static vram_status fit_layers(fitting *f)
     int64_t surplus = 0;
     for (size_t i = 0; i < f->n; i++)
         now.of[i] = (share){ .part = PART_NO_EXPERTS, .overflow = VR_LM_HOST };
-    f->patterns = VR_ARRAY(f->a, const char *, (size_t)f->lm->n_layer *N_PARTS + 1);
+    f->patterns = VR_ARRAY(f->a, const char *, (size_t)f->n_layer *N_PARTS + 1);
     if (f->patterns == NULL)
         return VRAM_ENOMEM;
     if (f->experts)
@@ -386,7 +387,7 @@ static int64_t sum(const fitting *f, const int64_t *of)
 /* With several devices whole layers go astray: half a layer, of experts a sixth, for each and one more. */
 static int64_t set_aside(const fitting *f, const trial *full)
 {
-    int64_t layer = full->weights / (f->lm->n_layer != 0 ? (int64_t)f->lm->n_layer : 1);
+    int64_t layer = full->weights / (f->n_layer != 0 ? (int64_t)f->n_layer : 1);
     return f->n > 1 ? (int64_t)(f->n + 1) * layer / (f->experts ? 6 : 2) : 0;
 }
 
@@ -448,8 +449,8 @@ vram_status vr_lm_fit(vr_lm_fitted *out, const vr_lm *lm, const vr_lm_params *p,
     bool done = false;
     *out = (vr_lm_fitted){ .params = *p };
     f.experts = lm->n_expert > 0;
-    if (n == 0 || n > VR_LM_MOST_DEVICES || p->split_mode == VR_LM_SPLIT_TENSOR ||
-        lm->n_layer > MOST_LAYERS) {
+    f.n_layer = p->load_mtp ? lm->n_layer_all : lm->n_layer;
+    if (n == 0 || n > VR_LM_MOST_DEVICES || p->split_mode == VR_LM_SPLIT_TENSOR || f.n_layer > MOST_LAYERS) {
         out->left = n == 0 ? NULL : "--fit does nothing here";
         return VRAM_OK;
     }

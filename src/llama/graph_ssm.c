@@ -9,6 +9,7 @@
 typedef struct ssm {
     vr_t kept_r, kept_s;
     uint64_t conv, inner, state, heads, head, groups, channels;
+    uint64_t kept, written; /* states of a sequence; those that a graph writes */
     vr_t x, dt, a, b, c;
 } ssm;
 
@@ -17,6 +18,8 @@ static bool find_states(vr_lm_graph *c, ssm *m, int il)
 {
     m->kept_r = vr_lm_kept_of(c, il)->r;
     m->kept_s = vr_lm_kept_of(c, il)->s;
+    m->kept = c->plan->caches[il].r_kept;
+    m->written = c->n_seq_tokens < m->kept ? c->n_seq_tokens : m->kept;
     m->conv = c->lm->ssm_conv;
     m->inner = c->lm->ssm_inner;
     m->state = c->lm->ssm_state;
@@ -30,12 +33,15 @@ static vr_t convolve(vr_lm_graph *c, const ssm *m, vr_t conv, vr_t x, int il)
 {
     vr_gg *g = c->g;
     vr_t row = vr_gg_concat(g, conv, vr_gg_transpose(g, x), 0);
-    vr_t last = vr_gg_view_3d(g, row, m->conv - 1, m->channels, c->n_seqs, row->nb[1], row->nb[2],
-                              vr_mul_sat(c->n_seq_tokens, row->nb[0]));
     uint64_t width = vr_mul_sat(m->conv - 1, m->channels);
-    vr_t to = m->groups ? vr_gg_view_2d(g, m->kept_r, width, c->n_seqs, m->kept_r->nb[1], 0)
-                        : vr_gg_view_1d(g, m->kept_r, vr_mul_sat(width, c->n_seqs), 0);
-    vr_gg_build_forward_expand(g, vr_gg_cpy(g, last, to));
+    for (uint64_t back = 0; back < m->written; back++) {
+        vr_t last = vr_gg_view_3d(g, row, m->conv - 1, m->channels, c->n_seqs, row->nb[1], row->nb[2],
+                                  vr_mul_sat(c->n_seq_tokens - back, row->nb[0]));
+        uint64_t at = vr_mul_sat(vr_mul_sat(back, c->plan->caches[il].r_rows), m->kept_r->nb[1]);
+        vr_t to = m->groups ? vr_gg_view_2d(g, m->kept_r, width, c->n_seqs, m->kept_r->nb[1], at)
+                            : vr_gg_view_1d(g, m->kept_r, vr_mul_sat(width, c->n_seqs), 0);
+        vr_gg_build_forward_expand(g, vr_gg_cpy(g, last, to));
+    }
     x = vr_gg_ssm_conv(g, row, vr_lm_w(c, il, "ssm_conv1d.weight"));
     return vr_gg_unary_of(g, vr_gg_add(g, x, vr_lm_w(c, il, "ssm_conv1d.bias")), VR_GG_SILU);
 }
@@ -44,7 +50,7 @@ static vr_t take_scan(vr_lm_graph *c, vr_t states, vr_t ids, void *with)
 {
     const ssm *m = with;
     vr_t s = vr_gg_reshape_4d(c->g, states, m->state, m->head, m->heads, m->kept_s->ne[1]);
-    return vr_gg_ssm_scan(c->g, s, m->x, m->dt, m->a, m->b, m->c, ids);
+    return vr_gg_ssm_scan_kept(c->g, s, m->x, m->dt, m->a, m->b, m->c, ids, m->kept);
 }
 
 /* ---- Mamba-1 ---- */
@@ -140,9 +146,9 @@ static vr_t mamba2_scan(vr_lm_graph *c, ssm *m, int il)
     vr_t y_s = vr_lm_build_rs(c, m->kept_s, m->kept_s->ne[0], c->n_seqs, take_scan, m);
     uint64_t width = vr_mul_sat(m->state, m->inner), row = vr_gg_row_size(y_s->type, width);
     vr_t x = m->x;
-    vr_t from = vr_gg_view_3d(g, y_s, width, c->n_seqs, 1, row, vr_mul_sat(row, c->n_seqs),
+    vr_t from = vr_gg_view_3d(g, y_s, width, c->n_seqs, m->written, row, vr_mul_sat(row, c->n_seqs),
                               vr_mul_sat(vr_gg_nelements(x), vr_gg_element_size(x)));
-    vr_t to = vr_gg_view_3d(g, m->kept_s, width, c->n_seqs, 1, m->kept_s->nb[1],
+    vr_t to = vr_gg_view_3d(g, m->kept_s, width, c->n_seqs, m->written, m->kept_s->nb[1],
                             vr_mul_sat(c->rs_copy->ne[0], vr_gg_row_size(m->kept_s->type, width)), 0);
     vr_gg_build_forward_expand(g, vr_gg_cpy(g, from, to));
     uint64_t token = vr_mul_sat(m->heads, x->nb[1]);

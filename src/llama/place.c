@@ -35,8 +35,8 @@ static vram_status add_devices(vr_lm_plan *plan, const vr_lm_params *p, const vr
     if (!any)
         plan->pinned_buft = plan->host_buft;
     m->cc = cc;
-    m->op_offload = p->op_offload;
     const vr_lm_rules *r = &plan->rules;
+    m->op_offload = p->op_offload && r->offload != 0;
     m->past = (vr_gg_past){ .sinks_decide = r->small_offload == 0,
                             .f16_in_pool = r->flash_copy == 0,
                             .fill_apart = r->fill_in_place == 0,
@@ -83,14 +83,15 @@ static const char *refusal(const vr_lm_rules *r, const vr_lm_params *p, size_t n
     return NULL;
 }
 
-static const char *not_known(const vr_lm *lm, const vr_lm_params *p, size_t n)
+static const char *not_known(const vr_lm *lm, const vr_lm_rules *r, const vr_lm_params *p, size_t n)
 {
     if (lm->disagrees != NULL)
         return lm->disagrees;
     if (lm->split_experts && p->build >= WHOLE_EXPERTS)
-        return "llama.cpp does not load the file: each expert has tensors of its own, which builds from "
-               "b3990 "
-               "on do not read; it has to be converted again";
+        return "llama.cpp does not load the file: each expert has tensors of its own, which builds "
+               "from b3990 on do not read; it has to be converted again";
+    if (n > 0 && r->quantised_v == 0 && vr_dtype_ggml((vr_dtype)p->type_v))
+        return "what this build does with a quantised V cache on a card is not known";
     if (p->split_mode == VR_LM_SPLIT_ROW && n > 1)
         return vr_lm_rows_unknown(lm, p->build);
     if (p->split_mode == VR_LM_SPLIT_TENSOR && n > 0)
@@ -221,7 +222,7 @@ vram_status vr_lm_plan_of(vr_lm_plan *out, const vr_lm *lm, const vr_lm_params *
     *out = (vr_lm_plan){ .n_devices = n };
     vr_lm_rules_of(&out->rules, p->build);
     out->refused = refusal(&out->rules, p, n);
-    out->unknown = not_known(lm, p, n);
+    out->unknown = not_known(lm, &out->rules, p, n);
     if (out->refused != NULL || out->unknown != NULL)
         return VRAM_OK;
     out->machine.past = past_of(&out->rules);

@@ -76,7 +76,8 @@ void vr_lm_predicted_end(vr_lm_graph *c, vr_t cur, vr_lm_wanted wanted)
     if (norm == NULL && vr_str_is(c->lm->name, "mimo2"))
         norm = vr_lm_opt(c, il, "layer_output_norm.weight");
     norm = norm != NULL ? norm : vr_lm_outside(c, "output_norm.weight");
-    cur = vr_lm_build_norm(c, cur, norm, NULL, vr_lm_predicted_norm(c), -1);
+    bool nemotron = vr_str_is(c->lm->name, "nemotron_h_moe");
+    cur = vr_lm_build_norm(c, cur, norm, NULL, nemotron ? VR_LM_NORM : vr_lm_predicted_norm(c), -1);
     if (wanted != VR_LM_WANTED_BEFORE_NORM)
         vr_gg_set_output(cur);
     if (wanted == VR_LM_WANTED_BEHIND_NORM)

@@ -11,6 +11,7 @@
     X("qwen35moe", qwen35moe)                                                                                \
     X("step35", step35)                                                                                      \
     X("mimo2", mimo2)                                                                                        \
+    X("nemotron_h_moe", nemotron_h_moe)                                                                      \
     X("cohere2moe", cohere2moe)                                                                              \
     X("hy_v3", hy_v3)                                                                                        \
     X("deepseek2", deepseek2)                                                                                \

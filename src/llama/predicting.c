@@ -57,11 +57,21 @@ static bool unmarked(vr_str arch, vr_str name)
     return false;
 }
 
+/* Others pass over them in any case. */
+static bool loads_when_asked(vr_str arch)
+{
+    static const char *const names[] = { "qwen3next",      "qwen35",     "qwen35moe", "step35",
+                                         "mimo2",          "hy_v3",      "deepseek2", "mistral4",
+                                         "glm-dsa",        "deepseek32", "deepseek4", "nemotron_h",
+                                         "nemotron_h_moe", "cohere2moe", NULL };
+    return is_one_of(arch, names);
+}
+
 bool vr_lm_loaded(const vr_lm *lm, const vr_lm_params *p, const vr_lm_rules *r, uint32_t il, vr_str name)
 {
     static const char *const whole[] = { "cohere2moe", "glm-dsa", "hy_v3", "qwen35",
                                          "qwen35moe",  "step35",  NULL };
-    if (il < lm->n_layer || p->load_mtp)
+    if (il < lm->n_layer || (p->load_mtp && loads_when_asked(lm->name)))
         return true;
     if (r->build < SKIPPED_FROM && is_one_of(lm->name, whole))
         return true;

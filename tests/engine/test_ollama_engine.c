@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * The engine ollama on a small model: where the layers go by release, what `ollama ps` will show, which GPUs
  * are used, and that a starved or absurd run is an error and no more. */
-#include "../llama/small_model.h"
+#include "../llama/small.h"
 #include "engine/ollama.h"
 
 typedef struct asked {
@@ -15,7 +15,7 @@ static void set(vram_workload *w, const char *key, const char *value)
         assert_int_equal(vram_workload_set(w, key, value), VRAM_OK);
 }
 
-static const vram_workload *workload(const small *s, const asked *q)
+static const vram_workload *workload(const opened *s, const asked *q)
 {
     vram_workload *w = NULL, *out = NULL;
     assert_int_equal(vram_workload_new(&w, s->w->ctx, "ollama"), VRAM_OK);
@@ -29,7 +29,8 @@ static const vram_workload *workload(const small *s, const asked *q)
     return out;
 }
 
-static vr_placement placed(const small *s, const asked *q, const uint64_t *available, size_t n, vr_plan *plan)
+static vr_placement placed(const opened *s, const asked *q, const uint64_t *available, size_t n,
+                           vr_plan *plan)
 {
     const vram_workload *w = workload(s, q);
     vr_device_facts *facts = VR_ARRAY(&s->w->ctx->arena, vr_device_facts, n);
@@ -55,7 +56,7 @@ static const vr_lm_sizes *sizes_of(const vr_placement *p)
 /* A GPU with room for everything: one gigabyte stays free. */
 static void test_whole(void **state)
 {
-    small s = small_model(12, 4096);
+    opened s = small_model_of(12, 4096);
     const asked q = { NULL, "1024", NULL, NULL, NULL, false };
     const uint64_t room = 4 * VR_GIB;
     vr_plan plan;
@@ -73,7 +74,7 @@ static void test_whole(void **state)
 /* With less than the margin nothing goes there. */
 static void test_cpu(void **state)
 {
-    small s = small_model(12, 4096);
+    opened s = small_model_of(12, 4096);
     const asked q = { NULL, "1024", NULL, NULL, NULL, false };
     const asked old = { "0.13.5", "1024", NULL, NULL, NULL, false },
                 older = { "0.9.6", "1024", NULL, NULL, NULL, false };
@@ -99,7 +100,7 @@ static void test_cpu(void **state)
 /* Contexts times sequences; a context beyond what the model was trained with is cut. */
 static void test_counts(void **state)
 {
-    small s = small_model(4, 4096);
+    opened s = small_model_of(4, 4096);
     const asked q = { NULL, "1024", "3", NULL, "f16", false },
                 long_one = { NULL, "8192", NULL, NULL, NULL, false },
                 blocks = { NULL, "1024", NULL, NULL, "q8_0", false };
@@ -131,7 +132,7 @@ static void test_counts(void **state)
 /* num_gpu is kept to: since b7467 the output comes first, before that last. */
 static void test_num_gpu(void **state)
 {
-    small s = small_model(12, 4096);
+    opened s = small_model_of(12, 4096);
     const asked q = { NULL, "1024", NULL, "5", NULL, false },
                 old = { "0.12.0", "1024", NULL, "5", NULL, false };
     const uint64_t room = 8 * VR_GIB;
@@ -149,7 +150,7 @@ static void test_num_gpu(void **state)
 /* One GPU alone when a model is foreseen to fit it, the roomiest; all of them with OLLAMA_SCHED_SPREAD. */
 static void test_several(void **state)
 {
-    small s = small_model(12, 4096);
+    opened s = small_model_of(12, 4096);
     const asked q = { NULL, "1024", NULL, NULL, NULL, false },
                 spread = { NULL, "1024", NULL, NULL, NULL, true };
     const asked old = { "0.20", "1024", NULL, NULL, NULL, false },
@@ -173,7 +174,7 @@ static void test_several(void **state)
 
 static void test_versions(void **state)
 {
-    small s = small_model(2, 4096);
+    opened s = small_model_of(2, 4096);
     static const char *const bad[] = { "",     "0",      "1.0",    "b10470", "0.2.9",
                                        "0.33", "0.99.0", "latest", "0.1",    "0.x" };
     static const char *const good[] = { "0.3.0", "v0.32.15", "0.32", "0.24.0", "0.12" };
@@ -194,7 +195,7 @@ static void test_versions(void **state)
 /* Every allocation fails once. */
 static vram_status starved(size_t i, const char *version, uint64_t room)
 {
-    small s = small_model(2, 4096);
+    opened s = small_model_of(2, 4096);
     const asked q = { version, "512", NULL, NULL, NULL, false };
     const vram_workload *w = workload(&s, &q);
     vr_device_facts facts = { .cc_major = 8, .cc_minor = 9, .available = room, .usable = room };

@@ -61,7 +61,7 @@ static void kernels(void **state)
         { 89, VR_F16, VR_F16, 512, 512, 2, 512, 4096, VR_GG_KERNEL_MMA },
         { 89, VR_F16, VR_F16, 512, 512, 2, 512, 4095, VR_GG_KERNEL_NONE },
         { 0, VR_F16, VR_F16, 128, 128, 4, 1, 4096,
-          VR_GG_KERNEL_MMA }, /* a card of no known generation: as Ampere */
+          VR_GG_KERNEL_VEC }, /* a card of no known generation: as those of the recorded runs, Ada */
     };
     bench *b = *state;
     for (size_t i = 0; i < COUNT(rows); i++) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * A model small enough to be worked out by hand.
  *
- * llama, 4 layers of width 64, 4 heads of 16 of which 2 are for keys and values, feed-forward 128, 256 tokens
- * in the vocabulary, all in F32, no head of its own. */
+ * llama, 4 layers or some other number of width 64, 4 heads of 16 of which 2 are for keys and values,
+ * feed-forward 128, 256 tokens in the vocabulary, all in F32, no head of its own. */
 #ifndef VR_TEST_SMALL_H
 #define VR_TEST_SMALL_H
 
@@ -25,7 +25,7 @@ static inline void tensor(gguf *g, uint64_t *at, const char *name, uint64_t ne0,
     *at += (4 * ne0 * (ne1 != 0 ? ne1 : 1) + 31) / 32 * 32;
 }
 
-static inline void add_layers(gguf *g, uint64_t *at)
+static inline void add_layers(gguf *g, uint64_t *at, uint32_t n)
 {
     static const struct {
         const char *name;
@@ -34,21 +34,21 @@ static inline void add_layers(gguf *g, uint64_t *at)
                  { "attn_v", 64, 32 },    { "attn_output", 64, 64 }, { "ffn_norm", 64, 0 },
                  { "ffn_gate", 64, 128 }, { "ffn_up", 64, 128 },     { "ffn_down", 128, 64 } };
     char name[64];
-    for (int il = 0; il < 4; il++) {
+    for (uint32_t il = 0; il < n; il++) {
         for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-            snprintf(name, sizeof name, "blk.%d.%s.weight", il, rows[i].name);
+            snprintf(name, sizeof name, "blk.%u.%s.weight", (unsigned)il, rows[i].name);
             tensor(g, at, name, rows[i].ne0, rows[i].ne1);
         }
     }
 }
 
-static inline void add_keys(gguf *g, uint32_t layers, uint32_t heads)
+static inline void add_keys(gguf *g, uint32_t layers, uint32_t heads, uint32_t trained)
 {
     g_start(g);
     g_key_text(g, "general.architecture", "llama");
     g_key_u32(g, "llama.block_count", layers);
     g_key_u32(g, "llama.embedding_length", 64);
-    g_key_u32(g, "llama.context_length", 4096);
+    g_key_u32(g, "llama.context_length", trained);
     g_key_u32(g, "llama.feed_forward_length", 128);
     g_key_u32(g, "llama.attention.head_count", heads);
     g_key_u32(g, "llama.attention.head_count_kv", 2);
@@ -67,15 +67,20 @@ static inline opened open_file(gguf *g, size_t data)
     return o;
 }
 
-static inline opened small_model(void)
+static inline opened small_model_of(uint32_t layers, uint32_t trained)
 {
     gguf g = { .version = 3 };
     uint64_t at = 0;
-    add_keys(&g, 4, 4);
+    add_keys(&g, layers, 4, trained);
     tensor(&g, &at, "token_embd.weight", 64, 256);
     tensor(&g, &at, "output_norm.weight", 64, 0);
-    add_layers(&g, &at);
+    add_layers(&g, &at, layers);
     return open_file(&g, (size_t)at);
+}
+
+static inline opened small_model(void)
+{
+    return small_model_of(4, 4096);
 }
 
 static inline vr_lm_params plain(void)

@@ -30,7 +30,7 @@ static opened made(const contradiction *c)
     tensor(&g, &at, "output_norm.weight", c->norm, 0);
     if (c->bias != 0)
         tensor(&g, &at, "blk.1.attn_k.bias", c->bias, 0);
-    add_layers(&g, &at);
+    add_layers(&g, &at, 4);
     return open_file(&g, (size_t)at);
 }
 

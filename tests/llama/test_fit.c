@@ -3,24 +3,9 @@
  * and that whatever is missing or absurd makes an answer or an error. What llama.cpp itself made of large
  * ones is in fitted_cases.py. */
 #include "llama/fit.h"
-#include "small_model.h"
+#include "small.h"
 
-static vr_lm_params plain(void)
-{
-    return (vr_lm_params){ .build = 10470,
-                           .n_ctx = 1024,
-                           .n_batch = 512,
-                           .n_ubatch = 128,
-                           .n_seq_max = 1,
-                           .type_k = VR_F16,
-                           .type_v = VR_F16,
-                           .flash_attn = true,
-                           .offload_kqv = true,
-                           .op_offload = true,
-                           .n_gpu_layers = UINT64_MAX };
-}
-
-static uint64_t used(const small *s, const vr_lm_params *given, uint64_t layers)
+static uint64_t used(const opened *s, const vr_lm_params *given, uint64_t layers)
 {
     const vr_lm_device device = { 64 * VR_GIB, 89 };
     vr_lm_params p = *given;
@@ -31,7 +16,7 @@ static uint64_t used(const small *s, const vr_lm_params *given, uint64_t layers)
     return sizes.device[0].model + sizes.device[0].context + sizes.device[0].compute;
 }
 
-static vr_lm_fitted fitted(const small *s, const vr_lm_params *p, uint64_t bytes, uint64_t margin,
+static vr_lm_fitted fitted(const opened *s, const vr_lm_params *p, uint64_t bytes, uint64_t margin,
                            uint64_t context)
 {
     const vr_lm_device device = { bytes, 89 };
@@ -44,7 +29,7 @@ static vr_lm_fitted fitted(const small *s, const vr_lm_params *p, uint64_t bytes
 /* Just enough for all of them, and a byte less */
 static void test_whole(void **state)
 {
-    small s = small_model(12, 4096);
+    opened s = small_model_of(12, 4096);
     vr_lm_params p = plain();
     (void)state;
     uint64_t all = used(&s, &p, UINT64_MAX);
@@ -60,7 +45,7 @@ static void test_whole(void **state)
 
 static void test_layers(void **state)
 {
-    small s = small_model(12, 4096);
+    opened s = small_model_of(12, 4096);
     vr_lm_params p = plain();
     (void)state;
     for (uint64_t n = 1; n < 13; n++) {
@@ -78,7 +63,7 @@ static void test_layers(void **state)
 /* Without -c the context is made smaller before any layer is taken off. */
 static void test_context(void **state)
 {
-    small s = small_model(4, 32768);
+    opened s = small_model_of(4, 32768);
     vr_lm_params p = plain(), small_one = plain();
     (void)state;
     p.n_ctx = 0;
@@ -98,7 +83,7 @@ static void test_context(void **state)
 
 static void test_left(void **state)
 {
-    small s = small_model(4, 4096);
+    opened s = small_model_of(4, 4096);
     vr_lm_params p = plain();
     const vr_lm_override by_hand = { "ffn_up", VR_LM_HOST };
     (void)state;
@@ -117,7 +102,7 @@ static void test_left(void **state)
 /* Layers lie on two cards in the shares that were found, and each keeps its margin. */
 static void test_two_cards(void **state)
 {
-    small s = small_model(12, 4096);
+    opened s = small_model_of(12, 4096);
     vr_lm_params p = plain();
     vr_lm_fitted f;
     vr_lm_sizes sizes;
@@ -140,7 +125,7 @@ static void test_absurd(void **state)
     static const uint64_t counts[] = { 0, 1, 4096, UINT32_MAX, UINT64_MAX };
     const size_t n = sizeof counts / sizeof *counts;
     (void)state;
-    small s = small_model(4, 4096);
+    opened s = small_model_of(4, 4096);
     for (size_t i = 0; i < n * n; i++) {
         vr_lm_params p = plain();
         const vr_lm_device devices[2] = { { counts[i % n], 89 }, { counts[i / n], 0 } };
@@ -161,7 +146,7 @@ static void test_no_memory(void **state)
     const uint64_t margin = 0;
     (void)state;
     for (size_t i = 1; i < 100000; i++) {
-        small s = small_model(2, 4096);
+        opened s = small_model_of(2, 4096);
         vr_lm_params p = plain();
         vr_lm_fitted f;
         vr_arena a;

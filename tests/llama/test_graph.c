@@ -190,10 +190,10 @@ static vr_lm_sizes sizes_with(const char *wrong, uint64_t ne0, uint64_t ne1)
 {
     gguf g = { .version = 3 };
     uint64_t at = 0;
-    add_keys(&g, 5, 4);
+    add_keys(&g, 5, 4, 4096);
     tensor(&g, &at, "token_embd.weight", 64, 256);
     tensor(&g, &at, "output_norm.weight", 64, 0);
-    add_layers(&g, &at);
+    add_layers(&g, &at, 4);
     static const char *const fifth[] = { "attn_norm", "attn_q",   "attn_k", "attn_v",  "attn_output",
                                          "ffn_norm",  "ffn_gate", "ffn_up", "ffn_down" };
     static const uint64_t ne[][2] = { { 64, 0 }, { 64, 64 },  { 64, 32 },  { 64, 32 }, { 64, 64 },

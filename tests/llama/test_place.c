@@ -163,7 +163,7 @@ static void test_hostile(void **state)
         gguf g = { .version = 3 };
         uint64_t at = 0;
         vr_lm_params p = plain();
-        add_keys(&g, i % 2 == 0 ? numbers[i / n] : 4, numbers[i % n]);
+        add_keys(&g, i % 2 == 0 ? numbers[i / n] : 4, numbers[i % n], 4096);
         g_key_u32(&g, "llama.attention.key_length", numbers[i / n]);
         g_key_u32(&g, "llama.ssm.state_size", numbers[i % n]);
         tensor(&g, &at, "token_embd.weight", 64, 256);

@@ -23,7 +23,8 @@ RUNS = ['-c 2048', '-c 2048 -ngl 2', '-c 4096 --server -np 2', '-c 2048 --device
 PREDICTING = ['qwen35/qwen35-nextn', 'qwen35moe/qwen35moe-nextn-experts', 'qwen3next/qwen3next-nextn-experts',
               'step35/step35-nextn-experts', 'mimo2/mimo2-nextn-experts', 'glm-dsa/glm-dsa-nextn-experts',
               'deepseek32/deepseek32-nextn-experts', 'deepseek2/deepseek2-wide-experts-least',
-              'hy_v3/hy_v3-wide-experts-least', 'cohere2moe/cohere2moe-wide-experts-least']
+              'hy_v3/hy_v3-wide-experts-least', 'cohere2moe/cohere2moe-wide-experts-least',
+              'nemotron_h_moe/nemotron_h_moe-wide-experts-least']
 PREDICTING_RUNS = ['-c 2048 --server -np 1', '-c 4096 --server -np 3', '-c 2048 --server -np 2 -ngl 2',
                    '-c 2048 --server -np 2 --devices 2 -ts 1,1', '-c 2048 --server -np 2 -fa off']
 # what of a model an adapter changes
@@ -49,12 +50,28 @@ def joined(tensors, layer):
     return [t for t in tensors if t[0] not in names + biases] + [whole]
 
 
+def predicting_nemotron(keys, tensors):
+    """Layers of it are attention or experts; the one that predicts is both, without a latent."""
+    keys = [k for k in keys if not k[0].endswith('moe_latent_size')]
+    wide = {'ffn_down_exps.weight': [512, 768, 8], 'ffn_up_exps.weight': [768, 512, 8]}
+    tensors = [(name, kind, wide.get(name.split('.', 2)[-1], dims)) for name, kind, dims in tensors if 'latent' not in name]
+    more = [('blk.3.' + t[0][6:], t[1], t[2]) for t in tensors
+            if t[0].startswith('blk.0.') or t[0].startswith('blk.2.') and 'attn_norm' not in t[0]]
+    more += [('blk.3.post_attention_norm.weight', 'f32', [768]), ('blk.3.nextn.eh_proj.weight', 'q8_0', [1536, 768])]
+    more += [('blk.3.nextn.%s.weight' % n, 'f32', [768]) for n in ('enorm', 'hnorm', 'shared_head_norm')]
+    more_of = {'block_count': [4], 'feed_forward_length': [0, 0, 1792, 1792], 'attention.head_count_kv': [2, 0, 0, 2]}
+    keys = [(k, kind, more_of.get(k.split('.', 1)[1], v)) for k, kind, v in keys]
+    return keys + [('nemotron_h_moe.nextn_predict_layers', 'u32', [1])], tensors + more
+
+
 def predicting(path):
     """The model with a layer that predicts: its own, or the last one once more."""
     keys, tensors = model(path)
     arch = path.split('/')[0]
     numbers = {k[0]: k[2] for k in keys}
     layers = numbers[arch + '.block_count'][0]
+    if arch == 'nemotron_h_moe':
+        return predicting_nemotron(keys, tensors)
     if arch == 'mimo2':
         return keys, joined(tensors, layers - 1)
     if arch + '.nextn_predict_layers' in numbers:

@@ -11,7 +11,9 @@
 #undef main
 
 #include "../src/llama-context.h"
+#ifdef LLAMA_HAS_LOAD_MTP
 #include "../src/llama-ext.h"
+#endif
 
 namespace {
 
