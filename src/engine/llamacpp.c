@@ -395,16 +395,11 @@ static vram_status plan_of_nothing(vr_plan *out, const char *why, vr_arena *a)
     return out->tape.status;
 }
 
-static bool is_known(const vr_lm *lm)
-{
-    return lm->arch != NULL && !lm->guessed;
-}
-
 static vram_status sums_of(vr_sum sums[3], const vr_lm *lm, const vr_lm_sizes *s, const vr_lm_memory *d,
                            vr_arena *a)
 {
     size_t all = lm->model->checkpoint->n_tensors;
-    sums[0] = (vr_sum){ true, is_known(lm) && !lm->split_experts ? VR_BASIS_EXACT : VR_BASIS_ASSUMED,
+    sums[0] = (vr_sum){ true, vr_lm_is_known(lm) && !lm->split_experts ? VR_BASIS_EXACT : VR_BASIS_ASSUMED,
                         d->model, weight_words(d, s, all, a) };
     sums[1] = (vr_sum){ s->context_known, s->context_held ? VR_BASIS_EXACT : VR_BASIS_ASSUMED, d->context,
                         s->context_known ? kept_words(d, s, a) : s->why };
@@ -496,23 +491,6 @@ static vram_status as_one(const vr_lm_sizes **out, const vr_lm_sizes *s, vr_aren
     return s->draft != NULL ? as_one(&all->draft, s->draft, a) : VRAM_OK;
 }
 
-/* Its graph is not known here: whether llama.cpp knows it is another matter. */
-static vram_status tell_doubt(vr_plan *out, const vr_lm *lm, uint32_t build, vr_arena *a)
-{
-    if (is_known(lm))
-        return VRAM_OK;
-    if (vr_lm_only_named(lm->name))
-        out->doubt = vr_text(a, T("a graph of the architecture "), S(lm->name),
-                             T(" is not known here; the figures are about"));
-    else if (build > VR_LM_NEWEST)
-        out->doubt = vr_text(a, T("whether this build of llama.cpp has the architecture "), S(lm->name),
-                             T(" is not known here; the figures are about"));
-    else
-        out->doubt = vr_text(a, T("this build of llama.cpp does not know the architecture "), S(lm->name),
-                             T(", a newer one may; the figures are about"));
-    return out->doubt == NULL ? VRAM_ENOMEM : VRAM_OK;
-}
-
 static vram_status plan_of_sizes(vr_plan *out, const vr_lm *lm, const vr_lm_params *p, const vr_lm_sizes *s,
                                  size_t rank, vr_arena *a)
 {
@@ -539,7 +517,7 @@ static vram_status plan_of_sizes(vr_plan *out, const vr_lm *lm, const vr_lm_para
         out->kv_token = vr_add_sat(d->token, vr_add_sat(s->pinned.token, s->host.token));
     out->kv_token = vr_add_sat(out->kv_token, b.token);
     out->kv_full = vr_add_sat(d->context, b.kept);
-    return tell_doubt(out, lm, p->build, a);
+    return vr_lm_doubt(&out->doubt, lm, p->build, a);
 }
 
 vram_status vr_llamacpp_plan_with(vr_plan *out, const vr_lm *lm, const vr_lm_params *p,
