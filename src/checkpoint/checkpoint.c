@@ -324,6 +324,12 @@ static vram_status make_room(vram_checkpoint *ck)
     return VRAM_OK;
 }
 
+static bool has_words(const vr_file *f)
+{
+    return f->metadata != NULL && (vr_metadata_get(f->metadata, "tokenizer.ggml.model") != NULL ||
+                                   vr_metadata_get(f->metadata, "tokenizer.ggml.tokens") != NULL);
+}
+
 static vram_status add_up(vram_checkpoint *ck)
 {
     for (size_t i = 0; i < ck->n_files; i++) {
@@ -335,10 +341,11 @@ static vram_status add_up(vram_checkpoint *ck)
             return vr_fail(ck->ctx, VRAM_ELIMIT, T("the tensors have over 2^64 elements together"));
     }
     if (ck->n_tensors == 0 && !ck->incomplete && !ck->config_only)
-        return vr_fail_at(ck->ctx, VRAM_EUNSUPPORTED, ck->files[0].name, 8,
-                          T(ck->n_files == 1
-                                ? "the header names no tensor"
-                                : "the header names no tensor, nor does that of any other file"));
+        return vr_fail_at(
+            ck->ctx, VRAM_EUNSUPPORTED, ck->files[0].name, 8,
+            T(has_words(&ck->files[0]) ? "the header names no tensor: this is a vocabulary without weights"
+              : ck->n_files == 1       ? "the header names no tensor"
+                                       : "the header names no tensor, nor does that of any other file"));
     return VRAM_OK;
 }
 

@@ -153,6 +153,7 @@ static vram_status start(vr_gguf_scan *s)
     g->n_keys = vr_gguf_number(s, 8 + g->word, g->word);
     VR_TRY(check_counts(s));
     VR_TRY(vr_metadata_init(&g->metadata, &s->ck->arena, g->big_endian));
+    g->metadata.version = g->version;
     g->alignment = 32; /* GGUF_DEFAULT_ALIGNMENT */
     g->stage = VR_GGUF_KEYS;
     return vr_gguf_advance(s, START_BYTES(g));

@@ -34,8 +34,9 @@ typedef struct vr_meta {
 } vr_meta;
 
 typedef struct vr_metadata {
-    bool big_endian; /* the file's numbers */
-    vr_meta *list;   /* in the file's order */
+    bool big_endian;  /* the file's numbers */
+    uint32_t version; /* of the format */
+    vr_meta *list;    /* in the file's order */
     size_t n, room;
     vr_map by_key;
 } vr_metadata;

@@ -205,7 +205,7 @@ struct vram_workload {
     uint8_t draft_k, draft_v, spec_type;            /* vr_dtype; vr_spec_type */
     vr_attached attached[VR_MOST_ATTACHED];         /* vram_workload_attach */
     size_t n_attached;
-    uint8_t solve;                           /* a vr_goal that is sought instead of given, plus 1; 0: none */
+    uint8_t solve; /* a vr_goal that is sought instead of given, plus 1; 0: none */
     uint8_t set_by[VR_SETTING_COUNT];
     /* The engine's own, made by resolve and shared by all copies: a fit plans a model thirty times. NULL: the
      * plan makes it for itself. */
@@ -285,6 +285,9 @@ typedef struct vr_plan {
     /* Checkpoint and class contradict each other (the sentence is also in why_not): the tape holds what is
      * stored, which the engine may not load at all. No verdict can follow from it. Otherwise NULL. */
     const char *refused;
+    /* Why this engine may not load the model at all, though figures can be told of it: no verdict that it
+     * fits follows from them. Otherwise NULL. */
+    const char *doubt;
     bool as_stored; /* the tensors as they are stored: in which pieces and order they reach the card is not
                        known */
     uint8_t basis[VR_CATEGORY_COUNT];       /* vr_basis of what the tape holds */

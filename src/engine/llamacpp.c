@@ -399,7 +399,8 @@ static vram_status sums_of(vr_sum sums[3], const vr_lm *lm, const vr_lm_sizes *s
                            vr_arena *a)
 {
     size_t all = lm->model->checkpoint->n_tensors;
-    sums[0] = (vr_sum){ true, VR_BASIS_EXACT, d->model, weight_words(d, s, all, a) };
+    sums[0] = (vr_sum){ true, vr_lm_is_known(lm) && !lm->split_experts ? VR_BASIS_EXACT : VR_BASIS_ASSUMED,
+                        d->model, weight_words(d, s, all, a) };
     sums[1] = (vr_sum){ s->context_known, s->context_held ? VR_BASIS_EXACT : VR_BASIS_ASSUMED, d->context,
                         s->context_known ? kept_words(d, s, a) : s->why };
     sums[2] = (vr_sum){ s->compute_known, is_near(s) ? VR_BASIS_FORMULA : VR_BASIS_SIMULATED, d->compute,
@@ -490,8 +491,8 @@ static vram_status as_one(const vr_lm_sizes **out, const vr_lm_sizes *s, vr_aren
     return s->draft != NULL ? as_one(&all->draft, s->draft, a) : VRAM_OK;
 }
 
-static vram_status plan_of_sizes(vr_plan *out, const vr_lm *lm, const vr_lm_sizes *s, size_t rank,
-                                 vr_arena *a)
+static vram_status plan_of_sizes(vr_plan *out, const vr_lm *lm, const vr_lm_params *p, const vr_lm_sizes *s,
+                                 size_t rank, vr_arena *a)
 {
     const vr_lm_memory *d = &s->device[rank];
     const vr_beside_sum b = vr_llamacpp_beside_of(s, rank);
@@ -516,14 +517,7 @@ static vram_status plan_of_sizes(vr_plan *out, const vr_lm *lm, const vr_lm_size
         out->kv_token = vr_add_sat(d->token, vr_add_sat(s->pinned.token, s->host.token));
     out->kv_token = vr_add_sat(out->kv_token, b.token);
     out->kv_full = vr_add_sat(d->context, b.kept);
-    if (s->compute_guessed) {
-        out->notice = vr_text(a, S(lm->name),
-                              T(" is no architecture known here, and llama.cpp may refuse it: "
-                                "caches are as of others, its graph is told by its tensors' names"));
-        if (out->notice == NULL)
-            return VRAM_ENOMEM;
-    }
-    return VRAM_OK;
+    return vr_lm_doubt(&out->doubt, lm, p->build, a);
 }
 
 vram_status vr_llamacpp_plan_with(vr_plan *out, const vr_lm *lm, const vr_lm_params *p,
@@ -546,7 +540,7 @@ vram_status vr_llamacpp_plan_with(vr_plan *out, const vr_lm *lm, const vr_lm_par
     }
     if (device->host)
         VR_TRY(as_one(&s, s, a));
-    return plan_of_sizes(out, lm, s, device->host ? 0 : rank, a);
+    return plan_of_sizes(out, lm, p, s, device->host ? 0 : rank, a);
 }
 
 vram_status vr_llamacpp_plan_of_nothing(vr_plan *out, const vram_model *m, const char *why, vr_arena *a)

@@ -16,7 +16,7 @@ static bool whole(const vram_model *m)
 /* Nothing is missing that could matter: neither a category nor a file of the checkpoint. */
 static bool all_counted(const vr_plan *p, const vram_model *m)
 {
-    if (p->refused != NULL)
+    if (p->refused != NULL || p->doubt != NULL)
         return false;
     for (int c = 0; c < VR_CATEGORY_COUNT; c++) {
         if (!p->counted[c])
@@ -124,7 +124,7 @@ vram_status vr_judge(vram_verdict *verdict, uint64_t *required, vr_scene *s)
         lives_at_best = false;
     else if (*required > s->device->available.high)
         VR_TRY(vr_lives(&lives_at_best, s, VR_LOW, s->device->available.high));
-    if (!lives_at_best && s->here->plan.refused == NULL)
+    if (!lives_at_best && s->here->plan.refused == NULL && s->here->plan.doubt == NULL)
         *verdict = VRAM_DOES_NOT_FIT;
     else if (!all_counted(&s->here->plan, s->model))
         *verdict = VRAM_UNKNOWN;
@@ -158,12 +158,21 @@ static vram_status with_reason(vr_answer *out, vram_verdict verdict, const char 
     return reason == NULL ? VRAM_ENOMEM : VRAM_OK;
 }
 
+/* Of figures that may be another model's only what is stored and kept counts against it. */
+static vram_verdict doubted(const vr_ledger *l, const vram_device *d)
+{
+    uint64_t sure = vr_add_sat(l->category[VR_WEIGHTS].low, l->category[VR_KV_CACHE].low);
+    return d != NULL && sure > d->available.high ? VRAM_DOES_NOT_FIT : VRAM_UNKNOWN;
+}
+
 static vram_status judge(vr_answer *out, const vr_scene *s, vr_arena *a)
 {
     const vram_device *d = s->device;
     const vr_ledger *l = &out->ledger;
     if (out->plan.refused != NULL)
         return with_reason(out, VRAM_UNKNOWN, out->plan.refused);
+    if (out->plan.doubt != NULL)
+        return with_reason(out, doubted(l, d), out->plan.doubt);
     if (d != NULL && l->required_low > d->available.high) { /* whatever is not counted only adds to it */
         out->verdict = VRAM_DOES_NOT_FIT;
         return VRAM_OK;

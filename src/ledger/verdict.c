@@ -79,7 +79,7 @@ vram_status vr_fit_failure(vram_fit *f)
 {
     bool loading = f->run.failure.next_moment <= VR_AT_LOADED;
     f->weights_over_usable = vr_sub_floor(f->plan.weight_bytes, f->device->usable.bytes);
-    f->run.failed = f->run.failed && !f->foreign && !f->plan.sums_only;
+    f->run.failed = f->run.failed && !f->foreign && !f->plan.sums_only && f->plan.doubt == NULL;
     if (!f->run.failed)
         return VRAM_OK;
     f->short_bytes = loading && f->weights_over_usable > 0

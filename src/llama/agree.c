@@ -94,6 +94,21 @@ static void check_single(agreeing *c)
     }
 }
 
+/* gguf.cpp; of the first version since November 2023, which is before the builds known here */
+static void check_format(agreeing *c)
+{
+    if (c->lm->keys == NULL)
+        return;
+    if (c->lm->keys->version == 1)
+        found(c,
+              "llama.cpp does not load the file: it is of version 1 of the GGUF format, which no build since "
+              "November 2023 reads; it has to be converted again");
+    else if (c->lm->keys->big_endian)
+        found(c, "llama.cpp does not load the file: it is for computers that are big-endian");
+    else if (c->lm->name.n == 0)
+        found(c, "llama.cpp does not load the file: it has no general.architecture");
+}
+
 static void check_there(agreeing *c)
 {
     static const char *const keys[] = { "context_length", "embedding_length", "block_count" };
@@ -106,6 +121,7 @@ static void check_keys(agreeing *c)
 {
     uint64_t layers = vr_lm_number(c->lm, "block_count", 0);
     uint64_t experts = vr_lm_number(c->lm, "expert_count", 0);
+    check_format(c);
     check_there(c);
     check_single(c);
     check_most(c, "block_count", MOST_LAYERS);
@@ -192,6 +208,20 @@ static void check_down(agreeing *c, uint32_t il, const vr_lm_weight *w)
     expect_length(c, w, 0, vr_str_is(c->lm->name, "qwen") ? n / 2 : n, "feed_forward_length");
 }
 
+/* Latent attention: keys say which form the matrices have (is_mla of llama_hparams). */
+static void check_latent(agreeing *c, uint32_t il)
+{
+    bool absorbed = c->lm->n_head_k_mla != 0 && c->lm->n_head_v_mla != 0;
+    bool apart = vr_lm_find(c->lm, il, "attn_k_b.weight") != NULL;
+    bool one = vr_lm_find(c->lm, il, "attn_kv_b.weight") != NULL;
+    if (absorbed && one && !apart)
+        found(c,
+              "llama.cpp does not load the file: attention.key_length_mla says that there is attn_k_b, and "
+              "there is attn_kv_b alone");
+    else if (!absorbed && apart && !one)
+        found(c, "llama.cpp does not load the file: there is attn_k_b, and no attention.key_length_mla");
+}
+
 static void check_layer(agreeing *c, uint32_t il)
 {
     const vr_lm_layer *l = &c->lm->layers[il];
@@ -203,6 +233,8 @@ static void check_layer(agreeing *c, uint32_t il)
             check_down(c, il, w);
         else if (vr_str_ends(w->name, ".bias"))
             check_bias(c, il, w);
+        else if (vr_str_is(w->name, "attn_kv_a_mqa.weight") && c->why == NULL)
+            check_latent(c, il);
     }
 }
 
@@ -220,6 +252,30 @@ static void check_count(agreeing *c)
                          T(", it has tensors of "), U(seen), T(" layers")));
     else if (n != m->checkpoint->n_tensors)
         found(c, "llama.cpp does not load the file: it has tensors of more layers than block_count says");
+}
+
+/* ---- experts apart ---- */
+
+/* "ffn_gate.7.weight" */
+static bool of_one_expert(vr_str name)
+{
+    vr_str rest = name, stem, number;
+    uint64_t n;
+    return vr_str_split(&rest, '.', &stem) && rest.s != NULL && vr_str_split(&rest, '.', &number) &&
+           (vr_str_is(stem, "ffn_gate") || vr_str_is(stem, "ffn_up") || vr_str_is(stem, "ffn_down")) &&
+           number.n <= 9 && vr_parse_u64(number, &n);
+}
+
+bool vr_lm_has_split_experts(const vr_lm *lm)
+{
+    for (uint32_t il = 0; il < lm->n_layer_all; il++) {
+        const vr_lm_layer *l = &lm->layers[il];
+        for (size_t i = 0; i < l->n_weights; i++) {
+            if (of_one_expert(l->weights[i].name))
+                return true;
+        }
+    }
+    return false;
 }
 
 /* ---- the whole ---- */

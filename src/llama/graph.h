@@ -98,6 +98,7 @@ const vr_lm_arch *vr_lm_arch_find(vr_str name);
 /* Of its second context, on the layers that predict (predicted.c). */
 const vr_lm_arch *vr_lm_predicted_find(vr_str name);
 /* What keys and tensors say differently, where llama.cpp would not load the file; or NULL in *why. */
+bool vr_lm_has_split_experts(const vr_lm *lm);
 vram_status vr_lm_agree(const char **why, const vr_lm *lm, vr_arena *a);
 
 /* ---- weights ----

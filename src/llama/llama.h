@@ -49,12 +49,17 @@ typedef struct vr_lm {
     uint32_t n_swa; /* 0: no layer slides */
     uint32_t n_lora_q, n_lora_kv, n_head_k_mla, n_head_v_mla;
     uint32_t ssm_conv, ssm_inner, ssm_state, ssm_rank, ssm_groups;
+    bool split_experts;    /* a tensor for each expert, as files of before April 2024 have them */
     bool causal, tied;     /* tied: there is no output.weight */
     const char *disagrees; /* keys and tensors: a sentence; llama.cpp does not load such a file; or NULL */
     const vr_lm_layer *layers;   /* n_layer_all */
     const vr_lm_weight *outside; /* those of no layer */
     size_t n_outside;
 } vr_lm;
+
+bool vr_lm_is_known(const vr_lm *lm); /* its architecture */
+/* Why a build may not load a model whose architecture is not known here, in words; NULL: it is known. */
+vram_status vr_lm_doubt(const char **out, const vr_lm *lm, uint32_t build, vr_arena *a);
 
 /* NULL in *out with a sentence in *why: no model, or its numbers make no sense. Lives in `a`. */
 vram_status vr_lm_of(const vr_lm **out, const char **why, const vram_model *m, vr_arena *a);

@@ -273,8 +273,7 @@ static vram_status measure(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params
             out->device[i].pool = vr_lm_pool(lm, &plan, plan.device_buft[i]);
     }
     VR_TRY(measure_compute(out, lm, p, &plan, a));
-    bool known = lm->arch != NULL && !lm->guessed;
-    out->context_held = known ? out->compute_known : vr_lm_kept_held(lm->name);
+    out->context_held = vr_lm_is_known(lm) ? out->compute_known : vr_lm_kept_held(lm->name);
     return VRAM_OK;
 }
 

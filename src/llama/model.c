@@ -328,6 +328,7 @@ vram_status vr_lm_of(const vr_lm **out, const char **why, const vram_model *m, v
     lm->name = vr_str_of(m->architecture);
     read_numbers(lm);
     VR_TRY(read_layers(lm, a));
+    lm->split_experts = vr_lm_has_split_experts(lm);
     find_graph(lm);
     VR_TRY(vr_lm_agree(&lm->disagrees, lm, a));
     *out = lm;

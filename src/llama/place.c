@@ -6,6 +6,8 @@
 #include "llama/place.h"
 
 #define MAX_COPIES 4 /* GGML_SCHED_MAX_COPIES */
+#define WHOLE_EXPERTS                                                                                        \
+    3990 /* 2024-10-30, "refactor model loader with backend registry": no more merged from parts */
 
 /* ---- devices ---- */
 
@@ -83,6 +85,11 @@ static const char *refusal(const vr_lm_rules *r, const vr_lm_params *p, size_t n
 
 static const char *not_known(const vr_lm *lm, const vr_lm_rules *r, const vr_lm_params *p, size_t n)
 {
+    if (lm->disagrees != NULL)
+        return lm->disagrees;
+    if (lm->split_experts && p->build >= WHOLE_EXPERTS)
+        return "llama.cpp does not load the file: each expert has tensors of its own, which builds "
+               "from b3990 on do not read; it has to be converted again";
     if (n > 0 && r->quantised_v == 0 && vr_dtype_ggml((vr_dtype)p->type_v))
         return "what this build does with a quantised V cache on a card is not known";
     if (p->split_mode == VR_LM_SPLIT_ROW && n > 1)
@@ -215,7 +222,7 @@ vram_status vr_lm_plan_of(vr_lm_plan *out, const vr_lm *lm, const vr_lm_params *
     *out = (vr_lm_plan){ .n_devices = n };
     vr_lm_rules_of(&out->rules, p->build);
     out->refused = refusal(&out->rules, p, n);
-    out->unknown = lm->disagrees != NULL ? lm->disagrees : not_known(lm, &out->rules, p, n);
+    out->unknown = not_known(lm, &out->rules, p, n);
     if (out->refused != NULL || out->unknown != NULL)
         return VRAM_OK;
     out->machine.past = past_of(&out->rules);

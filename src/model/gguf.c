@@ -74,6 +74,7 @@ static const struct {
     { "mmproj", "clip", "this is a multimodal projector (mmproj), which llama.cpp loads beside a model" },
     { "adapter", NULL, "this is an adapter (LoRA), which llama.cpp loads on top of a model" },
     { "imatrix", "imatrix", "this is an importance matrix for quantising, no model" },
+    { "controlvector", "controlvector", "this is a control vector, which llama.cpp loads beside a model" },
     { "vocab", NULL, "this is a vocabulary without weights" },
 };
 

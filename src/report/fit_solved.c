@@ -29,13 +29,17 @@ static const char *next_words(vr_report *r, const vr_solution *x)
                   T(vr_gib_signed(r, x->next_left)));
 }
 
-static const char *found_words(vr_report *r, const vr_solution *x)
+static const char *found_words(vr_report *r, const vram_fit *f, const vr_solution *x)
 {
     const char *of = x->n_shares > 1 ? " on the fullest card" : "";
     const char *last = x->top && x->goal == VR_GOAL_CONTEXT ? ", the longest it was made for" : "";
 
     return vr_say(r, T(x->words), T(last), T(": at least "), T(vr_gib_signed(r, x->left)), T(" GiB left"),
-                  T(of), T(x->sure ? "" : " for what is not counted"), T(next_words(r, x)));
+                  T(of),
+                  T(x->sure                 ? ""
+                    : f->plan.doubt != NULL ? ", about"
+                                            : " for what is not counted"),
+                  T(next_words(r, x)));
 }
 
 /* Where one setting alone is not enough, layers on the CPU are, as long as there is memory there. */
@@ -52,8 +56,9 @@ static void put_answer(vr_report *r, const vram_fit *f, const vr_solution *x)
                        T(x->words), T(then_words(x))));
         return;
     }
-    vr_para(r, VR_INK_BOLD, x->sure ? "solved" : "at most", VR_FIT_INDENT, found_words(r, x));
-    if (f->verdict != VRAM_DOES_NOT_FIT) /* the computer's memory can be too small for it */
+    vr_para(r, VR_INK_BOLD, x->sure ? "solved" : "at most", VR_FIT_INDENT, found_words(r, f, x));
+    if (f->verdict != VRAM_DOES_NOT_FIT &&
+        f->plan.doubt == NULL) /* the computer's memory can be too small for it */
         vr_fit_command(r, x->command);
 }
 

@@ -111,7 +111,7 @@ static const char *gpu_words(vr_report *r, const vram_fit *f)
 /* Without a GPU, and how much memory the computer has was not said: what it needs is the answer. */
 static void put_host_need(vr_report *r, const vram_fit *f)
 {
-    bool known = !f->ledger.partial;
+    bool known = !f->ledger.partial && f->plan.doubt == NULL;
     vr_para(r, known ? VR_INK_BOLD : VR_INK_CARE, known ? "" : "UNKNOWN  ", 0,
             vr_say(r, T(needs_words(r, f)),
                    T(known ? " of the computer's memory, no GPU; --host-memory SIZE says "
