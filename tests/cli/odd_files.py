@@ -19,7 +19,7 @@ sys.path.insert(0, os.path.join(sys.argv[2], "tests/oracle/llamacpp"))
 import gguf  # noqa: E402
 import solver  # noqa: E402
 
-VRAM = sys.argv[1]
+VRAM = os.path.abspath(sys.argv[1])  # it is run in the folder of the files
 Q8_0, F32 = solver.Q8_0, solver.F32
 LAYERS, WIDTH, FFN, WORDS = 8, 1024, 2048, 32000
 FACTS = os.path.join(sys.argv[2], "tests/oracle/llamacpp/facts/deepseek2.tsv")
