@@ -45,11 +45,6 @@ static bool has_head_size(const attention *a)
     return false;
 }
 
-static bool types_mix(const vr_gg_machine *m)
-{
-    return m->fa_types_differ != 0 || m->past.cache_types_mix;
-}
-
 static bool has_type(const vr_gg_machine *m, uint8_t type)
 {
     switch (type) {
@@ -62,7 +57,7 @@ static bool has_type(const vr_gg_machine *m, uint8_t type)
     case VR_Q4_1:
     case VR_Q5_0:
     case VR_Q5_1:
-        return types_mix(m);
+        return m->past.cache_types_mix;
     default:
         return false;
     }
@@ -70,7 +65,8 @@ static bool has_type(const vr_gg_machine *m, uint8_t type)
 
 static bool has_types(const vr_gg_machine *m, const attention *a)
 {
-    return (a->k->type == a->v->type || types_mix(m)) && has_type(m, a->k->type) && has_type(m, a->v->type);
+    return (a->k->type == a->v->type || m->past.cache_types_mix) && has_type(m, a->k->type) &&
+           has_type(m, a->v->type);
 }
 
 static bool quantised(const attention *a)

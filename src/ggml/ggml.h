@@ -326,7 +326,6 @@ typedef struct vr_gg_machine {
     bool op_offload;
     bool measured;   /* as llama-fit-params: the scheduler forgets vr_gg_tensor.backend before it measures */
     unsigned copies; /* GGML_SCHED_MAX_COPIES with pipeline parallelism, 1 without */
-    unsigned fa_types_differ; /* 1: attention kernels for keys and values of different types are built in */
     vr_gg_past past;
     unsigned cc; /* least compute capability of the NVIDIA cards x 10: 89; 0: unknown, taken for that */
 } vr_gg_machine;

@@ -138,11 +138,11 @@ static uint64_t with_f16(uint64_t bytes, const vr_gg_tensor *t)
 }
 
 /* Kernels for few queries that are built in read these as they are. */
-static bool read_as_they_are(const vr_gg_machine *m, const vr_gg_tensor *k, const vr_gg_tensor *v)
+static bool read_as_they_are(const vr_gg_tensor *k, const vr_gg_tensor *v)
 {
     uint8_t a = k->type == VR_F32 ? VR_F16 : k->type, b = v->type == VR_F32 ? VR_F16 : v->type;
     bool one = a == VR_F16 || a == VR_BF16 || a == VR_Q4_0 || a == VR_Q8_0;
-    return m->fa_types_differ != 0 || (a == b && one);
+    return a == b && one;
 }
 
 /* Behind its result the attention has keys and values as F16, where its kernel reads nothing else. */
@@ -153,7 +153,7 @@ static uint64_t attention_bytes(const vr_gg_machine *m, const vr_gg_tensor *t)
     vr_gg_kernel kernel = vr_gg_attention_kernel(m, t);
     if (kernel == VR_GG_KERNEL_NONE)
         return bytes;
-    bool vec = kernel == VR_GG_KERNEL_VEC && read_as_they_are(m, k, v);
+    bool vec = kernel == VR_GG_KERNEL_VEC && read_as_they_are(k, v);
     if (vec ? k->type == VR_F32 : k->type != VR_F16)
         bytes = with_f16(bytes, k);
     if ((vec ? v->type == VR_F32 : v->type != VR_F16) && !values_are_keys(k, v))

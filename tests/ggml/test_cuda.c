@@ -79,7 +79,7 @@ static void all_types(void **state)
 {
     bench *b = *state;
     machine_of(b, 1);
-    b->m.fa_types_differ = 1;
+    b->m.past.cache_types_mix = true;
     vr_gg_tensor *t = attention(b, VR_Q8_0, VR_Q5_1, 128, 128, 2, 4, 512, 4096);
     assert_int_equal(vr_gg_attention_kernel(&b->m, t), VR_GG_KERNEL_MMA);
     assert_null(b->g.broken);
