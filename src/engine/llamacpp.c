@@ -103,8 +103,8 @@ static bool open_setting(const vram_workload *w, vr_setting s)
 /* llama-server without -np: slots of one cache, each as long as all. */
 static void open_slots(vram_workload *w, const vr_lm_rules *r, const vram_model *m)
 {
-    w->slots = r->slots > 1 && w->tool == VR_LM_SERVER && open_setting(w, VR_SET_SEQUENCES) && m->gguf &&
-               (open_setting(w, VR_SET_KV_UNIFIED) || w->kv_unified);
+    w->slots = r->slots > 1 && w->tool == VR_LM_SERVER && vr_is_open(w, VR_SET_SEQUENCES) && m->gguf &&
+               (vr_is_open(w, VR_SET_KV_UNIFIED) || w->kv_unified);
     if (!w->slots)
         return;
     w->sequences = r->slots;
@@ -127,17 +127,17 @@ static vram_status defaults(vram_workload *w, const vram_model *m)
     VR_TRY(check_build(w, &r));
     if (m->gguf && m->architecture != NULL)
         VR_TRY(vr_lm_check_known(w->ctx, vr_str_of(m->architecture), w->version_major));
-    if (open_setting(w, VR_SET_GPU_LAYERS))
+    if (vr_is_open(w, VR_SET_GPU_LAYERS))
         w->gpu_layers = r.all_layers != 0 ? VR_ALL_LAYERS : 0;
-    if (open_setting(w, VR_SET_CACHE_TYPE_K))
+    if (vr_is_open(w, VR_SET_CACHE_TYPE_K))
         w->cache_k = VR_F16;
-    if (open_setting(w, VR_SET_CACHE_TYPE_V))
+    if (vr_is_open(w, VR_SET_CACHE_TYPE_V))
         w->cache_v = VR_F16;
-    if (open_setting(w, VR_SET_BATCH))
+    if (vr_is_open(w, VR_SET_BATCH))
         w->batch = r.default_batch;
-    if (open_setting(w, VR_SET_UBATCH))
+    if (vr_is_open(w, VR_SET_UBATCH))
         w->ubatch = r.ubatch != 0 ? 512 : 0;
-    if (open_setting(w, VR_SET_FLASH))
+    if (vr_is_open(w, VR_SET_FLASH))
         w->flash = r.flash_auto != 0 ? VR_FLASH_AUTO : VR_FLASH_OFF;
     open_slots(w, &r, m);
     share_context(w);

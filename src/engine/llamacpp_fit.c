@@ -23,11 +23,6 @@ const vr_option_row vr_row_fit = {
     show_fit,
 };
 
-static bool is_open(const vram_workload *w, vr_setting s)
-{
-    return w->set_by[s] != VR_BY_USER;
-}
-
 static void give(vram_workload *to, vr_setting s, uint64_t *field, uint64_t value)
 {
     *field = value;
@@ -37,7 +32,7 @@ static void give(vram_workload *to, vr_setting s, uint64_t *field, uint64_t valu
 /* Of each sequence, as this command counts it. */
 static void give_context(vram_workload *to, const vram_workload *w, uint64_t tokens)
 {
-    if (is_open(w, VR_SET_CONTEXT))
+    if (vr_is_open(w, VR_SET_CONTEXT))
         give(to, VR_SET_CONTEXT, &to->context,
              w->slots || w->sequences == 0 ? tokens : tokens / w->sequences);
 }
@@ -95,7 +90,7 @@ static const char *fit_words(const vr_lm_fitted *f)
 static vram_status say(const char **says, const vram_workload *to, const vram_workload *w,
                        const vr_lm_fitted *f, vr_arena *a)
 {
-    bool context = is_open(w, VR_SET_CONTEXT);
+    bool context = vr_is_open(w, VR_SET_CONTEXT);
     if (!context && (f == NULL || (!f->changed && f->left == NULL)))
         return VRAM_OK;
     *says = vr_text(a, T("llama.cpp"), T(context ? " without -c takes " : ""),
@@ -113,7 +108,7 @@ vram_status vr_llamacpp_by_cards(vram_workload *to, const char **says, const vra
     vr_lm_params p;
     vr_lm_fitted f;
     *says = NULL;
-    if (is_open(w, VR_SET_FIT) || !m->gguf || n > VR_LM_MOST_DEVICES || w->version_major < FIRST_BUILD)
+    if (vr_is_open(w, VR_SET_FIT) || !m->gguf || n > VR_LM_MOST_DEVICES || w->version_major < FIRST_BUILD)
         return VRAM_OK;
     VR_TRY(vr_llamacpp_model(&lm, &why, m, w, a));
     if (lm == NULL)
@@ -123,7 +118,7 @@ vram_status vr_llamacpp_by_cards(vram_workload *to, const char **says, const vra
         return say(says, to, w, NULL, a);
     }
     VR_TRY(vr_llamacpp_params(&p, w, a));
-    if (is_open(w, VR_SET_CONTEXT))
+    if (vr_is_open(w, VR_SET_CONTEXT))
         p.n_ctx = 0;
     vr_llamacpp_devices(devices, gpus, n);
     for (size_t i = 0; i < n; i++)

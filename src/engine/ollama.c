@@ -57,11 +57,6 @@ static vr_ollama_rules rules_of(const vram_workload *w)
 
 /* ---- what the user left open ---- */
 
-static bool open_setting(const vram_workload *w, vr_setting s)
-{
-    return w->set_by[s] != VR_BY_USER;
-}
-
 static uint64_t least(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
@@ -72,15 +67,15 @@ static vram_status defaults(vram_workload *w, const vram_model *m)
 {
     vr_ollama_rules r = rules_of(w);
     uint64_t context = vr_ollama_context(&r, 0);
-    if (open_setting(w, VR_SET_CONTEXT) && m->source_positions == 0) {
+    if (vr_is_open(w, VR_SET_CONTEXT) && m->source_positions == 0) {
         w->context = m->max_context != 0 ? least(context, m->max_context) : context;
         w->set_by[VR_SET_CONTEXT] = w->context < context ? VR_BY_MODEL : VR_BY_DEFAULT;
     }
-    if (open_setting(w, VR_SET_GPU_LAYERS))
+    if (vr_is_open(w, VR_SET_GPU_LAYERS))
         w->gpu_layers = VR_ALL_LAYERS;
-    if (open_setting(w, VR_SET_KV_CACHE_TYPE))
+    if (vr_is_open(w, VR_SET_KV_CACHE_TYPE))
         w->cache_k = w->cache_v = VR_F16;
-    if (open_setting(w, VR_SET_FLASH))
+    if (vr_is_open(w, VR_SET_FLASH))
         w->flash = r.flash_auto != 0 ? VR_FLASH_AUTO : VR_FLASH_OFF;
     return VRAM_OK;
 }
@@ -250,7 +245,7 @@ static vram_status fit_by_estimate(run *x, vr_ollama_layout *out, vr_arena *a)
 /* Several sequences only where they leave the model whole on the GPUs. */
 static vram_status fit_sequences(run *x, vr_ollama_layout *out, vr_arena *a)
 {
-    bool again = x->rules.parallel_auto != 0 && open_setting(x->w, VR_SET_SEQUENCES) && x->parallel == 1 &&
+    bool again = x->rules.parallel_auto != 0 && vr_is_open(x->w, VR_SET_SEQUENCES) && x->parallel == 1 &&
                  !is_embedding(x->lm) && !vr_ollama_serial(x->lm->name);
     uint64_t context = x->tokens;
     if (again) {
@@ -332,7 +327,7 @@ static const char *settings_words(const run *x, const vr_lm_sizes *s, vr_arena *
         total = known(x->gpus[i].usable) ? vr_add_sat(total, x->gpus[i].usable) : total;
     uint64_t own =
         least(vr_ollama_context(&x->rules, total), x->lm->n_ctx_train != 0 ? x->lm->n_ctx_train : UINT64_MAX);
-    if (text != NULL && total != 0 && open_setting(x->w, VR_SET_CONTEXT) && own != x->tokens / x->parallel)
+    if (text != NULL && total != 0 && vr_is_open(x->w, VR_SET_CONTEXT) && own != x->tokens / x->parallel)
         text = vr_text(a, T(text), T(" (left out it is "), GROUPED(own), T(" on cards of this size)"));
     return text;
 }
@@ -425,7 +420,7 @@ static vram_status by_cards(vram_workload *to, const char **says, const vram_wor
     *says = NULL;
     for (size_t i = 0; i < n; i++)
         total = known(gpus[i].usable) ? vr_add_sat(total, gpus[i].usable) : total;
-    if (!open_setting(w, VR_SET_CONTEXT) || total == 0 || m->source_positions != 0)
+    if (!vr_is_open(w, VR_SET_CONTEXT) || total == 0 || m->source_positions != 0)
         return VRAM_OK;
     to->context = vr_ollama_context(&r, total);
     if (m->max_context != 0)

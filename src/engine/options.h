@@ -52,6 +52,11 @@ const char *vr_option_flag_text(bool value);
 #define VR_OPTION_FLAG(name, field)                                                                          \
     VR_OPTION(name, vr_option_flag(w, o, value, &w->field), vr_option_flag_text(w->field))
 
+static inline bool vr_is_open(const vram_workload *w, vr_setting s)
+{
+    return w->set_by[s] != VR_BY_USER;
+}
+
 /* What several engines have. */
 extern const vr_option_row vr_row_dtype, vr_row_kv_dtype, vr_row_host_memory;
 
