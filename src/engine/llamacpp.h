@@ -34,6 +34,12 @@ extern const struct vr_option_row vr_row_fit;
 vram_status vr_llamacpp_by_cards(vram_workload *to, const char **says, const vram_workload *w,
                                  const vram_model *m, const vr_device_facts *gpus, size_t n, vr_arena *a);
 
+/* llamacpp_version.c */
+vram_status vr_llamacpp_version(vram_workload *w, vr_str text);
+const char *vr_llamacpp_version_text(const vram_workload *w, vr_arena *a);
+/* What a build did not have cannot be asked of it. */
+vram_status vr_llamacpp_check_build(const vram_workload *w, const vr_lm_rules *r);
+
 /* A model that is no GGUF file yet (llamacpp_converted.c): sums. */
 vram_status vr_llamacpp_converted(vr_plan *out, const vram_model *m, const vram_workload *w, vr_arena *a);
 
