@@ -6,12 +6,12 @@
 #include "engine/options.h"
 #include "llama/pattern.h"
 
-static const vr_word types[] = {
+const vr_word vr_llamacpp_types[] = {
     { "f16", VR_F16 },   { "f32", VR_F32 },   { "bf16", VR_BF16 }, { "q8_0", VR_Q8_0 },
     { "q4_0", VR_Q4_0 }, { "q4_1", VR_Q4_1 }, { "q5_0", VR_Q5_0 }, { "iq4_nl", VR_IQ4_NL },
     { "q5_1", VR_Q5_1 }, { NULL, 0 },
 };
-static const vr_word flashes[] = {
+const vr_word vr_llamacpp_flashes[] = {
     { "auto", VR_FLASH_AUTO }, { "on", VR_FLASH_ON }, { "1", VR_FLASH_ON },
     { "off", VR_FLASH_OFF },   { "0", VR_FLASH_OFF }, { NULL, 0 },
 };
@@ -37,7 +37,7 @@ static const vr_word pools[] = {
     { NULL, 0 },
 };
 
-static vram_status set_layers(vram_workload *w, const vram_option *o, vr_str value)
+vram_status vr_llamacpp_set_layers(vram_workload *w, const vram_option *o, vr_str value)
 {
     if (vr_str_is(value, "all") || vr_str_is(value, "auto") || vr_str_is(value, "-1")) {
         w->gpu_layers = VR_ALL_LAYERS;
@@ -117,11 +117,11 @@ static const char *show_override(const vram_workload *w, vr_arena *a)
     return w->override_text != NULL ? w->override_text : "";
 }
 
-VR_OPTION_WORDS(k, types, cache_k)
+VR_OPTION_WORDS(k, vr_llamacpp_types, cache_k)
 
-VR_OPTION_WORDS(v, types, cache_v)
+VR_OPTION_WORDS(v, vr_llamacpp_types, cache_v)
 
-VR_OPTION_WORDS(flash, flashes, flash)
+VR_OPTION_WORDS(flash, vr_llamacpp_flashes, flash)
 
 VR_OPTION_WORDS(mode, modes, split_mode)
 
@@ -167,7 +167,7 @@ static const vr_option_row rows[] = {
         "llama.cpp: layers that lie on the card, from the last on; all or a number.", "fit", 0,
         VR_MOST_TOKENS },
       VR_SET_GPU_LAYERS,
-      set_layers,
+      vr_llamacpp_set_layers,
       show_layers },
     CHOICE("cache_type_k", "--cache-type-k -ctk", "TYPE", TYPES, "f16", "llama.cpp: what keys are kept as.",
            VR_SET_CACHE_TYPE_K, k),

@@ -6,17 +6,14 @@
  * (contexts are filled up to 256 tokens). */
 #include "engine/llamacpp.h"
 
-#define STEP 256           /* tokens */
 #define MOST_LAYERS 65536  /* beyond, the file is no model */
 #define MOST_SEQUENCES 256 /* LLAMA_MAX_SEQ; of older builds fewer, which are refused */
 #define LEAST_UBATCH UINT64_C(64)
 #define MOST_CONTEXT (UINT64_C(1) << 24) /* of a model that does not say how much it was made for */
 
-static const struct {
-    uint8_t type, bits;
-    const char *name;
-} types[] = { { VR_Q4_0, 4, "q4_0" }, { VR_Q8_0, 8, "q8_0" }, { VR_F16, 16, "f16" } };
-#define N_TYPES (sizeof(types) / sizeof(types[0]))
+const struct vr_llamacpp_cache vr_llamacpp_caches[VR_LLAMACPP_N_CACHES] = { { VR_Q4_0, 4 },
+                                                                            { VR_Q8_0, 8 },
+                                                                            { VR_F16, 16 } };
 
 static uint64_t all_layers(const vram_model *m)
 {
@@ -53,10 +50,10 @@ static bool cuts(const vram_workload *w)
     return w->split_mode == VR_LM_SPLIT_LAYER && w->set_by[VR_SET_TENSOR_SPLIT] != VR_BY_USER;
 }
 
-static uint64_t contexts(const vram_model *m)
+uint64_t vr_llamacpp_contexts(const vram_model *m)
 {
     uint64_t most = m->max_context != 0 && m->max_context < MOST_CONTEXT ? m->max_context : MOST_CONTEXT;
-    return most / STEP;
+    return most / VR_LLAMACPP_STEP;
 }
 
 static bool cache_is_f16(const vram_workload *w)
@@ -72,7 +69,7 @@ static uint64_t count(vr_goal g, const vram_model *m, const vram_workload *w)
     case VR_GOAL_LAYERS:
         return all_layers(m) + 2;
     case VR_GOAL_CONTEXT:
-        return contexts(m);
+        return vr_llamacpp_contexts(m);
     case VR_GOAL_EXPERTS:
         return moves_experts(m, w) ? m->n_layers + 1 : 0;
     case VR_GOAL_SEQUENCES:
@@ -80,7 +77,7 @@ static uint64_t count(vr_goal g, const vram_model *m, const vram_workload *w)
     case VR_GOAL_UBATCH:
         return w->ubatch != 0 ? ubatches(w) : 0;
     case VR_GOAL_CACHE:
-        return cache_is_f16(w) ? N_TYPES : 0;
+        return cache_is_f16(w) ? VR_LLAMACPP_N_CACHES : 0;
     default:
         return cuts(w) ? 1 : 0;
     }
@@ -100,7 +97,8 @@ static uint64_t own_context(const vram_workload *w)
 {
     uint64_t all = w->slots ? w->context : vr_mul_sat(w->context, w->sequences);
     bool odd = w->n_ctx != 0 && w->n_ctx != all;
-    return !odd && w->context % STEP == 0 && w->context != 0 ? w->context / STEP - 1 : UINT64_MAX;
+    return !odd && w->context % VR_LLAMACPP_STEP == 0 && w->context != 0 ? w->context / VR_LLAMACPP_STEP - 1
+                                                                         : UINT64_MAX;
 }
 
 static uint64_t own(vr_goal g, const vram_model *m, const vram_workload *w)
@@ -127,7 +125,7 @@ static uint64_t number(vr_goal g, uint64_t x, const vram_model *m, const vram_wo
     (void)w;
     switch (g) {
     case VR_GOAL_CONTEXT:
-        return (x + 1) * STEP;
+        return (x + 1) * VR_LLAMACPP_STEP;
     case VR_GOAL_EXPERTS:
         return vr_sub_floor(m->n_layers, x);
     case VR_GOAL_SEQUENCES:
@@ -135,7 +133,7 @@ static uint64_t number(vr_goal g, uint64_t x, const vram_model *m, const vram_wo
     case VR_GOAL_UBATCH:
         return LEAST_UBATCH << x;
     case VR_GOAL_CACHE:
-        return types[x < N_TYPES ? x : N_TYPES - 1].bits;
+        return vr_llamacpp_caches[x < VR_LLAMACPP_N_CACHES ? x : VR_LLAMACPP_N_CACHES - 1].bits;
     default:
         return x;
     }
@@ -179,7 +177,7 @@ static vram_status set(vram_workload *to, vr_goal g, uint64_t x, const vram_mode
         take(to, VR_SET_UBATCH, &to->ubatch, value);
         break;
     case VR_GOAL_CACHE:
-        take_types(to, types[x].type);
+        take_types(to, vr_llamacpp_caches[x].type);
         break;
     default:
         break;
@@ -261,12 +259,14 @@ static vram_status units_of(uint64_t **bytes, size_t *n, const vram_model *m, co
 
 /* ---- words ---- */
 
-static const char *type_name(uint8_t type)
+const char *vr_llamacpp_cache_words(const vram_workload *w, vr_arena *a)
 {
-    size_t i = 0;
-    while (i + 1 < N_TYPES && types[i].type != type)
-        i++;
-    return types[i].name;
+    return vr_text(a, T("keys and values in "), T(vr_option_word_text(vr_llamacpp_types, w->cache_k)));
+}
+
+const char *vr_llamacpp_cache_cost(const vram_workload *w)
+{
+    return w->cache_k == VR_Q4_0 ? "some loss of quality" : "a small loss of quality";
 }
 
 static const char *words(vr_goal g, const vram_model *m, const vram_workload *w, size_t n_gpus, vr_arena *a)
@@ -290,7 +290,7 @@ static const char *words(vr_goal g, const vram_model *m, const vram_workload *w,
         return vr_text(a, T("experts of "), U(bare_layers(m, w)), T(" of "), U(m->n_layers),
                        T(" layers on the CPU"));
     case VR_GOAL_CACHE:
-        return vr_text(a, T("keys and values in "), T(type_name(w->cache_k)));
+        return vr_llamacpp_cache_words(w, a);
     default:
         return vr_text(a, T("layers cut "), T(w->shares_text), T(" over the cards"));
     }
@@ -310,7 +310,7 @@ static const char *cost(vr_goal g, const vram_workload *w)
     case VR_GOAL_EXPERTS:
         return "slower";
     case VR_GOAL_CACHE:
-        return w->cache_k == VR_Q4_0 ? "some loss of quality" : "a small loss of quality";
+        return vr_llamacpp_cache_cost(w);
     default:
         return "nothing";
     }

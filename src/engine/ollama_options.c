@@ -6,27 +6,6 @@
 #include "engine/ollama.h"
 #include "engine/options.h"
 
-static const vr_word types[] = {
-    { "f16", VR_F16 },       { "q8_0", VR_Q8_0 }, { "q4_0", VR_Q4_0 }, { "f32", VR_F32 },
-    { "bf16", VR_BF16 },     { "q4_1", VR_Q4_1 }, { "q5_0", VR_Q5_0 }, { "q5_1", VR_Q5_1 },
-    { "iq4_nl", VR_IQ4_NL }, { NULL, 0 },
-};
-static const vr_word flashes[] = {
-    { "auto", VR_FLASH_AUTO },
-    { "on", VR_FLASH_ON },
-    { "off", VR_FLASH_OFF },
-    { NULL, 0 },
-};
-
-static vram_status set_layers(vram_workload *w, const vram_option *o, vr_str value)
-{
-    if (vr_str_is(value, "all") || vr_str_is(value, "auto") || vr_str_is(value, "-1")) {
-        w->gpu_layers = VR_ALL_LAYERS;
-        return VRAM_OK;
-    }
-    return vr_option_count(w, o, value, &w->gpu_layers);
-}
-
 static const char *show_layers(const vram_workload *w, vr_arena *a)
 {
     return w->gpu_layers == VR_ALL_LAYERS ? "auto" : vr_text(a, U(w->gpu_layers));
@@ -35,7 +14,7 @@ static const char *show_layers(const vram_workload *w, vr_arena *a)
 /* Keys and values alike */
 static vram_status set_type(vram_workload *w, const vram_option *o, vr_str value)
 {
-    VR_TRY(vr_option_word(w, o, value, types, &w->cache_k));
+    VR_TRY(vr_option_word(w, o, value, vr_llamacpp_types, &w->cache_k));
     w->cache_v = w->cache_k;
     return VRAM_OK;
 }
@@ -43,7 +22,7 @@ static vram_status set_type(vram_workload *w, const vram_option *o, vr_str value
 static const char *show_type(const vram_workload *w, vr_arena *a)
 {
     (void)a;
-    return vr_option_word_text(types, w->cache_k);
+    return vr_option_word_text(vr_llamacpp_types, w->cache_k);
 }
 
 static vram_status set_overhead(vram_workload *w, const vram_option *o, vr_str value)
@@ -60,7 +39,7 @@ static const char *show_overhead(const vram_workload *w, vr_arena *a)
     return w->overhead_text != NULL ? w->overhead_text : "0";
 }
 
-VR_OPTION_WORDS(flash, flashes, flash)
+VR_OPTION_WORDS(flash, vr_llamacpp_flashes, flash)
 
 VR_OPTION_COUNT(batch, ubatch)
 
@@ -72,7 +51,7 @@ static const vr_option_row rows[] = {
     { { "n_gpu_layers", "--num-gpu", VRAM_OPT_STRING, "N", NULL, "auto",
         "ollama: num_gpu, layers on the GPU.", "fit", 0, VR_MOST_TOKENS },
       VR_SET_GPU_LAYERS,
-      set_layers,
+      vr_llamacpp_set_layers,
       show_layers },
     { { "ubatch_size", "--num-batch", VRAM_OPT_COUNT, "TOKENS", NULL, "512, or more where there is room",
         "ollama: num_batch, tokens computed at once.", "fit", 1, VR_MOST_TOKENS },

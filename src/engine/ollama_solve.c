@@ -5,16 +5,8 @@
  * Source: Ollama v0.32.15, api/types.go (num_ctx), envconfig/config.go. */
 #include "engine/ollama.h"
 
-#define STEP 256 /* tokens, which llama.cpp fills a context up to */
-#define MOST_CONTEXT (UINT64_C(1) << 24)
 #define MOST_SEQUENCES 64
 #define CONTEXT_VARIABLE VR_OLLAMA_RELEASE(5, 13)
-
-static const struct {
-    uint8_t type, bits;
-    const char *name;
-} types[] = { { VR_Q4_0, 4, "q4_0" }, { VR_Q8_0, 8, "q8_0" }, { VR_F16, 16, "f16" } };
-#define N_TYPES (sizeof(types) / sizeof(types[0]))
 
 /* ---- values ---- */
 
@@ -27,16 +19,15 @@ static bool has_types(const vram_workload *w)
 
 static uint64_t count(vr_goal g, const vram_model *m, const vram_workload *w)
 {
-    uint64_t context = m->max_context != 0 && m->max_context < MOST_CONTEXT ? m->max_context : MOST_CONTEXT;
     if (!m->gguf || m->n_layers == 0 || w->set_by[VR_SET_GPU_LAYERS] == VR_BY_USER)
         return 0; /* or it is given what goes where */
     switch (g) {
     case VR_GOAL_CONTEXT:
-        return context / STEP;
+        return vr_llamacpp_contexts(m);
     case VR_GOAL_SEQUENCES:
         return MOST_SEQUENCES;
     case VR_GOAL_CACHE:
-        return has_types(w) ? N_TYPES : 0;
+        return has_types(w) ? VR_LLAMACPP_N_CACHES : 0;
     default:
         return 0;
     }
@@ -47,11 +38,12 @@ static uint64_t own(vr_goal g, const vram_model *m, const vram_workload *w)
     (void)m;
     switch (g) {
     case VR_GOAL_CONTEXT:
-        return w->context % STEP == 0 && w->context != 0 ? w->context / STEP - 1 : UINT64_MAX;
+        return w->context % VR_LLAMACPP_STEP == 0 && w->context != 0 ? w->context / VR_LLAMACPP_STEP - 1
+                                                                     : UINT64_MAX;
     case VR_GOAL_SEQUENCES:
         return w->sequences - 1;
     default:
-        return N_TYPES - 1;
+        return VR_LLAMACPP_N_CACHES - 1;
     }
 }
 
@@ -60,15 +52,15 @@ static uint64_t number(vr_goal g, uint64_t x, const vram_model *m, const vram_wo
     (void)m;
     (void)w;
     if (g == VR_GOAL_CACHE)
-        return types[x < N_TYPES ? x : N_TYPES - 1].bits;
-    return g == VR_GOAL_CONTEXT ? (x + 1) * STEP : x + 1;
+        return vr_llamacpp_caches[x < VR_LLAMACPP_N_CACHES ? x : VR_LLAMACPP_N_CACHES - 1].bits;
+    return g == VR_GOAL_CONTEXT ? (x + 1) * VR_LLAMACPP_STEP : x + 1;
 }
 
 static void take_type(vram_workload *to, size_t x)
 {
-    to->cache_k = to->cache_v = types[x].type;
+    to->cache_k = to->cache_v = vr_llamacpp_caches[x].type;
     to->set_by[VR_SET_KV_CACHE_TYPE] = VR_BY_USER;
-    if (types[x].type == VR_F16)
+    if (vr_llamacpp_caches[x].type == VR_F16)
         return;
     to->flash = VR_FLASH_ON;
     to->set_by[VR_SET_FLASH] = VR_BY_USER;
@@ -91,20 +83,12 @@ static vram_status set(vram_workload *to, vr_goal g, uint64_t x, const vram_mode
 
 /* ---- words ---- */
 
-static const char *type_name(uint8_t type)
-{
-    size_t i = 0;
-    while (i + 1 < N_TYPES && types[i].type != type)
-        i++;
-    return types[i].name;
-}
-
 static const char *words(vr_goal g, const vram_model *m, const vram_workload *w, size_t n_gpus, vr_arena *a)
 {
     (void)m;
     (void)n_gpus;
     if (g == VR_GOAL_CACHE)
-        return vr_text(a, T("keys and values in "), T(type_name(w->cache_k)));
+        return vr_llamacpp_cache_words(w, a);
     if (g == VR_GOAL_CONTEXT)
         return vr_text(a, T("a context of "), GROUPED(w->context), T(" tokens"),
                        T(w->sequences > 1 ? " for each sequence" : ""));
@@ -116,7 +100,7 @@ static const char *words(vr_goal g, const vram_model *m, const vram_workload *w,
 static const char *cost(vr_goal g, const vram_workload *w)
 {
     if (g == VR_GOAL_CACHE)
-        return w->cache_k == VR_Q4_0 ? "some loss of quality" : "a small loss of quality";
+        return vr_llamacpp_cache_cost(w);
     return g == VR_GOAL_CONTEXT ? "shorter prompts" : "less at once";
 }
 
@@ -139,7 +123,7 @@ static const char *command(const vram_model *m, const vram_workload *w, vr_arena
     list = variable(list, "OLLAMA_NUM_PARALLEL", n, w->set_by[VR_SET_SEQUENCES] == VR_BY_USER, a);
     list = variable(list, "OLLAMA_FLASH_ATTENTION", when,
                     w->set_by[VR_SET_FLASH] == VR_BY_USER && when != NULL, a);
-    list = variable(list, "OLLAMA_KV_CACHE_TYPE", type_name(w->cache_k),
+    list = variable(list, "OLLAMA_KV_CACHE_TYPE", vr_option_word_text(vr_llamacpp_types, w->cache_k),
                     w->set_by[VR_SET_KV_CACHE_TYPE] == VR_BY_USER, a);
     list = variable(list, "OLLAMA_SCHED_SPREAD", "1", w->sched_spread, a);
     if (list == NULL)
