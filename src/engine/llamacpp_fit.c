@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT
- * What llama.cpp takes by itself of what was not typed: the context that the model was trained with, and with
- * --fit, which is on by default, as much of it and as many layers as leave each card a margin.
+ * What llama.cpp takes by itself of what was not typed: the context that the model was trained with, or of
+ * some older builds a number of their own; and with --fit, which is on by default where a build has it, as
+ * much of the context and as many layers as leave each card a margin.
  *
  * Source: llama.cpp b10470, common/fit.cpp, common/arg.cpp. */
 #include "engine/llamacpp_beside.h"
 #include "engine/options.h"
 #include "llama/fit.h"
-
-#define FIRST_BUILD 7407 /* that has --fit; before, the context was 4,096 tokens */
 
 static const vr_word whens[] = { { "off", 0 }, { "on", 1 }, { NULL, 0 } };
 
@@ -74,11 +73,11 @@ static vram_status give_fitted(vram_workload *to, const vram_workload *w, const 
     return p->n_overrides != 0 ? give_overrides(to, p, a) : VRAM_OK;
 }
 
-/* What --fit did about it; f NULL: it is off. */
-static const char *fit_words(const vr_lm_fitted *f)
+/* What --fit did about it; f NULL: it is off, or the build has none. */
+static const char *fit_words(const vr_lm_fitted *f, bool fits)
 {
     if (f == NULL)
-        return "--fit is off";
+        return fits ? "--fit is off" : "this build has no --fit";
     if (f->left != NULL)
         return f->left;
     if (f->changed && f->params.n_gpu_layers != UINT64_MAX)
@@ -88,13 +87,14 @@ static const char *fit_words(const vr_lm_fitted *f)
 }
 
 static vram_status say(const char **says, const vram_workload *to, const vram_workload *w,
-                       const vr_lm_fitted *f, vr_arena *a)
+                       const vr_lm_fitted *f, bool fits, vr_arena *a)
 {
     bool context = vr_is_open(w, VR_SET_CONTEXT);
     if (!context && (f == NULL || (!f->changed && f->left == NULL)))
         return VRAM_OK;
     *says = vr_text(a, T("llama.cpp"), T(context ? " without -c takes " : ""),
-                    context ? GROUPED(to->context) : T(""), T(context ? " tokens: " : ": "), T(fit_words(f)));
+                    context ? GROUPED(to->context) : T(""), T(context ? " tokens: " : ": "),
+                    T(fit_words(f, fits)));
     return *says == NULL ? VRAM_ENOMEM : VRAM_OK;
 }
 
@@ -107,15 +107,17 @@ vram_status vr_llamacpp_by_cards(vram_workload *to, const char **says, const vra
     uint64_t margins[VR_LM_MOST_DEVICES];
     vr_lm_params p;
     vr_lm_fitted f;
+    vr_lm_rules r;
+    vr_lm_rules_of(&r, w->version_major);
     *says = NULL;
-    if (vr_is_open(w, VR_SET_FIT) || !m->gguf || n > VR_LM_MOST_DEVICES || w->version_major < FIRST_BUILD)
+    if (vr_is_open(w, VR_SET_FIT) || !m->gguf || n > VR_LM_MOST_DEVICES)
         return VRAM_OK;
     VR_TRY(vr_llamacpp_model(&lm, &why, m, w, a));
     if (lm == NULL)
         return VRAM_OK;
-    if (!w->fit || (n == 1 && gpus[0].host)) { /* without a GPU there is nothing to fit to */
-        give_context(to, w, lm->n_ctx_train);
-        return say(says, to, w, NULL, a);
+    if (r.fits == 0 || !w->fit || (n == 1 && gpus[0].host)) { /* without a GPU there is nothing to fit to */
+        give_context(to, w, r.default_ctx != 0 ? r.default_ctx : lm->n_ctx_train);
+        return say(says, to, w, NULL, r.fits != 0, a);
     }
     VR_TRY(vr_llamacpp_params(&p, w, a));
     if (vr_is_open(w, VR_SET_CONTEXT))
@@ -131,5 +133,5 @@ vram_status vr_llamacpp_by_cards(vram_workload *to, const char **says, const vra
         return *says == NULL ? VRAM_ENOMEM : VRAM_OK;
     }
     VR_TRY(give_fitted(to, w, lm, &f, n, a));
-    return say(says, to, w, &f, a);
+    return say(says, to, w, &f, true, a);
 }

@@ -136,6 +136,16 @@ class Pasted(unittest.TestCase):
             answer = json.loads(self.run_words(words.split(), "--json", "--gpu", "24GiB").stdout)
             self.assertEqual((answer["workload"]["context"], answer["engine_says"]), (context, told))
 
+    def test_context_of_old_builds(self):
+        """common.h of each: n_ctx = 512 up to b3086, 0 for what the model was trained with up to b4013, 4096 up to b7406."""
+        for build, tokens, by in (("b2000", 512, "default"), ("b3086", 512, "default"), ("b3087", TRAINED, "model"),
+                                  ("b4013", TRAINED, "model"), ("b4014", 4096, "default"), ("b7406", 4096, "default")):
+            words = "--engine-version %s -- llama-server -m m.gguf" % build
+            answer = json.loads(self.run_words(words.split(), "--json", "--gpu", "24GiB").stdout)
+            self.assertEqual((answer["workload"]["context"], answer["engine_says"]), (
+                {"value": tokens, "set_by": by},
+                "llama.cpp without -c takes %s tokens: this build has no --fit" % f"{tokens:,}"), build)
+
     def test_every_option(self):
         """Value words that look like models; the model comes last."""
         room = {"NONE": [[]], "ONE": [["v"]], "TWO": [["1", "2"]], "MAYBE": [[], ["on"]], "SCALED": [["v"], ["v", "0.5"]]}
