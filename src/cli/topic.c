@@ -51,9 +51,8 @@ static const cli_term engines[] = {
     { "sglang", "As vllm." },
     { "llama.cpp",
       "Of a GGUF file weights, caches and compute buffer of each card to the byte, where the architecture's "
-      "graph is known; CUDA's context and the kernels' pool by formula. --solve seeks what fits, --fit on "
-      "says "
-      "what it takes by itself. Other models: weights and cache, as a GGUF file in 16 bits." },
+      "graph is known; CUDA's context by formula, what kernels put aside assumed. --solve seeks what fits, "
+      "--fit on says what it takes by itself. Other models: weights and cache, as a GGUF file in 16 bits." },
     { "ollama", "llama.cpp as Ollama starts it: what it puts on the GPU and what on the CPU by its release, "
                 "what ollama ps "
                 "will show, and what to write into a Modelfile. The context is Ollama's own for the card, "

@@ -6,12 +6,15 @@
 #include "engine/llamacpp_beside.h"
 #include "engine/options.h"
 
-#define KERNELS (64 * VR_MIB) /* what a process takes more once it has run: modules, cuBLAS, CUDA graphs */
-#define NEAR 350              /* of a compute buffer of a build whose graph has other nodes, in thousandths */
-#define GUESSED 350 /* of one of an architecture that is not known (docs/accuracy.md), in thousandths */
-#define PROCESS                                                                                              \
-    (128 * VR_MIB)    /* beside the buffers of a process without a GPU: program, vocabulary, graphs */
-#define UNCERTAIN 600 /* of that and the pool, in thousandths */
+/* Assumed, none of it derived from llama.cpp's source. What a process takes more on a card once it has run
+ * (modules, cuBLAS, CUDA graphs): of one run it is known, 79 MiB with the pool. */
+#define KERNELS (64 * VR_MIB)
+#define PROCESS (128 * VR_MIB) /* beside the buffers of one without a GPU: program, vocabulary, graphs */
+
+/* How far off a figure may be, in thousandths. */
+#define UNCERTAIN 600 /* assumed: of PROCESS, and of KERNELS with the pool */
+#define NEAR 350      /* assumed: of a graph with other nodes; logs lie within 100 (docs/accuracy.md) */
+#define GUESSED 350   /* of an architecture that is not known: 98 in 100 of those tried (docs/accuracy.md) */
 #define MOST_BYTES (UINT64_C(1) << 58)
 
 /* ---- what the user left open ---- */
@@ -333,10 +336,9 @@ static void take_rest(vr_plan *out, const vr_sum *kept, const vr_lm_sizes *s, si
     const vr_lm_memory *d = &s->device[rank];
     const vr_beside_sum beside = vr_llamacpp_beside_of(s, rank);
     uint64_t pool = vr_add_sat(KERNELS, vr_add_sat(d->pool, beside.pool));
-    uint8_t basis = s->hosted ? VR_BASIS_ASSUMED : VR_BASIS_FORMULA;
     out->sums_only = !kept->counted; /* how it goes on is not known then */
     out->counted[VR_OVERHEAD] = kept->counted;
-    out->basis[VR_OVERHEAD] = kept->counted ? basis : VR_BASIS_NOT_COUNTED;
+    out->basis[VR_OVERHEAD] = kept->counted ? VR_BASIS_ASSUMED : VR_BASIS_NOT_COUNTED;
     out->why_not[VR_OVERHEAD] = kept->words;
     if (kept->counted &&
         (vr_add_sat(d->model, d->compute) != 0 || beside.weights != 0)) /* else nothing runs */

@@ -24,7 +24,6 @@ static uint8_t item_basis(const vr_ledger *l, const vr_scene *s, vr_item i)
     case VR_ITEM_KERNELS:
         return s->device != NULL ? s->device->kernels.basis : VR_BASIS_ASSUMED;
     case VR_ITEM_POOL:
-        return VR_BASIS_FORMULA;
     case VR_ITEM_PROCESS:
         return VR_BASIS_ASSUMED;
     case VR_ITEM_WORKSPACES:
