@@ -409,8 +409,8 @@ static vram_status as_one(const vr_lm_sizes **out, const vr_lm_sizes *s, vr_aren
     return s->draft != NULL ? as_one(&all->draft, s->draft, a) : VRAM_OK;
 }
 
-static vram_status plan_of_sizes(vr_plan *out, const vr_lm *lm, const vr_lm_params *p, const vr_lm_sizes *s,
-                                 size_t rank, vr_arena *a)
+static vram_status plan_of_sizes(vr_plan *out, const vr_lm *lm, const vr_lm_sizes *s, size_t rank,
+                                 vr_arena *a)
 {
     const vr_lm_memory *d = &s->device[rank];
     const vr_beside_sum b = vr_llamacpp_beside_of(s, rank);
@@ -435,11 +435,11 @@ static vram_status plan_of_sizes(vr_plan *out, const vr_lm *lm, const vr_lm_para
         out->kv_token = vr_add_sat(d->token, vr_add_sat(s->pinned.token, s->host.token));
     out->kv_token = vr_add_sat(out->kv_token, b.token);
     out->kv_full = vr_add_sat(d->context, b.kept);
-    return vr_lm_doubt(&out->doubt, lm, p->build, a);
+    return VRAM_OK;
 }
 
 vram_status vr_llamacpp_plan_with(vr_plan *out, const vr_lm *lm, const vr_lm_params *p,
-                                  const vr_device_facts *device, vr_arena *a)
+                                  const vr_device_facts *device, const char *runs, vr_arena *a)
 {
     const vr_lm_sizes *s = device->placement != NULL ? device->placement->run : NULL;
     vr_lm_sizes own;
@@ -458,7 +458,8 @@ vram_status vr_llamacpp_plan_with(vr_plan *out, const vr_lm *lm, const vr_lm_par
     }
     if (device->host)
         VR_TRY(as_one(&s, s, a));
-    return plan_of_sizes(out, lm, p, s, device->host ? 0 : rank, a);
+    VR_TRY(plan_of_sizes(out, lm, s, device->host ? 0 : rank, a));
+    return vr_lm_doubt(&out->doubt, lm, p->build, runs, a);
 }
 
 vram_status vr_llamacpp_plan_of_nothing(vr_plan *out, const vram_model *m, const char *why, vr_arena *a)
@@ -492,7 +493,7 @@ static vram_status plan(vr_plan *out, const vram_model *m, const vram_workload *
         return vr_llamacpp_plan_of_nothing(out, m, why, a);
     VR_TRY(vr_llamacpp_params(&p, w, a));
     VR_TRY(vr_llamacpp_attach(&p, lm, w, a));
-    VR_TRY(vr_llamacpp_plan_with(out, lm, &p, device, a));
+    VR_TRY(vr_llamacpp_plan_with(out, lm, &p, device, "this build of llama.cpp", a));
     if (out->notice == NULL)
         out->notice = unlike_types(w);
     return VRAM_OK;

@@ -26,8 +26,9 @@ vram_status vr_llamacpp_model(const vr_lm **out, const char **why, const vram_mo
 /* Of an engine's place and plan, with whatever settings it starts llama.cpp. */
 vram_status vr_llamacpp_place_with(vr_placement *out, const vr_lm *lm, const vr_lm_params *p,
                                    const vr_device_facts *gpus, size_t n, vr_arena *a);
+/* runs: what runs the file, in words. */
 vram_status vr_llamacpp_plan_with(vr_plan *out, const vr_lm *lm, const vr_lm_params *p,
-                                  const vr_device_facts *device, vr_arena *a);
+                                  const vr_device_facts *device, const char *runs, vr_arena *a);
 /* Of a file that is not understood. */
 vram_status vr_llamacpp_plan_of_nothing(vr_plan *out, const vram_model *m, const char *why, vr_arena *a);
 const char *vr_llamacpp_no_room(vr_item item, uint64_t bytes, size_t rank, vr_arena *a);

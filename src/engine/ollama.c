@@ -458,7 +458,7 @@ static vram_status plan(vr_plan *out, const vram_model *m, const vram_workload *
     if (lm == NULL)
         return vr_llamacpp_plan_of_nothing(out, m, why, a);
     start(&x, lm, w, device, 1);
-    VR_TRY(vr_llamacpp_plan_with(out, lm, &x.params, device, a));
+    VR_TRY(vr_llamacpp_plan_with(out, lm, &x.params, device, "the llama.cpp in this release of Ollama", a));
     if (device->placement != NULL && device->placement->run != NULL)
         out->says = ((const placed *)device->placement->run)->says;
     return VRAM_OK;

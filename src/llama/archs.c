@@ -36,7 +36,7 @@ bool vr_lm_is_known(const vr_lm *lm)
     return lm->arch != NULL && !lm->guessed;
 }
 
-vram_status vr_lm_doubt(const char **out, const vr_lm *lm, uint32_t build, vr_arena *a)
+vram_status vr_lm_doubt(const char **out, const vr_lm *lm, uint32_t build, const char *runs, vr_arena *a)
 {
     *out = NULL;
     if (vr_lm_is_known(lm))
@@ -45,10 +45,10 @@ vram_status vr_lm_doubt(const char **out, const vr_lm *lm, uint32_t build, vr_ar
         *out = vr_text(a, T("a graph of the architecture "), S(lm->name),
                        T(" is not known here; the figures are about"));
     else if (build > VR_LM_NEWEST)
-        *out = vr_text(a, T("whether this build of llama.cpp has the architecture "), S(lm->name),
+        *out = vr_text(a, T("whether "), T(runs), T(" has the architecture "), S(lm->name),
                        T(" is not known here; the figures are about"));
     else
-        *out = vr_text(a, T("this build of llama.cpp does not know the architecture "), S(lm->name),
+        *out = vr_text(a, T(runs), T(" does not know the architecture "), S(lm->name),
                        T(", a newer one may; the figures are about"));
     return *out == NULL ? VRAM_ENOMEM : VRAM_OK;
 }

@@ -58,8 +58,9 @@ typedef struct vr_lm {
 } vr_lm;
 
 bool vr_lm_is_known(const vr_lm *lm); /* its architecture */
-/* Why a build may not load a model whose architecture is not known here, in words; NULL: it is known. */
-vram_status vr_lm_doubt(const char **out, const vr_lm *lm, uint32_t build, vr_arena *a);
+/* Why a build may not load a model whose architecture is not known here, in words; NULL: it is known. runs:
+ * what runs the model, as the sentence names it. */
+vram_status vr_lm_doubt(const char **out, const vr_lm *lm, uint32_t build, const char *runs, vr_arena *a);
 
 /* NULL in *out with a sentence in *why: no model, or its numbers make no sense. Lives in `a`. */
 vram_status vr_lm_of(const vr_lm **out, const char **why, const vram_model *m, vr_arena *a);

@@ -197,7 +197,8 @@ def unknown():
     solver.write("newly.gguf", keys, dense())
     solver.write("other.gguf", keys, [(n.replace("ffn_gate", "ffn_frob"), d, t) for n, d, t in dense()])
     for name in ("newly.gguf", "other.gguf"):
-        refused(name, "this build of llama.cpp does not know the architecture newly, a newer one may", figures=True)
+        for runs, engines in (("this build of llama.cpp", ENGINES[:2]), ("the llama.cpp in this release of Ollama", ENGINES[2:])):
+            refused(name, runs + " does not know the architecture newly, a newer one may", engines, figures=True)
         for words in ENGINES:
             x = report(name, words)
             check(x["verdict"] == "unknown", name, words, x["verdict"])
