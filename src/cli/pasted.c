@@ -300,6 +300,7 @@ static void context(pasted *p, const char *value)
 {
     if (!pasted_number(value, &p->context))
         wrong(p, "must be a number of tokens", value);
+    p->as_trained = p->context == 0;
 }
 
 static void set_value(pasted *p, const pasted_flag *f, const char *value)

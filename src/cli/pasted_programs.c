@@ -34,7 +34,7 @@ static void set_context(pasted *p)
 {
     bool tries = strcmp(p->program->tool, "fit-params") != 0 || (p->context == 0 && !own_context(p));
 
-    if (p->context != 0 && !own_context(p))
+    if ((p->context != 0 || p->as_trained) && !own_context(p))
         pasted_set_number(p, "n_ctx", p->context);
     if (tries && !pasted_has(p, "fit"))
         pasted_set(p, "fit", "on");

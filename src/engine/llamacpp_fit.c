@@ -89,10 +89,13 @@ static const char *fit_words(const vr_lm_fitted *f, bool fits)
 static vram_status say(const char **says, const vram_workload *to, const vram_workload *w,
                        const vr_lm_fitted *f, bool fits, vr_arena *a)
 {
-    bool context = vr_is_open(w, VR_SET_CONTEXT);
+    bool context = vr_is_open(w, VR_SET_CONTEXT), unsaid = vr_is_open(w, VR_SET_N_CTX);
     if (!context && (f == NULL || (!f->changed && f->left == NULL)))
         return VRAM_OK;
-    *says = vr_text(a, T("llama.cpp"), T(context ? " without -c takes " : ""),
+    *says = vr_text(a, T("llama.cpp"),
+                    T(!context ? ""
+                      : unsaid ? " without -c takes "
+                               : " with -c 0 takes "),
                     context ? GROUPED(to->context) : T(""), T(context ? " tokens: " : ": "),
                     T(fit_words(f, fits)));
     return *says == NULL ? VRAM_ENOMEM : VRAM_OK;
@@ -108,6 +111,7 @@ vram_status vr_llamacpp_by_cards(vram_workload *to, const char **says, const vra
     vr_lm_params p;
     vr_lm_fitted f;
     vr_lm_rules r;
+    bool unsaid = vr_is_open(w, VR_SET_N_CTX); /* else -c is 0, where the context is open */
     vr_lm_rules_of(&r, w->version_major);
     *says = NULL;
     if (vr_is_open(w, VR_SET_FIT) || !m->gguf || n > VR_LM_MOST_DEVICES)
@@ -116,7 +120,7 @@ vram_status vr_llamacpp_by_cards(vram_workload *to, const char **says, const vra
     if (lm == NULL)
         return VRAM_OK;
     if (r.fits == 0 || !w->fit || (n == 1 && gpus[0].host)) { /* without a GPU there is nothing to fit to */
-        give_context(to, w, r.default_ctx != 0 ? r.default_ctx : lm->n_ctx_train);
+        give_context(to, w, unsaid && r.default_ctx != 0 ? r.default_ctx : lm->n_ctx_train);
         return say(says, to, w, NULL, r.fits != 0, a);
     }
     VR_TRY(vr_llamacpp_params(&p, w, a));

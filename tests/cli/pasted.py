@@ -145,6 +145,8 @@ class Pasted(unittest.TestCase):
             self.assertEqual((answer["workload"]["context"], answer["engine_says"]), (
                 {"value": tokens, "set_by": by},
                 "llama.cpp without -c takes %s tokens: this build has no --fit" % f"{tokens:,}"), build)
+            answer = json.loads(self.run_words((words + " -c 0").split(), "--json", "--gpu", "24GiB").stdout)
+            self.assertEqual(answer["workload"]["context"], {"value": TRAINED, "set_by": "model"}, build)
 
     def test_every_option(self):
         """Value words that look like models; the model comes last."""
