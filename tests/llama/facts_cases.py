@@ -58,10 +58,10 @@ def compare(answer, facts):
     for name in ours.keys() | theirs.keys():
         for what, a, b in zip(("model", "context", "compute"), ours.get(name, [0] * 3), theirs.get(name, [0] * 3)):
             known = answer.get(f"{what}_known", True)
-            if a != b and known:
+            if not known:
+                out.add("known")
+            elif a != b:
                 out.add(what)
-    if answer["held"] and not answer["compute_known"]:
-        out.add("known")
     if answer["compute_known"] and [answer["nodes"], answer["splits"]] != facts["graph"]["pp"]:
         out.add("graph")
     return out
