@@ -41,6 +41,8 @@ def virtual_tables(outcome):
 
 def run(args, path):
     lines, logs = lines_of(path, args.only)
+    if not lines:
+        return virtual_device.Outcome(), [], [f"{path}: no cases"]
     if logs:
         outcome = real_logs.run(args.vram, lines, make_gguf(args.root))
         return outcome, real_logs.tables(outcome), real_logs.misses(outcome)

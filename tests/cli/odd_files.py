@@ -22,7 +22,7 @@ import solver  # noqa: E402
 VRAM = os.path.abspath(sys.argv[1])  # it is run in the folder of the files
 Q8_0, F32 = solver.Q8_0, solver.F32
 LAYERS, WIDTH, FFN, WORDS = 8, 1024, 2048, 32000
-FACTS = os.path.join(sys.argv[2], "tests/oracle/llamacpp/facts/deepseek2.tsv")
+FACTS = os.path.abspath(os.path.join(sys.argv[2], "tests/oracle/llamacpp/facts/deepseek2.tsv"))
 ENGINES = ([], ["--engine", "llama.cpp"], ["--engine", "ollama"])
 KEYS = solver.common("llama", LAYERS, WIDTH, 16, 4, 64, FFN, WORDS, 8192)
 
@@ -69,9 +69,8 @@ def older(path, version, end):
     infos, at = b"", 0
     for name, dims, kind in dense():
         infos += text(name) + struct.pack(end + "I", len(dims)) + b"".join(struct.pack(word, d) for d in dims)
-        infos += struct.pack(end + "IQ", kind, at)
-        n = dims[0] * (dims[1] if len(dims) > 1 else 1)
-        at += (n // solver.BLOCK[kind][0] * solver.BLOCK[kind][1] + 31) // 32 * 32
+        infos += struct.pack(end + "IQ", gguf.TYPES[kind][0], at)
+        at += (gguf.tensor_size(kind, dims) + 31) // 32 * 32
     head = b"GGUF" + struct.pack(end + "I", version) + struct.pack(word, len(dense())) + struct.pack(word, len(KEYS))
     head += b"".join(text(k) + value(v) for k, v in KEYS.items()) + infos
     with open(path, "wb") as f:

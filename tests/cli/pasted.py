@@ -8,7 +8,6 @@ its place; and no option of the tables is mistaken for the model or takes the wo
 import json
 import os
 import re
-import struct
 import subprocess
 import sys
 import tempfile
@@ -16,16 +15,14 @@ import unittest
 
 VRAM = os.path.abspath(os.environ["VRAM"])
 ROOT = sys.argv.pop(1)
+sys.path.insert(0, os.path.join(ROOT, "tests", "oracle", "llamacpp"))
+import gguf  # noqa: E402
+
 TRAINED = 32768
 
 
-def gguf(path):
+def make(path):
     """4 layers of width 512, 8 heads, 4 of them for keys and values."""
-    def text(s):
-        return struct.pack("<Q", len(s)) + s.encode()
-
-    def value(v):
-        return struct.pack("<I", 8) + text(v) if isinstance(v, str) else struct.pack("<II", 4, v)
     keys = [("general.architecture", "llama"), ("general.name", "made"), ("llama.block_count", 4),
             ("llama.embedding_length", 512), ("llama.feed_forward_length", 1024),
             ("llama.attention.head_count", 8), ("llama.attention.head_count_kv", 4), ("llama.context_length", TRAINED)]
@@ -34,22 +31,15 @@ def gguf(path):
         shapes += [("blk.%d.attn_q.weight" % i, 512, 512), ("blk.%d.attn_k.weight" % i, 512, 256),
                    ("blk.%d.attn_v.weight" % i, 512, 256), ("blk.%d.attn_output.weight" % i, 512, 512),
                    ("blk.%d.ffn_up.weight" % i, 512, 1024), ("blk.%d.ffn_down.weight" % i, 1024, 512)]
-    at, tensors = 0, b""
-    for name, a, b in shapes:
-        tensors += text(name) + struct.pack("<IQQIQ", 2, a, b, 1, at)
-        at += a * b * 2
-    head = b"GGUF" + struct.pack("<IQQ", 3, len(shapes), len(keys)) + b"".join(text(k) + value(v) for k, v in keys)
-    head += tensors
-    with open(path, "wb") as f:
-        f.write(head)
-        f.truncate((len(head) + 31) // 32 * 32 + at)
+    gguf.write(path, [(k, "str" if isinstance(v, str) else "u32", [v]) for k, v in keys],
+               [(name, "f16", dims) for name, *dims in shapes])
 
 
 class Pasted(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.room = tempfile.TemporaryDirectory()
-        gguf(os.path.join(cls.room.name, "m.gguf"))
+        make(os.path.join(cls.room.name, "m.gguf"))
 
     @classmethod
     def tearDownClass(cls):

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 """Figures of the golden cases that follow from sizes alone, worked out here: each stands in its case's output, so that
 a golden file that is written anew with a wrong one does not pass. What a rehearsal gives (activations, idle memory, the
-tensor at which a load dies) has no closed form; it is pinned there, and held against recorded runs elsewhere.
+tensor at which a load dies) has no closed form; it is pinned there, and held against recorded runs elsewhere. Compute
+buffers of GGUF files that the cases make are those that tests/oracle/llamacpp/recorder.cpp recorded of llama.cpp b10470.
 
     reasons.py SOURCE-ROOT
 """
@@ -29,6 +30,10 @@ def decoder(h, ffn, layers, heads, kv, d, vocab, norms, tables=2):
 
 def gib(n):
     return f"{n / GIB:.2f}"
+
+
+def mib(n):
+    return f"{n / (1 << 20):.2f} MiB"
 
 
 def llama_8b():
@@ -110,9 +115,85 @@ def pictures():
                        f"{(896 // 14 // 4) ** 2} tokens each"]}
 
 
+def activations(compute, nodes, splits, tokens="512"):
+    return (f"activations        {gib(compute)} GiB  simulated; buffer for {tokens} tokens computed at once; graph nodes = {nodes}, "
+            f"graph splits = {splits}")
+
+
+def held(weights, cache, on_host, caches_on_host=0):
+    """Of the only card, and what is left in host memory, the rows of weights and caches."""
+    return [f"weights            {gib(weights)} GiB  exact;", f"KV cache           {gib(cache)} GiB  exact;",
+            f"weights {mib(on_host) if on_host < GIB else gib(on_host) + ' GiB'}, " +
+            (f"caches {mib(caches_on_host)}, " if caches_on_host else "")]
+
+
+def results(compute, rows):
+    """In host memory: its compute buffer as recorded, and logits of so many rows of 32000 words."""
+    return f"inputs and results {mib(compute + 4 * rows * 32000)}"
+
+
+def of_two(what, first, second, basis):
+    return f"{what:<22}{gib(first):>6}{gib(second):>10} GiB  {basis}"
+
+
+DENSE, WIDE = 2 * 2048 * 2048 + 2 * 2048 * 1024 + 3 * 2048 * 8192, 2048 * 32000  # of a layer of solver.py's dense model; its tables
+
+
+def dense(layers, bits):
+    """So many of the last layers and the head; norms are F32."""
+    return (layers * DENSE + WIDE) * bits // 8 + (2 * layers + 1) * 2048 * 4
+
+
+def made_dense():
+    token, table = 2 * 1024 * 2, WIDE * 4  # of a layer in F16; the embedding in F32, whose rows stay in host memory
+    q4, q8 = 4.5, 8.5
+    shared = [activations(67119232, 750, 2), results(12595232, 4)]
+    plain = [*held(dense(24, q4), 24 * 4096 * token, WIDE * q4 / 8), *shared]
+    served = [*held(dense(24, q4), 24 * 2 * 65536 * token * 17 / 32, WIDE * q4 / 8), activations(620849280, 1086, 2), results(75591712, 2)]
+    some = {}  # in host memory the embedding, as large as the head, and no norm behind the layers
+    for n, splits in ((9, 167), (6, 200)):
+        some[n] = [*held(dense(n, 32), n * 4096 * token, dense(24 - n, 32) - 2048 * 4, (24 - n) * 4096 * token),
+                   activations(125831168, 750, splits), results(12595232, 4)]
+    large = [*held(dense(24, 32), 24 * 4096 * token, table), *shared, f"allocating {mib(dense(24, 32))[:-4]} MiB on device 0"]
+    eight = [*held(dense(24, q8), 24 * 4096 * token, WIDE * q8 / 8), *shared]
+    long = [*held(dense(24, q8), 24 * 65536 * token, WIDE * q8 / 8), activations(130035712, 750, 2), results(75511808, 1)]
+    alone = [f"weights            {gib(dense(24, 32) + table)} GiB  exact; 219 of 219 tensors", activations(71315488, 750, 1)]
+    cut = [of_two("weights", dense(21, 32) - dense(0, 32), dense(3, 32), "exact"),
+           of_two("KV cache", 21 * 65536 * token, 3 * 65536 * token, "exact")]
+    return {"solve": plain + served + some[9] + large[3:] + eight + cut, "by_itself": some[6] + large + eight + long, "no_gpu": alone,
+            "unknown_architecture": ['"bytes": 67119232,', f'"bytes": {24 * 4096 * token},']}
+
+
+def made_experts():
+    """16 layers, in Q8_0 but for the norms and the routers of 32 experts."""
+    attend, expert, vectors = 2 * 1024 * 1024 + 2 * 1024 * 256, 32 * 3 * 1024 * 1024, 4 * (2 * 1024 + 2 * 64 + 1024 * 32)
+    table, layer = 1024 * 32000 * 34 // 32, (attend + expert) * 34 // 32 + vectors
+    whole = 16 * layer + table + 4 * 1024
+    away = whole - 5 * expert * 34 // 32
+    cache = 16 * 4096 * 2 * 256 * 2
+    return {"solve": [f"weights            {gib(whole)} GiB", f"allocating {mib(whole)[:-4]} MiB on device 0", "activations        0.03 GiB",
+                      results(8400928, 4)],
+            "by_itself": [*held(away, cache, table + whole - away), activations(62924800, 886, 17), results(8400928, 4)]}
+
+
+def made_for_ollama():
+    layer, table = (4 * 2048 * 2048 + 3 * 2048 * 8192) * 2 + 2 * 2048 * 4, 2048 * 32000 * 2
+    token = 2 * 2048 * 2  # of a layer in F16
+    head = table + 2048 * 4
+
+    def some(n, tokens, type_=1):
+        return [*held(n * layer + head, n * tokens * token * type_, table + (16 - n) * layer, (16 - n) * tokens * token * type_)]
+    return {"ollama": [*some(16, 2048), activations(65022080, 502, 2), results(10498080, 1),
+                       *some(16, 16384), activations(159404160, 502, 2, "1,024"), results(50356256, 1),
+                       *some(12, 2048), activations(88082432, 502, 46), results(14692384, 1),
+                       *some(4, 4096, 17 / 32), activations(96536576, 694, 134), results(16871456, 1),
+                       *some(16, 4096, 17 / 32), activations(65104000, 726, 2), results(10580000, 2)]}
+
+
 def main():
     checked, missing = 0, []
-    for reason in (llama_8b, llama_70b, qwen3_32b, gemma_27b, hybrids, gpt_oss_20b, encoders, pictures):
+    for reason in (llama_8b, llama_70b, qwen3_32b, gemma_27b, hybrids, gpt_oss_20b, encoders, pictures,
+                   made_dense, made_experts, made_for_ollama):
         for case, figures in reason().items():
             with open(os.path.join(CASES, case + ".stdout"), encoding="utf-8") as f:
                 text = f.read()

@@ -6,41 +6,20 @@
 """
 import json
 import os
-import struct
 import subprocess
 import sys
 import tempfile
 
-F32, Q4_0, Q8_0 = 0, 2, 8
-BLOCK = {F32: (1, 4), Q4_0: (32, 18), Q8_0: (32, 34)}
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../oracle/llamacpp"))
+import gguf  # noqa: E402
 
-
-def text(s):
-    return struct.pack("<Q", len(s)) + s.encode()
-
-
-def value(v):
-    if isinstance(v, str):
-        return struct.pack("<I", 8) + text(v)
-    if isinstance(v, float):
-        return struct.pack("<If", 6, v)
-    return struct.pack("<II", 4, v)
+F32, Q4_0, Q8_0 = "f32", "q4_0", "q8_0"
+KINDS = {str: "str", float: "f32", int: "u32"}
 
 
 def write(path, keys, tensors):
-    infos, at = b"", 0
-    for name, dims, kind in tensors:
-        infos += text(name) + struct.pack("<I", len(dims)) + struct.pack("<%dQ" % len(dims), *dims)
-        infos += struct.pack("<IQ", kind, at)
-        n = 1
-        for d in dims:
-            n *= d
-        at += (n // BLOCK[kind][0] * BLOCK[kind][1] + 31) // 32 * 32
-    head = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(keys))
-    head += b"".join(text(k) + value(v) for k, v in keys.items()) + infos
-    with open(path, "wb") as f:
-        f.write(head)
-        f.truncate((len(head) + 31) // 32 * 32 + at)
+    """keys: value by name; tensors: (name, dims, type)."""
+    gguf.write(path, [(k, KINDS[type(v)], [v]) for k, v in keys.items()], [(name, kind, dims) for name, dims, kind in tensors])
 
 
 def attention(i, width, heads, kv_heads, head, kind):

@@ -99,7 +99,7 @@ def main():
         counts = [check_projectors(folder), check_adapters(folder), check_sentences(folder)]
     for what, (n, wrong) in zip(('projectors', 'adapters and drafts', 'sentences'), counts):
         print('%s: %d of %d' % (what, n - wrong, n))
-    sys.exit(any(wrong for _, wrong in counts))
+    sys.exit(any(wrong or not n for n, wrong in counts))
 
 
 if __name__ == '__main__':

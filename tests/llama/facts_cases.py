@@ -58,10 +58,10 @@ def compare(answer, facts):
     for name in ours.keys() | theirs.keys():
         for what, a, b in zip(("model", "context", "compute"), ours.get(name, [0] * 3), theirs.get(name, [0] * 3)):
             known = answer.get(f"{what}_known", True)
-            if a != b and known:
+            if not known:
+                out.add("known")
+            elif a != b:
                 out.add(what)
-    if answer["held"] and not answer["compute_known"]:
-        out.add("known")
     if answer["compute_known"] and [answer["nodes"], answer["splits"]] != facts["graph"]["pp"]:
         out.add("graph")
     return out
@@ -71,8 +71,10 @@ def main():
     wanted = [w for w in sys.argv[3:] if w[0] != "-"]
     others = next((w[2:] for w in sys.argv[3:] if w[:2] == "-o"), "")
     build = next((w[2:] for w in sys.argv[3:] if w[:2] == "-b"), "10470")
+    if others and not os.listdir(others):
+        sys.exit(f"no facts in {others}")
     files = [os.path.join(FACTS, f) for f in sorted(os.listdir(FACTS)) if not wanted or f[:-4] in wanted]
-    asked, expected = [], []
+    asked, expected, used, unused = [], [], set(), set()
     with tempfile.TemporaryDirectory() as folder:
         for path in files:
             other = other_runs(others, os.path.basename(path))
@@ -81,7 +83,11 @@ def main():
                 gguf.write(file, keys, tensors)
                 for options, facts in runs_of(lines):
                     asked.append("\t".join([file, *settings(options), "build=" + build]))
+                    used.add((name, options))
                     expected.append((os.path.basename(path)[:-4], name, options, other.get((name, options), facts)))
+            unused |= other.keys() - used
+        if not expected or unused:
+            sys.exit(f"{len(expected)} runs; of the other build's there are none for {sorted(unused)}")
         ran = subprocess.run([MEASURED], input="\n".join(asked) + "\n", capture_output=True, check=True, text=True)
     answers = [json.loads(line) for line in ran.stdout.splitlines()]
     assert len(answers) == len(expected), (len(answers), len(expected))

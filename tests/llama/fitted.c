@@ -2,13 +2,11 @@
  * What --fit makes of a GGUF file's run, for scripts that hold it against llama.cpp's own. Each line of the
  * input: file, context, sequences, unified, flash attention, layers (-1: open), rows of logits, batch,
  * margins in MiB and free MiB of each device, apart by tabs. Each line of the output is a JSON object. */
-#include "vram_io.h"
-
 #include "llama/fit.h"
 
-#include <stdio.h>
+#include "lines.h"
+
 #include <stdlib.h>
-#include <string.h>
 
 #define MEBI (UINT64_C(1) << 20)
 
@@ -28,7 +26,6 @@ static uint64_t number(void)
 
 static void read_line(asked *q, char *line)
 {
-    line[strcspn(line, "\n")] = '\0';
     q->path = strtok(line, "\t");
     q->p = (vr_lm_params){
         .build = 10470, .type_k = VR_F16, .type_v = VR_F16, .offload_kqv = true, .op_offload = true
@@ -77,37 +74,19 @@ static void print_fitted(const vr_lm_fitted *f, size_t n)
     printf("]}\n");
 }
 
-static vram_status answer(asked *q, vram_ctx *ctx, vram_io *io)
+static vram_status answer(char *line, vram_ctx *ctx, vram_io *io)
 {
-    vram_checkpoint *ck = NULL;
-    vram_model *m = NULL;
+    asked q = { .path = NULL };
     const vr_lm *lm = NULL;
-    const char *why = NULL;
     vr_lm_fitted f;
-    VR_TRY(vram_io_open_path(&ck, io, ctx, q->path));
-    VR_TRY(vram_model_new(&m, ck));
-    VR_TRY(vr_lm_of(&lm, &why, m, &ctx->arena));
-    if (lm == NULL)
-        return vr_fail(ctx, VRAM_EUNSUPPORTED, T(why));
-    VR_TRY(vr_lm_fit(&f, lm, &q->p, q->devices, q->n, q->margins, VR_LM_FIT_CONTEXT, &ctx->arena));
-    print_fitted(&f, q->n);
+    read_line(&q, line);
+    VR_TRY(open_lm(&lm, ctx, io, q.path));
+    VR_TRY(vr_lm_fit(&f, lm, &q.p, q.devices, q.n, q.margins, VR_LM_FIT_CONTEXT, &ctx->arena));
+    print_fitted(&f, q.n);
     return VRAM_OK;
 }
 
 int main(void)
 {
-    static char line[4096];
-    while (fgets(line, sizeof line, stdin) != NULL) {
-        asked q = { .path = NULL };
-        vram_io *io = NULL;
-        vram_ctx *ctx = NULL;
-        read_line(&q, line);
-        if (vram_io_new(&io) != VRAM_OK || vram_open(&ctx, vram_io_alloc, NULL) != VRAM_OK)
-            return 5;
-        if (answer(&q, ctx, io) != VRAM_OK)
-            printf("{\"error\": \"%s\"}\n", vram_last_error(ctx)->text);
-        vram_close(ctx);
-        vram_io_free(io);
-    }
-    return 0;
+    return answer_lines(answer);
 }

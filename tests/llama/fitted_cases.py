@@ -55,7 +55,7 @@ def main():
                 print(" ".join(row[:10]), wrong, answer["n_ctx"], answer["ngl"], answer["ts"], answer["ot"][:1], "wanted",
                       row[10:])
     print("%d passed, %d failed" % (len(rows) - failed, failed))
-    return 1 if failed else 0
+    return 1 if failed or not rows else 0
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
  * What a GGUF file takes in llama.cpp, and with --dump the nodes of the graph, to be held against llama.cpp's
  * own.
  *
- *   dump_graph FILE.gguf [llama.cpp's options] [--devices N] [--n-outputs-max N] [--dump] */
+ *   graphed FILE.gguf [llama.cpp's options] [--devices N] [--n-outputs-max N] [--dump] */
 #define _XOPEN_SOURCE 700
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,17 +10,6 @@
 
 #include "llama/graph.h"
 #include "vram_io.h"
-
-static void *plain(void *ud, void *p, size_t old_size, size_t new_size)
-{
-    (void)ud;
-    (void)old_size;
-    if (new_size == 0) {
-        free(p);
-        return NULL;
-    }
-    return realloc(p, new_size);
-}
 
 typedef struct asked {
     vr_lm_params p;
@@ -278,7 +267,7 @@ int main(int argc, char **argv)
     vram_io *io;
     vram_ctx *ctx;
     asked a;
-    if (argc < 2 || vram_io_new(&io) != VRAM_OK || vram_open(&ctx, plain, NULL) != VRAM_OK)
+    if (argc < 2 || vram_io_new(&io) != VRAM_OK || vram_open(&ctx, vram_io_alloc, NULL) != VRAM_OK)
         return 2;
     ask(&a, argc, argv);
     int status = measure(ctx, io, argv[1], &a);

@@ -2,17 +2,14 @@
  * What a GGUF file takes on some machine, as the library measures it: for scripts that hold it against
  * llama.cpp's own figures. Each line of the input is a file and settings, apart by
  * tabs: its path, c=4096, ngl=99, devices=2. Each line of the output is a JSON object. */
-#include "vram_io.h"
-
 #include "llama/beside.h"
 #include "llama/lora.h"
 #include "llama/place.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "lines.h"
 
-#define MOST_LINE 4096
+#include <stdlib.h>
+
 #define FREE_BYTES (UINT64_C(4096) << 30)
 
 typedef struct asked {
@@ -108,8 +105,6 @@ static void set(asked *q, char *word)
         q->p.type_v = type_of(value);
     else if (strcmp(word, "devices") == 0)
         q->n_devices = (size_t)n;
-    else if (strcmp(word, "build") == 0)
-        q->p.build = (uint32_t)n;
     else if (strcmp(word, "sm") == 0)
         q->p.split_mode = (uint8_t)n;
     else if (strcmp(word, "pooling") == 0)
@@ -130,7 +125,6 @@ static void set(asked *q, char *word)
 
 static void read_line(asked *q, char *line)
 {
-    line[strcspn(line, "\n")] = '\0';
     q->path = strtok(line, "\t");
     q->p = (vr_lm_params){ .build = 10470,
                            .as_fit = true,
@@ -185,64 +179,56 @@ static void print_sizes(const vr_lm_sizes *s, size_t n)
            s->context_known ? "true" : "false", s->refused ? "true" : "false", s->why != NULL ? s->why : "");
 }
 
-static vram_status answer(asked *q, vram_ctx *ctx, vram_io *io)
+/* Of drafts by the model's own layers, or by another model. */
+static vram_status add_drafts(asked *q, vr_lm_beside *beside, const vr_lm *lm, vram_ctx *ctx, vram_io *io)
 {
-    vram_checkpoint *ck = NULL;
-    vram_model *m = NULL;
-    const vr_lm *lm = NULL;
     const char *why = NULL;
-    vr_lm_sizes sizes;
-    vr_lm_beside beside = { .projector = NULL };
-    VR_TRY(vram_io_open_path(&ck, io, ctx, q->path));
-    VR_TRY(vram_model_new(&m, ck));
-    VR_TRY(vr_lm_of(&lm, &why, m, &ctx->arena));
-    if (lm == NULL)
-        return vr_fail(ctx, VRAM_EUNSUPPORTED, T(why));
-    if (q->p.n_rs_seq != 0) { /* of drafts by the model's own layers */
-        vr_lm_beside_predict(&why, &beside, &q->p, lm, q->p.n_rs_seq);
+    if (q->p.n_rs_seq != 0) {
+        vr_lm_beside_predict(&why, beside, &q->p, lm, q->p.n_rs_seq);
         if (why != NULL)
             return vr_fail(ctx, VRAM_EUNSUPPORTED, T(why));
-        q->p.beside = &beside;
+        q->p.beside = beside;
     }
     if (q->draft != NULL) {
-        VR_TRY(vram_io_open_path(&ck, io, ctx, q->draft));
-        VR_TRY(vram_model_new(&m, ck));
-        VR_TRY(vr_lm_of(&beside.draft, &why, m, &ctx->arena));
-        if (beside.draft == NULL)
-            return vr_fail(ctx, VRAM_EUNSUPPORTED, T(why));
-        beside.drafting = q->p;
-        beside.drafting.n_outputs_max = q->p.n_seq_max;
-        beside.drafting.n_gpu_layers = UINT64_MAX;
-        q->p.beside = &beside;
+        VR_TRY(open_lm(&beside->draft, ctx, io, q->draft));
+        beside->drafting = q->p;
+        beside->drafting.n_outputs_max = q->p.n_seq_max;
+        beside->drafting.n_gpu_layers = UINT64_MAX;
+        q->p.beside = beside;
     }
-    if (q->lora != NULL) {
-        VR_TRY(vram_io_open_path(&ck, io, ctx, q->lora));
-        VR_TRY(vram_model_new(&m, ck));
-        VR_TRY(vr_lm_adapter_of(&q->adapter, &why, m, lm, &ctx->arena));
-        if (q->adapter == NULL)
-            return vr_fail(ctx, VRAM_EUNSUPPORTED, T(why));
-        q->p.adapters = &q->adapter;
-        q->p.n_adapters = 1;
-    }
-    VR_TRY(vr_lm_measure(&sizes, lm, &q->p, q->devices, q->n_devices, &ctx->arena));
-    print_sizes(&sizes, q->n_devices);
+    return VRAM_OK;
+}
+
+static vram_status add_adapter(asked *q, const vr_lm *lm, vram_ctx *ctx, vram_io *io)
+{
+    vram_model *m = NULL;
+    const char *why = NULL;
+    VR_TRY(open_model(&m, ctx, io, q->lora));
+    VR_TRY(vr_lm_adapter_of(&q->adapter, &why, m, lm, &ctx->arena));
+    if (q->adapter == NULL)
+        return vr_fail(ctx, VRAM_EUNSUPPORTED, T(why));
+    q->p.adapters = &q->adapter;
+    q->p.n_adapters = 1;
+    return VRAM_OK;
+}
+
+static vram_status answer(char *line, vram_ctx *ctx, vram_io *io)
+{
+    asked q = { .path = NULL };
+    const vr_lm *lm = NULL;
+    vr_lm_sizes sizes;
+    vr_lm_beside beside = { .projector = NULL };
+    read_line(&q, line);
+    VR_TRY(open_lm(&lm, ctx, io, q.path));
+    VR_TRY(add_drafts(&q, &beside, lm, ctx, io));
+    if (q.lora != NULL)
+        VR_TRY(add_adapter(&q, lm, ctx, io));
+    VR_TRY(vr_lm_measure(&sizes, lm, &q.p, q.devices, q.n_devices, &ctx->arena));
+    print_sizes(&sizes, q.n_devices);
     return VRAM_OK;
 }
 
 int main(void)
 {
-    static char line[MOST_LINE];
-    while (fgets(line, sizeof line, stdin) != NULL) {
-        asked q = { .path = NULL };
-        vram_io *io = NULL;
-        vram_ctx *ctx = NULL;
-        read_line(&q, line);
-        if (vram_io_new(&io) != VRAM_OK || vram_open(&ctx, vram_io_alloc, NULL) != VRAM_OK)
-            return 5;
-        if (answer(&q, ctx, io) != VRAM_OK)
-            printf("{\"error\": \"%s\"}\n", vram_last_error(ctx)->text);
-        vram_close(ctx);
-        vram_io_free(io);
-    }
-    return 0;
+    return answer_lines(answer);
 }

@@ -1,5 +1,5 @@
-# Without a GPU all is in the computer's memory: the model of solve.sh, whose 1.58 billion weights are 5.87 GiB in F32 (the
-# embedding serves as head too), and 24 x 2 x 1024 x 2 B = 96 KiB a token. How much there is, is said or not.
+# Without a GPU all is in the computer's memory: the model of solve.sh, whose 1.58 billion weights are 5.87 GiB in F32, with
+# the embedding, which here lies beside them, 6.11, and 24 x 2 x 1024 x 2 B = 96 KiB a token. How much there is, is said or not.
 python3 -B - "$(dirname "$0")/.." <<'PY'
 import sys
 sys.path.insert(0, sys.argv[1])

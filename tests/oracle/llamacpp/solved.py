@@ -90,7 +90,7 @@ def main():
                     if wrong:
                         print(model, " ".join(cards), goal, "; ".join(wrong))
     print("%d searches, %d found something, %d not as llama.cpp has it" % (n, found, bad))
-    return bad != 0
+    return bad != 0 or found == 0
 
 
 if __name__ == "__main__":
