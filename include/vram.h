@@ -133,7 +133,8 @@ typedef struct vram_choice {
     uint64_t bytes;   /* of all its files */
     bool taken;
 } vram_choice;
-/* What there was to choose from by size, smallest first; 0: nothing was, there is one model. */
+/* After vram_checkpoint_choose_size, once the files are listed: what there was to choose from, smallest
+ * first, the checkpoint's own; 0: nothing was, there is one model. */
 VRAM_API size_t vram_checkpoint_choices(const vram_checkpoint *ck, const vram_choice **out);
 
 /* Before the files are listed: the one of them that the user named. It is read as weights whatever its name
@@ -156,8 +157,8 @@ VRAM_API vram_status vram_checkpoint_supply(vram_checkpoint *ck, const char *fil
 /* False: files that the index or the numbers of the others name are not there; what is there is counted, and
  * reports say so. */
 VRAM_API bool vram_checkpoint_complete(const vram_checkpoint *ck);
-/* The projector that llama-server loads beside a GGUF file of a repository: a name of its listing;
- * NULL: there is none. */
+/* Of a complete checkpoint: the projector that llama-server loads beside a GGUF file of a repository, a name
+ * of its listing and the checkpoint's own; NULL: there is none. */
 VRAM_API const char *vram_checkpoint_projector(const vram_checkpoint *ck);
 /* True: there is no file of weights; what the model's class declares by its configuration is all that is
  * known. */
@@ -211,8 +212,8 @@ VRAM_API vram_status vram_workload_set(vram_workload *w, const char *key, const 
 
 /* What is sought instead of given, the most of it that fits: "ngl" (layers on the cards), "context",
  * "sequences", "experts" (as few as can be on the CPU), "cache" (the type of keys and values), "ubatch"
- * (tokens computed at once), "split" (layers over several cards); of engines that have such settings, on
- * cards that are given. */
+ * (tokens computed at once), "split" (layers over several cards); another word is VRAM_ESETTING. So is,
+ * from vram_fit_new, an engine or a model without that setting, and a fit without cards. */
 VRAM_API vram_status vram_workload_solve(vram_workload *w, const char *what);
 
 /* A smaller model of the same context that drafts tokens for the one that is judged (assisted decoding of
@@ -220,8 +221,9 @@ VRAM_API vram_status vram_workload_solve(vram_workload *w, const char *what);
 VRAM_API vram_status vram_workload_assist(vram_workload *w, const vram_model *assistant);
 
 /* A file that is loaded beside the model, by the key of the setting that names it: "mmproj", "model_draft",
- * "lora" (each adapter), "control_vector". Of llama.cpp; the setting has to be given too. It lives as long as
- * the workload. */
+ * "lora" (each adapter), "control_vector". Of llama.cpp; but for "mmproj", which it stands for as the model's
+ * own choice, the setting has to be given too. Borrowed: it has to live as long as the workload and its fits.
+ * VRAM_ESETTING: no such setting, or too many files. */
 VRAM_API vram_status vram_workload_attach(vram_workload *w, const char *key, const vram_model *file);
 
 /* "24GiB", "512 MiB", "12GB", plain bytes; G and M alone are binary. False when it does not parse. */
@@ -242,9 +244,11 @@ typedef enum vram_verdict { VRAM_FITS, VRAM_TIGHT, VRAM_DOES_NOT_FIT, VRAM_UNKNO
 VRAM_API vram_status vram_fit_new(vram_fit **out, const vram_model *m, const vram_workload *w,
                                   const vram_device *const *devices, size_t n);
 VRAM_API vram_verdict vram_fit_verdict(const vram_fit *f);
-/* On the card that is worst off: what is available less what is counted; negative when it does not fit. */
+/* Bytes, on the card that is worst off: what is available less what is counted; negative when that does not
+ * fit. 0 without cards, and where nobody said how much memory the computer has. */
 VRAM_API int64_t vram_fit_headroom(const vram_fit *f);
-/* It fits, or as far as it is counted; not when it is tight. */
+/* It fits, or where not all is counted what is counted does, on given cards; not when it is tight, nor when
+ * an engine leaves a part on the CPU by itself. */
 VRAM_API bool vram_fit_may(const vram_fit *f);
 
 /* Quantisations of one model, smallest first; those that were not judged have no fit. */
@@ -253,7 +257,8 @@ typedef struct vram_quant {
     uint64_t bytes; /* of the files */
     const vram_fit *fit;
 } vram_quant;
-/* f is the fit of the `chosen` of them: its reports tell of the others. Copied. */
+/* f is the fit of the `chosen` of them: its reports tell of the others. List and names are copied, the fits
+ * borrowed. VRAM_ENOMEM. */
 VRAM_API vram_status vram_fit_quants(vram_fit *f, const vram_quant *list, size_t n, size_t chosen);
 
 /* The same in every engine, side by side. w: made without an engine; what was set of it counts for the

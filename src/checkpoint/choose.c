@@ -128,6 +128,17 @@ static vr_str name_of(const vr_set *s)
     return (vr_str){ from, (size_t)(end.s + end.n - from) };
 }
 
+static vram_status list_of(listed **out, vram_checkpoint *ck, const vr_set *const *sets, size_t n)
+{
+    listed *list = VR_ARRAY(&ck->arena, listed, n);
+    if (list == NULL)
+        return VRAM_ENOMEM;
+    for (size_t i = 0; i < n; i++)
+        list[i] = (listed){ sets[i], name_of(sets[i]) };
+    *out = list;
+    return vr_sort(ck->ctx, list, n, sizeof(*list), smaller, NULL);
+}
+
 /* What the names begin with alike, up to a dash, a dot or a slash. */
 static size_t alike(const listed *list, size_t n)
 {
@@ -205,12 +216,8 @@ static const char *example_of(vram_checkpoint *ck, const listed *list, size_t n)
 vram_status vr_choose_fail(vram_checkpoint *ck, const vr_set *const *sets, size_t n, const char *what)
 {
     const vr_loading *l = ck->loading;
-    listed *list = VR_ARRAY(&ck->arena, listed, n);
-    if (list == NULL)
-        return VRAM_ENOMEM;
-    for (size_t i = 0; i < n; i++)
-        list[i] = (listed){ sets[i], name_of(sets[i]) };
-    VR_TRY(vr_sort(ck->ctx, list, n, sizeof(*list), smaller, NULL));
+    listed *list;
+    VR_TRY(list_of(&list, ck, sets, n));
     const char *text = list_text(ck, list, n);
     if (text == NULL)
         return VRAM_ENOMEM;
@@ -230,13 +237,11 @@ vram_status vr_choose_fail(vram_checkpoint *ck, const vr_set *const *sets, size_
 vram_status vr_choose_by_size(vram_checkpoint *ck, vr_set **sets, size_t n)
 {
     size_t nth = ck->loading->by_size - 1;
-    listed *list = VR_ARRAY(&ck->arena, listed, n);
+    listed *list;
+    VR_TRY(list_of(&list, ck, (const vr_set *const *)sets, n));
     ck->choices = VR_ARRAY(&ck->arena, vram_choice, n);
-    if (list == NULL || ck->choices == NULL)
+    if (ck->choices == NULL)
         return VRAM_ENOMEM;
-    for (size_t i = 0; i < n; i++)
-        list[i] = (listed){ sets[i], name_of(sets[i]) };
-    VR_TRY(vr_sort(ck->ctx, list, n, sizeof(*list), smaller, NULL));
     size_t skip = alike(list, n);
     nth = nth < n ? nth : n - 1;
     for (size_t i = 0; i < n; i++) {

@@ -200,9 +200,9 @@ bool vr_set_is_projector(const vr_set *s); /* GGUF, by its name */
 
 /* Marks the sets that match best; the number of them. */
 size_t vr_choose(vram_checkpoint *ck);
-/* Every set with its size, or those that match, in the error text. */
-/* Of those in `sets`, which it sorts by size: the one that l->by_size means; all are in ck->choices. */
+/* Takes of those in `sets` the one that l->by_size means; all are in ck->choices, smallest first. */
 vram_status vr_choose_by_size(vram_checkpoint *ck, vr_set **sets, size_t n);
+/* Every set with its size, or those that match, in the error text. */
 vram_status vr_choose_fail(vram_checkpoint *ck, const vr_set *const *sets, size_t n, const char *what);
 
 /* ---- shards.c ---- */

@@ -43,19 +43,25 @@ typedef struct question {
     size_t n_devices;
 } question;
 
-/* The model that drafts: --revision and --file are of the other one. */
+/* Beside the model that is judged: --revision and --file are of that one. */
+static vram_status open_other(cli *c, const char *name, vram_model **out)
+{
+    vram_checkpoint *checkpoint = NULL;
+    vram_status s = cli_open_other(c, name, &checkpoint);
+
+    return s == VRAM_OK ? vram_model_new(out, checkpoint) : s;
+}
+
+/* The model that drafts. */
 static vram_status read_assistant(cli *c, vram_workload *w)
 {
     const char *name = cli_value(c, "assistant_model");
-    vram_checkpoint *checkpoint = NULL;
     vram_model *model = NULL;
     vram_status s;
 
     if (name == NULL)
         return VRAM_OK;
-    s = cli_open_other(c, name, &checkpoint);
-    if (s == VRAM_OK)
-        s = vram_model_new(&model, checkpoint);
+    s = open_other(c, name, &model);
     return s == VRAM_OK ? vram_workload_assist(w, model) : s;
 }
 
@@ -67,7 +73,6 @@ static vram_status attach(cli *c, vram_workload *w, const char *key)
     vram_status s = VRAM_OK;
 
     while (rest != NULL && *rest != '\0' && s == VRAM_OK) {
-        vram_checkpoint *checkpoint = NULL;
         vram_model *model = NULL;
         size_t n = strcspn(rest, ",");
 
@@ -76,9 +81,7 @@ static vram_status attach(cli *c, vram_workload *w, const char *key)
         memcpy(name, rest, n);
         name[n] = '\0';
         rest += rest[n] == ',' ? n + 1 : n;
-        s = cli_open_other(c, name, &checkpoint);
-        if (s == VRAM_OK)
-            s = vram_model_new(&model, checkpoint);
+        s = open_other(c, name, &model);
         if (s == VRAM_OK)
             s = vram_workload_attach(w, key, model);
     }

@@ -32,7 +32,7 @@ static const cli_term models[] = {
 
 static const cli_term formats[] = {
     { "safetensors", "One file, or shards with or without their index." },
-    { "GGUF", "One file, or one that is split: weights and caches of llama.cpp, to the byte." },
+    { "GGUF", "One file, or one that is split: what llama.cpp and Ollama take of it." },
     { "PyTorch", ".bin, .pt, .pth and .ckpt, as a zip file or older. No code in them is run." },
     { "several parts",
       "Pipelines of diffusers and sentence-transformers; adapters such as LoRA: weights alone." },

@@ -268,13 +268,25 @@ static vram_status add_words(vr_solution *out, const seeking *k)
     return out->words == NULL || out->option == NULL || out->command == NULL ? VRAM_ENOMEM : VRAM_OK;
 }
 
+/* Where the run fits, its own value. Of a card that lacks something for all layers about as many fit as its
+ * room is of both together, which spares the trial of none. 0: nothing is known. */
+static uint64_t first_try(const seeking *k, uint64_t count)
+{
+    const vr_solver *s = k->s;
+    if (s->fits)
+        return k->own < count ? k->own : 0;
+    if (k->goal != VR_GOAL_LAYERS || solvable(s)->whole || s->gpus->n != 1 || k->from != s->asked ||
+        !s->known || s->left >= 0 || s->left == INT64_MIN)
+        return 0;
+    return vr_mul_div(k->own, s->room[0], vr_add_sat(s->room[0], 0 - (uint64_t)s->left));
+}
+
 static vram_status seek(vr_solution *out, seeking *k, uint64_t count)
 {
     const vr_solvable *of = solvable(k->s);
     const vram_model *m = k->s->f->model;
     vr_solved solved;
-    uint64_t start = k->own < count && k->s->fits ? k->own : 0;
-    VR_TRY(vr_solve(&solved, count, start, try_value, k));
+    VR_TRY(vr_solve(&solved, count, first_try(k, count), try_value, k));
     uint64_t x = solved.found ? solved.x : 0;
     *out = (vr_solution){ .goal = k->goal, .found = solved.found, .whole = of->whole };
     VR_TRY(take_value(out, k, x));

@@ -171,7 +171,7 @@ static const char *why_not(const vram_fit *f, size_t c)
     return why;
 }
 
-/* With the formula where it fits the line; a pipe has no end of line. */
+/* With the formula where it fits the line, which a pipe has no end of; with -v the figures below have it. */
 static const char *note_of(vr_report *r, const vram_fit *f, size_t c)
 {
     if (!f->ledger.category[c].counted)
@@ -180,7 +180,8 @@ static const char *note_of(vr_report *r, const vram_fit *f, size_t c)
     const char *formula = f->ledger.category[c].formula;
     const char *note = vr_ledger_note(r, &f->ledger, c, formula);
 
-    if (!vr_terminal(r) || vr_utf8_width(vr_str_of(note)) + BESIDE_NOTES <= columns)
+    bool room = !vr_terminal(r) || vr_utf8_width(vr_str_of(note)) + BESIDE_NOTES <= columns;
+    if (room && r->style->verbose == 0)
         return note;
     return vr_ledger_note(r, &f->ledger, c, c == VR_WEIGHTS ? weights_note(r, f) : NULL);
 }
