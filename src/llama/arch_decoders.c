@@ -4,13 +4,6 @@
  * Source: llama.cpp b10470, the file of src/models that each function is named after. */
 #include "llama/plain.h"
 
-static bool never(const vr_lm_graph *c, int il)
-{
-    (void)c;
-    (void)il;
-    return false;
-}
-
 #define PRE .norm = VR_LM_NORM_RMS, .before = "attn_norm", .ffn = "ffn_norm"
 #define PRE_LAYER_NORM .norm = VR_LM_NORM, .before = "attn_norm", .ffn = "ffn_norm"
 
@@ -23,8 +16,8 @@ void vr_lm_build_chatglm(vr_lm_graph *c)
 
 void vr_lm_build_jais(vr_lm_graph *c)
 {
-    c->alibi = vr_lm_is_set(c, "attention.max_alibi_bias");
-    vr_lm_plain_build(c, &(vr_lm_plain){ PRE_LAYER_NORM, .turns = never });
+    c->alibi = vr_lm_nonzero(c, "attention.max_alibi_bias");
+    vr_lm_plain_build(c, &(vr_lm_plain){ PRE_LAYER_NORM, .turns = vr_lm_never });
 }
 
 void vr_lm_build_maincoder(vr_lm_graph *c)
@@ -61,7 +54,8 @@ static vr_t refact_feed(vr_lm_graph *c, vr_t cur, int il)
 void vr_lm_build_refact(vr_lm_graph *c)
 {
     c->alibi = true;
-    vr_lm_plain_build(c, &(vr_lm_plain){ PRE, .turns = never, .no_output_bias = true, .feed = refact_feed });
+    vr_lm_plain_build(
+        c, &(vr_lm_plain){ PRE, .turns = vr_lm_never, .no_output_bias = true, .feed = refact_feed });
 }
 
 /* ---- diffusion: no cache ---- */
