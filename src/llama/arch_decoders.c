@@ -320,6 +320,14 @@ static vr_t talkie_attention(vr_lm_graph *c, vr_t cur, int il)
     return vr_lm_build_attn(c, &a, il);
 }
 
+/* Of the scales only the last is read. */
+static vr_t talkie_feed(vr_lm_graph *c, vr_t cur, int il)
+{
+    vr_lm_ffn f = vr_lm_ffn_of(c, il, "", VR_LM_SILU, VR_LM_FFN_PAR);
+    f.up_b = f.gate_b = f.down_b = f.up_s = f.gate_s = NULL;
+    return vr_lm_build_ffn(c, cur, &f);
+}
+
 void vr_lm_build_talkie(vr_lm_graph *c)
 {
     vr_gg *g = c->g;
@@ -330,7 +338,7 @@ void vr_lm_build_talkie(vr_lm_graph *c)
         vr_lm_select_rows(c, il, &cur, &residual);
         vr_lm_select_rows(c, il, &again, NULL);
         vr_t ffn_inp = vr_gg_add(g, cur, residual);
-        cur = vr_lm_feed_silu(c, bare_norm(c, ffn_inp, il), il);
+        cur = talkie_feed(c, bare_norm(c, ffn_inp, il), il);
         cur = vr_gg_add(g, cur, ffn_inp);
         inp = vr_gg_add(g, cur, vr_gg_mul(g, again, vr_lm_w(c, il, "layer_output_scale.weight")));
     }

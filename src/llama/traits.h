@@ -19,7 +19,9 @@ typedef enum vr_lm_trait {
     /* -- layers that predict further tokens -- */
     VR_LM_LOADS_AHEAD = 1u << 8,  /* loaded where they draft; others pass over them in any case */
     VR_LM_LOADED_AHEAD = 1u << 9, /* whole, always, before b10212 */
-    VR_LM_ONLY_AHEAD = 1u << 10   /* the second context has caches of these alone; else of all layers */
+    VR_LM_ONLY_AHEAD = 1u << 10,  /* the second context has caches of these alone; else of all layers */
+    /* -- graph -- */
+    VR_LM_BARE_FFN = 1u << 11 /* FFN and experts are not multiplied by scales that the file may have */
 } vr_lm_trait;
 
 /* Those of an architecture, none where it is not known. */
