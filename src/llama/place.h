@@ -101,6 +101,8 @@ bool vr_lm_chooses_itself(const vr_lm *lm, uint32_t il);
 
 /* Whether the architecture's graphs were held against llama.cpp's own figures (held.c). */
 bool vr_lm_held(vr_str arch);
+/* The same under the adapters and control vectors that are asked for. */
+bool vr_lm_held_under(vr_str arch, const vr_lm_params *p);
 /* The same of caches alone, where the graph is not known. */
 bool vr_lm_kept_held(vr_str arch);
 /* What kernels of the device put aside at most (pool.c). */
