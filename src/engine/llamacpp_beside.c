@@ -485,7 +485,7 @@ vram_status vr_llamacpp_beside_told(vr_sum sums[3], const vr_lm_sizes *s, size_t
         if (sums[i].words == NULL)
             return VRAM_ENOMEM;
     }
-    if (s->draft != NULL && s->draft->compute_near && sums[2].counted)
+    if (s->draft != NULL && (s->draft->compute_near || s->draft->compute_guessed) && sums[2].counted)
         sums[2].basis = VR_BASIS_FORMULA;
     if (s->projector != NULL && !s->projector->listed && sums[0].basis == VR_BASIS_EXACT)
         sums[0].basis = VR_BASIS_FORMULA; /* all that the file has */

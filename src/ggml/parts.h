@@ -46,10 +46,6 @@ typedef struct vr_gg_flow {
     size_t n_splits;
 } vr_gg_flow;
 
-/* Fills *flow; what it changed in the graph of g stays so until vr_gg_unsplit. */
-typedef struct vr_gg_sched vr_gg_sched;
-vram_status vr_gg_split(vr_gg_flow *flow, vr_gg_sched **made, vr_gg *g, const vr_gg_machine *m, vr_arena *a);
-void vr_gg_unsplit(vr_gg_sched *s); /* may be NULL */
 /* The graph allocator: bytes of each back end's compute buffer. */
 vram_status vr_gg_play(uint64_t bytes[VR_GG_MAX_BACKENDS], const vr_gg_flow *flow, const vr_gg_machine *m,
                        vr_arena *a);

@@ -100,7 +100,8 @@ static vr_gg_sched *make(vr_gg *g, const vr_gg_machine *m, vr_arena *a)
     return s->at != NULL && s->copy != NULL ? s : NULL;
 }
 
-vram_status vr_gg_split(vr_gg_flow *flow, vr_gg_sched **made, vr_gg *g, const vr_gg_machine *m, vr_arena *a)
+/* Fills *flow; what it changed in the graph of g stays so until unsplit. */
+static vram_status split(vr_gg_flow *flow, vr_gg_sched **made, vr_gg *g, const vr_gg_machine *m, vr_arena *a)
 {
     *flow = (vr_gg_flow){ 0 };
     vr_gg_sched *s = *made = make(g, m, a);
@@ -116,7 +117,7 @@ vram_status vr_gg_split(vr_gg_flow *flow, vr_gg_sched **made, vr_gg *g, const vr
 }
 
 /* Backwards, for a node may have been changed more than once. */
-void vr_gg_unsplit(vr_gg_sched *s)
+static void unsplit(vr_gg_sched *s)
 {
     if (s == NULL)
         return;
@@ -144,12 +145,12 @@ vram_status vr_gg_reserve(vr_gg_reserved *out, vr_gg *g, const vr_gg_machine *m,
     VR_TRY(check(g, m, a->ctx));
     vr_gg_flow flow;
     vr_gg_sched *s = NULL;
-    vram_status status = vr_gg_split(&flow, &s, g, m, a);
+    vram_status status = split(&flow, &s, g, m, a);
     if (status == VRAM_OK)
         status = vr_gg_play(out->bytes, &flow, m, a);
     out->n_splits = flow.n_splits;
     for (size_t i = 0; status == VRAM_OK && i < g->n_nodes; i++)
         g->nodes[i]->backend = s->at[g->nodes[i]->id];
-    vr_gg_unsplit(s);
+    unsplit(s);
     return status;
 }

@@ -9,7 +9,7 @@ static uint8_t cpu_of(const vr_gg_sched *s)
     return (uint8_t)(s->m->n_backends - 1);
 }
 
-bool vr_gg_sched_runs(const vr_gg_sched *s, uint8_t backend, const vr_gg_tensor *node)
+static bool runs(const vr_gg_sched *s, uint8_t backend, const vr_gg_tensor *node)
 {
     return s->m->backends[backend].runs(s->m, backend, node);
 }
@@ -45,7 +45,7 @@ static int8_t backend_of_memory(const vr_gg_sched *s, const vr_gg_tensor *t, con
 {
     uint8_t buft = vr_gg_lies_in(t);
     for (uint8_t b = 0; buft != VR_GG_NOWHERE && b < s->m->n_backends; b++) {
-        if (reads_buft(s, b, buft) && vr_gg_sched_runs(s, b, node))
+        if (reads_buft(s, b, buft) && runs(s, b, node))
             return (int8_t)b;
     }
     return VR_GG_UNASSIGNED;
@@ -56,7 +56,7 @@ static int8_t offloader(const vr_gg_sched *s, const vr_gg_tensor *node)
 {
     for (uint8_t b = 0; b < cpu_of(s); b++) {
         const vr_gg_backend *e = &s->m->backends[b];
-        if (vr_gg_sched_runs(s, b, node) && e->offloads != NULL && e->offloads(s->m, b, node))
+        if (runs(s, b, node) && e->offloads != NULL && e->offloads(s->m, b, node))
             return (int8_t)b;
     }
     return VR_GG_UNASSIGNED;
@@ -107,7 +107,7 @@ static void spread(vr_gg_sched *s, bool down, bool with_cpu)
             continue;
         if (*at != VR_GG_UNASSIGNED)
             current = *at == (int8_t)cpu_of(s) && !with_cpu ? VR_GG_UNASSIGNED : *at;
-        else if (current != VR_GG_UNASSIGNED && vr_gg_sched_runs(s, (uint8_t)current, t))
+        else if (current != VR_GG_UNASSIGNED && runs(s, (uint8_t)current, t))
             *at = current;
     }
 }
@@ -133,7 +133,7 @@ static int8_t with_most_operands(const vr_gg_sched *s, const vr_gg_tensor *t)
     int most = -1;
     int8_t at = VR_GG_UNASSIGNED;
     for (uint8_t b = 0; b < s->m->n_backends; b++) {
-        int n = vr_gg_sched_runs(s, b, t) ? operands_at_hand(s, b, t) : -1;
+        int n = runs(s, b, t) ? operands_at_hand(s, b, t) : -1;
         if (n > most) {
             most = n;
             at = (int8_t)b;
@@ -155,8 +155,7 @@ static bool reads_operands(const vr_gg_sched *s, uint8_t backend, const vr_gg_te
 static int8_t upgraded(const vr_gg_sched *s, const vr_gg_tensor *t, int8_t at)
 {
     for (uint8_t b = 0; b < at; b++) {
-        if (s->m->backends[b].buft == s->m->backends[at].buft && vr_gg_sched_runs(s, b, t) &&
-            reads_operands(s, b, t))
+        if (s->m->backends[b].buft == s->m->backends[at].buft && runs(s, b, t) && reads_operands(s, b, t))
             return (int8_t)b;
     }
     return at;
@@ -185,7 +184,7 @@ static vram_status settle(vr_gg_sched *s, const vr_gg_tensor *t)
             s->at[src->id] = src->view_src != NULL ? s->at[src->view_src->id] : *at;
     }
     for (uint8_t b = 0; b < s->m->n_backends && *at == VR_GG_UNASSIGNED; b++) {
-        if (vr_gg_sched_runs(s, b, t))
+        if (runs(s, b, t))
             *at = (int8_t)b;
     }
     return vr_gg_sched_placed(s, t);

@@ -35,7 +35,7 @@ typedef struct vr_gg_kept {
     uint32_t until;
 } vr_gg_kept;
 
-struct vr_gg_sched {
+typedef struct vr_gg_sched {
     vr_gg *g;
     const vr_gg_machine *m;
     vr_arena *arena;
@@ -52,9 +52,8 @@ struct vr_gg_sched {
     size_t n_inputs, inputs_room, inputs_flags_room;
     vr_gg_kept *kept; /* in the order of `until` */
     size_t n_kept, kept_room;
-};
+} vr_gg_sched;
 
-bool vr_gg_sched_runs(const vr_gg_sched *s, uint8_t backend, const vr_gg_tensor *node);
 /* The buffer type that t lies in, or will lie in, can be read by the back end. */
 bool vr_gg_sched_reads(const vr_gg_sched *s, uint8_t backend, const vr_gg_tensor *t);
 /* VRAM_EUNSUPPORTED: no back end was found for t, where ggml gives up. */

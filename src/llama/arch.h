@@ -16,6 +16,9 @@ vr_t vr_lm_qkv_mm(vr_lm_graph *c, int il, const char *name, vr_t cur);
 vr_t vr_lm_part(vr_lm_graph *c, int il, const char *name, const char *part);
 vr_t vr_lm_rms(vr_lm_graph *c, vr_t cur, int il, const char *name); /* RMS norm with NAME.weight */
 
+/* Layer norm with NAME of all heads of a token together. */
+vr_t vr_lm_norm_whole(vr_lm_graph *c, vr_t x, int il, const char *name);
+
 /* A gated or plain FFN without biases and scales, whatever the file has. */
 vr_t vr_lm_bare_ffn(vr_lm_graph *c, vr_t cur, int il, const char *suffix, vr_lm_act act, vr_lm_gating gating);
 /* Experts of which the scales are not read. */
@@ -52,6 +55,13 @@ vr_t vr_lm_build_delta_net(vr_lm_graph *c, vr_lm_delta *d, int il);
 vr_t vr_lm_build_recurrent_attn(vr_lm_graph *c, vr_lm_delta *d, int il);
 /* The last columns go back to where the state lies; returned is what the convolution reads. */
 vr_t vr_lm_build_conv_state(vr_lm_graph *c, vr_t mixed, uint64_t kernel, uint64_t channels, int il);
+
+/* ---- tokens that are chosen (graph_index.c) ---- */
+
+/* How well each token of k goes with q, as one node where that runs. */
+vr_t vr_lm_index_scores(vr_lm_graph *c, vr_t q, vr_t k, vr_t weights, vr_t mask, int il);
+/* The mask with all but the tokens of `top` shut; `type`: what opens it. */
+vr_t vr_lm_chosen_mask(vr_lm_graph *c, vr_dtype type, vr_t mask, vr_t top);
 
 /* Kimi's, with a gate for each channel (arch_kimi_linear.c); whole_gate: as in Kimi K3. */
 vr_t vr_lm_kda_layer(vr_lm_graph *c, vr_t x, int il, bool whole_gate);

@@ -56,9 +56,7 @@ static vr_t normed_whole(vr_lm_graph *c, vr_t x, int il, const char *name)
 {
     if (!vr_lm_part(c, il, name, "weight"))
         return x;
-    vr_t flat = vr_gg_reshape_2d(c->g, x, vr_mul_sat(x->ne[0], x->ne[1]), c->n_tokens);
-    flat = vr_lm_norm_of(c, flat, il, name, VR_LM_NORM);
-    return vr_gg_reshape_3d(c->g, flat, x->ne[0], x->ne[1], c->n_tokens);
+    return vr_lm_norm_whole(c, x, il, name);
 }
 
 static vr_t experts(vr_lm_graph *c, vr_t cur, int il)

@@ -37,19 +37,12 @@ static void build_serial(vr_lm_graph *c, vr_t cur, vr_t (*attend)(vr_lm_graph *c
 
 /* ---- mpt ---- */
 
-static vr_t normed_whole(vr_lm_graph *c, vr_t x, int il, const char *name)
-{
-    vr_t flat = vr_gg_reshape_2d(c->g, x, vr_mul_sat(x->ne[0], x->ne[1]), c->n_tokens);
-    flat = vr_lm_norm_of(c, flat, il, name, VR_LM_NORM);
-    return vr_gg_reshape_3d(c->g, flat, x->ne[0], x->ne[1], c->n_tokens);
-}
-
 static vr_t attend_mpt(vr_lm_graph *c, vr_t cur, int il)
 {
     vr_lm_qkv x = vr_lm_qkv_of(c, cur, il);
     if (vr_lm_opt(c, il, "attn_q_norm.weight")) {
-        x.q = normed_whole(c, x.q, il, "attn_q_norm");
-        x.k = normed_whole(c, x.k, il, "attn_k_norm");
+        x.q = vr_lm_norm_whole(c, x.q, il, "attn_q_norm");
+        x.k = vr_lm_norm_whole(c, x.k, il, "attn_k_norm");
     }
     return vr_lm_attn_of(c, x, il);
 }

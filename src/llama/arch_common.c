@@ -49,6 +49,13 @@ vr_t vr_lm_rms(vr_lm_graph *c, vr_t cur, int il, const char *name)
     return vr_lm_build_norm(c, cur, weight(c, il, name), NULL, VR_LM_NORM_RMS, il);
 }
 
+vr_t vr_lm_norm_whole(vr_lm_graph *c, vr_t x, int il, const char *name)
+{
+    vr_t flat = vr_gg_reshape_2d(c->g, x, vr_mul_sat(x->ne[0], x->ne[1]), c->n_tokens);
+    flat = vr_lm_norm_of(c, flat, il, name, VR_LM_NORM);
+    return vr_gg_reshape_3d(c->g, flat, x->ne[0], x->ne[1], c->n_tokens);
+}
+
 vr_t vr_lm_bare_ffn(vr_lm_graph *c, vr_t cur, int il, const char *suffix, vr_lm_act act, vr_lm_gating gating)
 {
     vr_lm_ffn f = vr_lm_ffn_of(c, il, suffix, act, gating);

@@ -4,13 +4,6 @@
  * Source: llama.cpp b10470, the file of src/models that each function is named after. */
 #include "llama/plain.h"
 
-static bool never(const vr_lm_graph *c, int il)
-{
-    (void)c;
-    (void)il;
-    return false;
-}
-
 #define PRE .norm = VR_LM_NORM_RMS, .before = "attn_norm", .ffn = "ffn_norm"
 #define PRE_LAYER_NORM .norm = VR_LM_NORM, .before = "attn_norm", .ffn = "ffn_norm"
 
@@ -23,8 +16,8 @@ void vr_lm_build_chatglm(vr_lm_graph *c)
 
 void vr_lm_build_jais(vr_lm_graph *c)
 {
-    c->alibi = vr_lm_is_set(c, "attention.max_alibi_bias");
-    vr_lm_plain_build(c, &(vr_lm_plain){ PRE_LAYER_NORM, .turns = never });
+    c->alibi = vr_lm_nonzero(c, "attention.max_alibi_bias");
+    vr_lm_plain_build(c, &(vr_lm_plain){ PRE_LAYER_NORM, .turns = vr_lm_never });
 }
 
 void vr_lm_build_maincoder(vr_lm_graph *c)
@@ -61,7 +54,8 @@ static vr_t refact_feed(vr_lm_graph *c, vr_t cur, int il)
 void vr_lm_build_refact(vr_lm_graph *c)
 {
     c->alibi = true;
-    vr_lm_plain_build(c, &(vr_lm_plain){ PRE, .turns = never, .no_output_bias = true, .feed = refact_feed });
+    vr_lm_plain_build(
+        c, &(vr_lm_plain){ PRE, .turns = vr_lm_never, .no_output_bias = true, .feed = refact_feed });
 }
 
 /* ---- diffusion: no cache ---- */
@@ -326,6 +320,14 @@ static vr_t talkie_attention(vr_lm_graph *c, vr_t cur, int il)
     return vr_lm_build_attn(c, &a, il);
 }
 
+/* Of the scales only the last is read. */
+static vr_t talkie_feed(vr_lm_graph *c, vr_t cur, int il)
+{
+    vr_lm_ffn f = vr_lm_ffn_of(c, il, "", VR_LM_SILU, VR_LM_FFN_PAR);
+    f.up_b = f.gate_b = f.down_b = f.up_s = f.gate_s = NULL;
+    return vr_lm_build_ffn(c, cur, &f);
+}
+
 void vr_lm_build_talkie(vr_lm_graph *c)
 {
     vr_gg *g = c->g;
@@ -336,7 +338,7 @@ void vr_lm_build_talkie(vr_lm_graph *c)
         vr_lm_select_rows(c, il, &cur, &residual);
         vr_lm_select_rows(c, il, &again, NULL);
         vr_t ffn_inp = vr_gg_add(g, cur, residual);
-        cur = vr_lm_feed_silu(c, bare_norm(c, ffn_inp, il), il);
+        cur = talkie_feed(c, bare_norm(c, ffn_inp, il), il);
         cur = vr_gg_add(g, cur, ffn_inp);
         inp = vr_gg_add(g, cur, vr_gg_mul(g, again, vr_lm_w(c, il, "layer_output_scale.weight")));
     }

@@ -234,17 +234,6 @@ static vr_t kept_keys(vr_lm_graph *c, const compressor *x, vr_t cache)
     return vr_gg_view_4d(g, k, k->ne[0], k->ne[1], x->mask->ne[0], k->ne[3], k->nb[1], k->nb[2], k->nb[3], 0);
 }
 
-static vr_t scores_apart(vr_lm_graph *c, const compressor *x, vr_t q, vr_t k, vr_t weights)
-{
-    vr_gg *g = c->g;
-    q = vr_gg_permute(g, q, 0, 2, 1, 3);
-    vr_t kq = vr_gg_mul_mat(g, vr_gg_permute(g, k, 0, 2, 1, 3), q);
-    kq = vr_gg_cont(g, vr_gg_permute(g, kq, 2, 1, 0, 3));
-    kq = vr_gg_mul(g, vr_gg_unary_of(g, kq, VR_GG_RELU), weights);
-    kq = vr_gg_cont(g, vr_gg_permute(g, vr_gg_sum_rows(g, kq), 2, 1, 0, 3));
-    return vr_gg_add(g, kq, x->mask);
-}
-
 static vr_t best(vr_lm_graph *c, const model *m, vr_t latent, vr_t cur, int il)
 {
     vr_gg *g = c->g;
@@ -257,29 +246,13 @@ static vr_t best(vr_lm_graph *c, const model *m, vr_t latent, vr_t cur, int il)
     uint64_t s = k->ne[3] > 0 ? k->ne[3] : 1;
     q = vr_gg_view_4d(g, q, q->ne[0], q->ne[1], q->ne[2] / s, s, q->nb[1], q->nb[2], q->nb[3] / s, 0);
     w = vr_gg_view_4d(g, w, w->ne[0], w->ne[1] / s, w->ne[2], s, w->nb[1], w->nb[2] / s, w->nb[3] / s, 0);
-    vr_t scores = NULL;
-    if (c->settled.fused_lid) {
-        scores = vr_gg_lightning_indexer(g, q, k, w, x->mask);
-        vr_lm_fused(c, VR_LM_FUSED_LID, scores, il);
-    } else {
-        scores = scores_apart(c, x, q, k, w);
-    }
+    vr_t scores = vr_lm_index_scores(c, q, k, w, x->mask, il);
     return vr_gg_cont(g, vr_gg_top_k(g, scores, scores->ne[0] < m->index_top ? scores->ne[0] : m->index_top));
 }
 
-static vr_t mask_of(vr_lm_graph *c, vr_t mask, vr_t top)
+static vr_t chosen_mask(vr_lm_graph *c, vr_t mask, vr_t top)
 {
-    vr_gg *g = c->g;
-    vr_t all = vr_gg_fill(g, mask);
-    all = vr_gg_view_4d(g, all, 1, all->ne[0], all->ne[1], all->ne[3], all->nb[0], all->nb[1], all->nb[2], 0);
-    vr_t at = vr_gg_view_4d(g, top, top->ne[0], top->ne[1], top->ne[3], 1, top->nb[1], top->nb[2],
-                            vr_mul_sat(top->ne[3], top->nb[3]), 0);
-    vr_dtype t = c->settled.flash_attn ? VR_F16 : VR_F32;
-    vr_t open = vr_gg_fill(g, vr_gg_new_4d(g, t, 1, at->ne[0], at->ne[1], at->ne[2]));
-    vr_t chosen = vr_gg_set_rows(g, all, open, at);
-    chosen = vr_gg_view_4d(g, chosen, chosen->ne[1], chosen->ne[2], 1, chosen->ne[3], chosen->nb[2],
-                           chosen->nb[3], chosen->nb[3], 0);
-    return vr_gg_add(g, chosen, mask);
+    return vr_lm_chosen_mask(c, c->settled.flash_attn ? VR_F16 : VR_F32, mask, top);
 }
 
 /* ---- attention ---- */
@@ -301,7 +274,7 @@ static vr_t attend(vr_lm_graph *c, const model *m, const heads *h, uint64_t rati
     if (ratio != 0) {
         const compressor *x = ratio == CHOSEN_RATIO ? &m->chosen : &m->long_ones;
         k = vr_gg_concat(g, k, kept_keys(c, x, vr_lm_kept_of(c, il)->compressed[0].k), 2);
-        mask = vr_gg_concat(g, mask, top != NULL ? mask_of(c, x->mask, top) : x->mask, 0);
+        mask = vr_gg_concat(g, mask, top != NULL ? chosen_mask(c, x->mask, top) : x->mask, 0);
     }
     vr_lm_attention a = { .sinks = vr_lm_w(c, il, "attn_sinks.weight") };
     return vr_lm_rotated(c, vr_lm_attn_mha(c, q, k, k, mask, &a, il), m->rot);

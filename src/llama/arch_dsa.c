@@ -56,17 +56,6 @@ static void keep_keys(vr_lm_graph *c, const indexer *x, vr_t cache, vr_t k)
     vr_gg_build_forward_expand(g, vr_gg_set_rows(g, cache, rows, x->idxs));
 }
 
-static vr_t scores_apart(vr_lm_graph *c, const indexer *x, vr_t q, vr_t k, vr_t weights)
-{
-    vr_gg *g = c->g;
-    q = vr_gg_permute(g, q, 0, 2, 1, 3);
-    vr_t kq = vr_gg_mul_mat(g, vr_gg_permute(g, k, 0, 2, 1, 3), q);
-    kq = vr_gg_cont(g, vr_gg_permute(g, kq, 2, 1, 0, 3));
-    kq = vr_gg_mul(g, vr_gg_unary_of(g, kq, VR_GG_RELU), weights);
-    kq = vr_gg_cont(g, vr_gg_permute(g, vr_gg_sum_rows(g, kq), 2, 1, 0, 3));
-    return vr_gg_add(g, kq, x->mask);
-}
-
 static vr_t scores(vr_lm_graph *c, const indexer *x, vr_t q, vr_t k, vr_t weights, int il)
 {
     vr_gg *g = c->g;
@@ -75,11 +64,7 @@ static vr_t scores(vr_lm_graph *c, const indexer *x, vr_t q, vr_t k, vr_t weight
     weights = vr_gg_view_4d(g, weights, weights->ne[0], weights->ne[1] / s, weights->ne[2], s, weights->nb[1],
                             weights->nb[2] / s, weights->nb[3] / s, 0);
     weights = vr_gg_scale(g, weights);
-    if (!c->settled.fused_lid)
-        return scores_apart(c, x, q, k, weights);
-    vr_t t = vr_gg_lightning_indexer(g, q, k, weights, x->mask);
-    vr_lm_fused(c, VR_LM_FUSED_LID, t, il);
-    return t;
+    return vr_lm_index_scores(c, q, k, weights, x->mask, il);
 }
 
 /* latent: of the query. */
@@ -107,21 +92,6 @@ static vr_t choose(vr_lm_graph *c, const indexer *x, vr_t latent, vr_t cur, int 
 
 /* ---- attention over them ---- */
 
-/* The mask with all but the chosen tokens shut. */
-static vr_t mask_of(vr_lm_graph *c, vr_t mask, vr_t top)
-{
-    vr_gg *g = c->g;
-    vr_t all = vr_gg_fill(g, mask);
-    all = vr_gg_view_4d(g, all, 1, all->ne[0], all->ne[1], all->ne[3], all->nb[0], all->nb[1], all->nb[2], 0);
-    vr_t at = vr_gg_view_4d(g, top, top->ne[0], top->ne[1], top->ne[3], 1, top->nb[1], top->nb[2],
-                            vr_mul_sat(top->ne[3], top->nb[3]), 0);
-    vr_t open = vr_gg_fill(g, vr_gg_new_4d(g, VR_F32, 1, at->ne[0], at->ne[1], at->ne[2]));
-    vr_t chosen = vr_gg_set_rows(g, all, open, at);
-    chosen = vr_gg_view_4d(g, chosen, chosen->ne[1], chosen->ne[2], 1, chosen->ne[3], chosen->nb[2],
-                           chosen->nb[3], chosen->nb[3], 0);
-    return vr_gg_add(g, chosen, mask);
-}
-
 static vr_t attend_chosen(vr_lm_graph *c, const vr_lm_attention *a, vr_t top, int il)
 {
     vr_gg *g = c->g;
@@ -129,7 +99,7 @@ static vr_t attend_chosen(vr_lm_graph *c, const vr_lm_attention *a, vr_t top, in
     vr_gg_build_forward_expand(g, a->v);
     vr_gg_build_forward_expand(g, a->k);
     vr_gg_build_forward_expand(g, vr_lm_cpy_k(c, a->k, c->full.k_idxs, il));
-    vr_t mask = mask_of(c, c->full.mask, top), k = vr_lm_get_k(c, il);
+    vr_t mask = vr_lm_chosen_mask(c, VR_F32, c->full.mask, top), k = vr_lm_get_k(c, il);
     vr_t v = vr_gg_view_4d(g, k, a->v->ne[0], k->ne[1], k->ne[2], k->ne[3], k->nb[1], k->nb[2], k->nb[3], 0);
     return vr_lm_mm(c, a->wo, vr_lm_attn_mha(c, a->q, k, v, mask, a, il), a->wo_s);
 }

@@ -4,13 +4,6 @@
  * Source: llama.cpp b10470, the file of src/models that each function is named after. */
 #include "llama/plain.h"
 
-static bool never(const vr_lm_graph *c, int il)
-{
-    (void)c;
-    (void)il;
-    return false;
-}
-
 static bool where_it_slides(const vr_lm_graph *c, int il)
 {
     return c->lm->n_swa == 0 || c->lm->layers[il].swa;
@@ -65,7 +58,7 @@ void vr_lm_build_baichuan(vr_lm_graph *c)
 {
     bool small = c->lm->n_layer == 32;
     c->alibi = !small;
-    vr_lm_plain_build(c, &(vr_lm_plain){ PRE, .turns = small ? NULL : never });
+    vr_lm_plain_build(c, &(vr_lm_plain){ PRE, .turns = small ? NULL : vr_lm_never });
 }
 
 /* Which layers are of experts is told by numbers, whatever tensors there are. */
@@ -133,7 +126,7 @@ static void temperature(vr_lm_graph *c, vr_lm_qkv *x, int il, vr_t scale)
 void vr_lm_build_mistral3(vr_lm_graph *c)
 {
     vr_lm_plain_build(c, &(vr_lm_plain){ PRE, .queries = temperature,
-                                         .attn_scale = vr_lm_is_set(c, "attention.temperature_scale"),
+                                         .attn_scale = vr_lm_nonzero(c, "attention.temperature_scale"),
                                          .feed = vr_lm_feed_experts });
 }
 
@@ -189,7 +182,7 @@ void vr_lm_build_gpt2(vr_lm_graph *c)
     vr_t inp = vr_lm_inp_embd(c);
     vr_t rows = vr_gg_get_rows(c->g, vr_lm_outside(c, "position_embd.weight"), vr_lm_inp_pos(c));
     inp = vr_gg_add(c->g, inp, rows);
-    vr_lm_plain d = { PRE_LAYER_NORM, .turns = never, .feed = vr_lm_feed_gelu };
+    vr_lm_plain d = { PRE_LAYER_NORM, .turns = vr_lm_never, .feed = vr_lm_feed_gelu };
     vr_lm_finish(c, vr_lm_plain_layers(c, &d, inp), VR_LM_NORM);
 }
 
@@ -198,7 +191,7 @@ void vr_lm_build_bloom(vr_lm_graph *c)
     c->alibi = true;
     vr_t w = vr_lm_outside(c, "token_embd_norm.weight"), b = vr_lm_outside_opt(c, "token_embd_norm.bias");
     vr_t inp = vr_lm_build_norm(c, vr_lm_inp_embd(c), w, b, VR_LM_NORM, 0);
-    vr_lm_plain d = { PRE_LAYER_NORM, .turns = never, .feed = vr_lm_feed_gelu };
+    vr_lm_plain d = { PRE_LAYER_NORM, .turns = vr_lm_never, .feed = vr_lm_feed_gelu };
     vr_lm_finish(c, vr_lm_plain_layers(c, &d, inp), VR_LM_NORM);
 }
 
@@ -266,8 +259,8 @@ void vr_lm_build_olmoe(vr_lm_graph *c)
 static vr_t granite_layers(vr_lm_graph *c, bool residual_scale)
 {
     bool turned = vr_lm_number(c->lm, "rope.scaling.finetuned", 1) != 0;
-    vr_lm_plain d = { PRE, .turns = turned ? NULL : never, .factors = true, .residual_scale = residual_scale,
-                      .feed = vr_lm_feed_experts };
+    vr_lm_plain d = { PRE, .turns = turned ? NULL : vr_lm_never, .factors = true,
+                      .residual_scale = residual_scale, .feed = vr_lm_feed_experts };
     return vr_lm_plain_layers(c, &d, vr_lm_inp_embd(c));
 }
 
@@ -282,8 +275,8 @@ static void scaled_logits(vr_lm_graph *c, vr_t cur, vr_lm_norm norm, bool scaled
 
 void vr_lm_build_granite(vr_lm_graph *c)
 {
-    c->embedding_scaled = vr_lm_is_set(c, "embedding_scale");
-    vr_t cur = granite_layers(c, vr_lm_is_set(c, "residual_scale"));
+    c->embedding_scaled = vr_lm_nonzero(c, "embedding_scale");
+    vr_t cur = granite_layers(c, vr_lm_nonzero(c, "residual_scale"));
     scaled_logits(c, cur, VR_LM_NORM_RMS, true);
 }
 
@@ -301,7 +294,7 @@ static void cohere(vr_lm_graph *c, bool (*turns)(const vr_lm_graph *c, int il))
         .norm = VR_LM_NORM, .turns = turns, .factors = turns != NULL, .sum = VR_LM_SUM_FED_INPUT_ATTENTION
     };
     vr_t cur = vr_lm_parallel_layers(c, &d, vr_lm_inp_embd(c));
-    scaled_logits(c, cur, VR_LM_NORM, vr_lm_is_set(c, "logit_scale"));
+    scaled_logits(c, cur, VR_LM_NORM, vr_lm_nonzero(c, "logit_scale"));
 }
 
 void vr_lm_build_command_r(vr_lm_graph *c)

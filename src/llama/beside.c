@@ -52,6 +52,7 @@ static vram_status draft(vr_lm_sizes *out, const vr_lm_beside *b, const vr_lm_de
         left[i] = b->predicts ? devices[i] : rest(&devices[i], &out->device[i]);
     VR_TRY(vr_lm_measure(s, b->draft, &b->drafting, left, n, a));
     out->draft = s;
+    out->verified = out->verified && s->verified;
     out->refused = out->refused || s->refused;
     out->unknown = out->unknown || s->unknown;
     if (s->refused || s->unknown)

@@ -5,15 +5,7 @@
  * src/llama-kv-cache-iswa.cpp, src/llama-memory-recurrent.cpp, src/llama-memory-hybrid.cpp,
  * src/llama-hparams.cpp (n_embd_r, n_embd_s, has_kv), src/llama-context.cpp (llama_init_from_model). */
 #include "llama/place.h"
-
-static bool is_one_of(vr_str name, const char *const *list)
-{
-    for (; *list != NULL; list++) {
-        if (vr_str_is(name, *list))
-            return true;
-    }
-    return false;
-}
+#include "llama/traits.h"
 
 /* ---- widths ---- */
 
@@ -54,56 +46,13 @@ static void state_widths(const vr_lm *lm, uint64_t *r, uint64_t *s)
     }
 }
 
-/* ---- which layers keep what ---- */
-
-static bool recurrent(const vr_lm *lm)
-{
-    static const char *const names[] = { "mamba", "mamba2", "rwkv6", "rwkv6qwen2", "rwkv7", "arwkv7", NULL };
-    return is_one_of(lm->name, names);
-}
-
-bool vr_lm_hybrid_memory(const vr_lm *lm)
-{
-    static const char *const names[] = { "jamba",       "falcon-h1", "plamo2",     "granitehybrid",
-                                         "lfm2",        "lfm2moe",   "nemotron_h", "nemotron_h_moe",
-                                         "qwen3next",   "qwen35",    "qwen35moe",  "minimax-01",
-                                         "kimi-linear", "kimi-k3",   NULL };
-    return is_one_of(lm->name, names);
-}
-
-/* Encoders keep nothing: llama.cpp makes them no memory. */
-static bool forgets(const vr_lm *lm)
-{
-    static const char *const names[] = { "bert",
-                                         "nomic-bert",
-                                         "nomic-bert-moe",
-                                         "neo-bert",
-                                         "eurobert",
-                                         "modern-bert",
-                                         "jina-bert-v2",
-                                         "jina-bert-v3",
-                                         "gemma-embedding",
-                                         "dream",
-                                         "llada",
-                                         "llada-moe",
-                                         "rnd1",
-                                         NULL };
-    return is_one_of(lm->name, names);
-}
-
 /* ---- keys that choose the tokens to attend to (DSA) ---- */
-
-static bool chooses(const vr_lm *lm)
-{
-    return vr_str_is(lm->name, "deepseek32") || vr_str_is(lm->name, "glm-dsa") ||
-           vr_str_is(lm->name, "minimax-m3");
-}
 
 /* In GLM 5.2 three of four layers take what one before them chose. */
 bool vr_lm_chooses_itself(const vr_lm *lm, uint32_t il)
 {
     uint64_t types = 0;
-    if (!chooses(lm) || il >= lm->n_layer)
+    if (!vr_lm_has(lm, VR_LM_CHOOSES) || il >= lm->n_layer)
         return false;
     if (vr_str_is(lm->name, "minimax-m3"))
         return il >= vr_lm_number(lm, "leading_dense_block_count", 0);
@@ -114,27 +63,24 @@ bool vr_lm_chooses_itself(const vr_lm *lm, uint32_t il)
     return lm->n_ctx_train < 1048576 || il < 2 || (il < 78 && (il - 2) % 4 == 0);
 }
 
+/* ---- which layers keep what ---- */
+
 /* The model's description may not know what this engine is known to keep. */
 static bool worked_out(const vr_lm *lm)
 {
-    static const char *const names[] = { "kimi-linear", "kimi-k3",   "minimax-01", "deepseek4",
-                                         "t5",          "t5encoder", NULL };
-    return lm->model->kv_known || forgets(lm) || chooses(lm) || is_one_of(lm->name, names);
+    return lm->model->kv_known || vr_lm_has(lm, VR_LM_FORGETS | VR_LM_CHOOSES | VR_LM_OWN_CACHE);
 }
 
 /* Heads that predict further tokens have keys and values too, used or not, but in these. */
 static bool cuts_predicting(const vr_lm *lm, const vr_lm_rules *r)
 {
-    static const char *const names[] = { "step35",     "hy_v3",   "hy-v3",     "mimo2",
-                                         "qwen3next",  "qwen35",  "qwen35moe", "minimax-01",
-                                         "deepseek32", "glm-dsa", NULL };
-    return r->predict_apart != 0 || is_one_of(lm->name, names);
+    return r->predict_apart != 0 || vr_lm_has(lm, VR_LM_CUTS_AHEAD);
 }
 
 static bool attends(const vr_lm *lm, const vr_lm_rules *r, uint32_t il)
 {
     const vr_lm_layer *l = &lm->layers[il];
-    if (recurrent(lm) || forgets(lm) || (il >= lm->n_layer && cuts_predicting(lm, r)))
+    if (vr_lm_has(lm, VR_LM_STATES | VR_LM_FORGETS) || (il >= lm->n_layer && cuts_predicting(lm, r)))
         return false;
     if (vr_str_is(lm->name, "falcon-h1"))
         return true;
@@ -145,7 +91,7 @@ static bool attends(const vr_lm *lm, const vr_lm_rules *r, uint32_t il)
 
 static bool keeps_state(const vr_lm *lm, uint32_t il)
 {
-    return il < lm->n_layer && lm->layers[il].recurrent && (recurrent(lm) || vr_lm_hybrid_memory(lm));
+    return il < lm->n_layer && lm->layers[il].recurrent && vr_lm_has(lm, VR_LM_STATES | VR_LM_HYBRID);
 }
 
 /* Layers from this one on use an earlier one's cache. */
@@ -243,7 +189,7 @@ static vr_lm_cache cache_of(const vr_lm_plan *plan, const vr_lm *lm, const vr_lm
     if (keeps_state(lm, il) && !p->predicts) {
         state_widths(lm, &c.r_width, &c.s_width);
         c.r_rows = plan->n_seq_max;
-        c.r_kept = vr_add_sat(1, vr_lm_taken_back(lm, p));
+        c.r_kept = vr_add_sat(1, vr_lm_has(lm, VR_LM_TAKES_BACK) ? p->n_rs_seq : 0);
     }
     return c;
 }
@@ -260,7 +206,7 @@ static bool cut_unevenly(const vr_lm *lm, const vr_lm_plan *plan)
 {
     uint64_t at_once = plan->n_ctx < plan->n_ubatch ? plan->n_ctx : plan->n_ubatch;
     return plan->rules.decay_alone != 0 && plan->n_stream > 1 && at_once % plan->n_stream != 0 &&
-           (vr_str_is(lm->name, "kimi-linear") || vr_str_is(lm->name, "minimax-01"));
+           vr_lm_has(lm, VR_LM_PAIR_DECAY);
 }
 
 static const char *refusal_of_widths(const vr_lm *lm, const vr_lm_params *p)
@@ -278,7 +224,7 @@ static const char *refusal_of_widths(const vr_lm *lm, const vr_lm_params *p)
 
 static const char *refusal(const vr_lm *lm, const vr_lm_params *p, const vr_lm_plan *plan)
 {
-    if (recurrent(lm))
+    if (vr_lm_has(lm, VR_LM_STATES))
         return NULL;
     if (latent(lm) && plan->rules.mla == 0)
         return "this build does not load files with attn_k_b and attn_v_b, it looks for attn_kv_b";
@@ -295,9 +241,8 @@ static const char *refusal(const vr_lm *lm, const vr_lm_params *p, const vr_lm_p
 /* Which layers slide was counted out by a period; from v0.5.0 on a list in the file decides. */
 static bool lists_otherwise(const vr_lm *lm, const vr_lm_rules *r)
 {
-    static const char *const names[] = { "gemma3n", "laguna", NULL };
     uint64_t slides = 0;
-    if (r->predict_apart == 0 || !is_one_of(lm->name, names))
+    if (r->predict_apart == 0 || (!vr_str_is(lm->name, "gemma3n") && !vr_str_is(lm->name, "laguna")))
         return false;
     for (uint32_t il = 0; il < lm->n_layer; il++) {
         bool told = vr_lm_u64(lm, "attention.sliding_window_pattern", il, &slides);

@@ -92,7 +92,7 @@ vr_t vr_cg_plus(vr_cg *c, vr_t cur, vr_t b)
     return b != NULL ? vr_gg_add(c->g, cur, b) : cur;
 }
 
-vr_t vr_cg_norm(vr_cg *c, vr_t cur, vr_t w, vr_t b, bool rms)
+static vr_t norm_by(vr_cg *c, vr_t cur, vr_t w, vr_t b, bool rms)
 {
     cur = rms ? vr_gg_rms_norm(c->g, cur) : vr_gg_norm(c->g, cur);
     if (w != NULL)
@@ -102,7 +102,7 @@ vr_t vr_cg_norm(vr_cg *c, vr_t cur, vr_t w, vr_t b, bool rms)
 
 vr_t vr_cg_norm_of(vr_cg *c, vr_t cur, int il, const char *name, bool rms)
 {
-    return vr_cg_norm(c, cur, vr_cg_weight(c, il, name), vr_cg_bias(c, il, name), rms);
+    return norm_by(c, cur, vr_cg_weight(c, il, name), vr_cg_bias(c, il, name), rms);
 }
 
 vr_t vr_cg_linear(vr_cg *c, vr_t cur, int il, const char *name)
@@ -165,7 +165,7 @@ static vr_t scores(vr_cg *c, vr_t q, vr_t k, vr_t v, vr_t mask)
     return vr_gg_cont_2d(g, cur, vr_mul_sat(cur->ne[0], cur->ne[1]), vr_mul_sat(cur->ne[2], cur->ne[3]));
 }
 
-vr_t vr_cg_attend(vr_cg *c, vr_cg_qkv x, vr_t mask, vr_t wo, vr_t wo_b)
+static vr_t attend(vr_cg *c, vr_cg_qkv x, vr_t mask, vr_t wo, vr_t wo_b)
 {
     vr_gg *g = c->g;
     vr_gg_build_forward_expand(g, x.q);
@@ -180,7 +180,7 @@ vr_t vr_cg_attend(vr_cg *c, vr_cg_qkv x, vr_t mask, vr_t wo, vr_t wo_b)
 
 vr_t vr_cg_attend_layer(vr_cg *c, vr_cg_qkv x, vr_t mask, int il)
 {
-    return vr_cg_attend(c, x, mask, vr_cg_weight(c, il, "attn_out"), vr_cg_bias(c, il, "attn_out"));
+    return attend(c, x, mask, vr_cg_weight(c, il, "attn_out"), vr_cg_bias(c, il, "attn_out"));
 }
 
 /* ---- the encoder that most have ---- */
@@ -188,7 +188,7 @@ vr_t vr_cg_attend_layer(vr_cg *c, vr_cg_qkv x, vr_t mask, int il)
 static vr_t head_norm(vr_cg *c, vr_t t, int il, const char *name, bool rms)
 {
     vr_t w = vr_cg_weight(c, il, name);
-    return w != NULL ? vr_cg_norm(c, t, w, NULL, rms) : t;
+    return w != NULL ? norm_by(c, t, w, NULL, rms) : t;
 }
 
 /* Views into one matrix's result. */

@@ -83,7 +83,6 @@ vr_t vr_cg_raw(vr_cg *c);                                             /* build_i
 vr_t vr_cg_conv_2d(vr_cg *c, vr_t kernel, vr_t a, uint64_t stride);
 vr_t vr_cg_patches(vr_cg *c);                /* build_inp */
 vr_t vr_cg_plus(vr_cg *c, vr_t cur, vr_t b); /* b may be NULL */
-vr_t vr_cg_norm(vr_cg *c, vr_t cur, vr_t w, vr_t b, bool rms);
 vr_t vr_cg_norm_of(vr_cg *c, vr_t cur, int il, const char *name, bool rms);
 vr_t vr_cg_linear(vr_cg *c, vr_t cur, int il, const char *name); /* with its bias, where there is one */
 
@@ -95,8 +94,7 @@ vr_t vr_cg_layer_ffn(vr_cg *c, vr_t cur, int il, vr_cg_act act);
 typedef struct vr_cg_qkv {
     vr_t q, k, v;
 } vr_cg_qkv;
-/* build_attn; wo and its bias of layer il, mask may be NULL. */
-vr_t vr_cg_attend(vr_cg *c, vr_cg_qkv x, vr_t mask, vr_t wo, vr_t wo_b);
+/* build_attn with what layer il has; mask may be NULL. */
 vr_t vr_cg_attend_layer(vr_cg *c, vr_cg_qkv x, vr_t mask, int il);
 
 typedef struct vr_cg_vit {

@@ -3,6 +3,7 @@
  *
  * Source: llama.cpp b10470, src/llama-context.cpp: sched_reserve, graph_reserve, resolve_fused_ops. */
 #include "llama/adapted.h"
+#include "llama/traits.h"
 
 /* What a file may ask for at most: llama.cpp's own limits. */
 #define MOST_LAYERS 512
@@ -205,8 +206,7 @@ static const char *cannot(const vr_lm *lm, const vr_lm_params *p, const vr_lm_pl
 /* A decay for each pair of tokens of a sequence: one sequence with all tokens takes the most. */
 static bool reserved_alone(const context *x)
 {
-    return x->plan->rules.decay_alone != 0 &&
-           (vr_str_is(x->lm->name, "kimi-linear") || vr_str_is(x->lm->name, "minimax-01"));
+    return x->plan->rules.decay_alone != 0 && vr_lm_has(x->lm, VR_LM_PAIR_DECAY);
 }
 
 /* Once the second context is there, rows are handed on to it, and buffers grow where that takes more. */

@@ -3,6 +3,7 @@
  *
  * Source: llama.cpp b10470, src/llama-graph.cpp and the create_tensor calls of src/llama-model.cpp. */
 #include "llama/adapted.h"
+#include "llama/traits.h"
 
 void vr_lm_broken(vr_lm_graph *c, const char *rule)
 {
@@ -44,6 +45,9 @@ static vr_t placed(vr_lm_graph *c, vr_t *slot, const vr_lm_weight *w, uint8_t bu
 vr_t vr_lm_opt(vr_lm_graph *c, int il, const char *name)
 {
     if (!is_layer(c, il))
+        return NULL;
+    /* scales are looked for behind all else, by a layer's number: of one that is run again there is none */
+    if (of_file(c, il) != il && vr_str_ends(vr_str_of(name), ".scale"))
         return NULL;
     il = of_file(c, il);
     const vr_lm_weight *w = vr_lm_find(c->lm, (uint32_t)il, name);
@@ -240,17 +244,22 @@ vr_t vr_lm_norm_of(vr_lm_graph *c, vr_t cur, int il, const char *name, vr_lm_nor
     return vr_lm_build_norm(c, cur, w, part(c, il, name, "", ".bias"), kind, il);
 }
 
+vr_t vr_lm_ffn_scale(vr_lm_graph *c, int il, const char *name, const char *suffix)
+{
+    return vr_lm_has(c->lm, VR_LM_BARE_FFN) ? NULL : part(c, il, name, suffix, ".scale");
+}
+
 vr_lm_ffn vr_lm_ffn_of(vr_lm_graph *c, int il, const char *suffix, vr_lm_act act, vr_lm_gating gating)
 {
     return (vr_lm_ffn){ .up = part(c, il, "ffn_up", suffix, ".weight"),
                         .up_b = part(c, il, "ffn_up", suffix, ".bias"),
-                        .up_s = part(c, il, "ffn_up", suffix, ".scale"),
+                        .up_s = vr_lm_ffn_scale(c, il, "ffn_up", suffix),
                         .gate = part(c, il, "ffn_gate", suffix, ".weight"),
                         .gate_b = part(c, il, "ffn_gate", suffix, ".bias"),
-                        .gate_s = part(c, il, "ffn_gate", suffix, ".scale"),
+                        .gate_s = vr_lm_ffn_scale(c, il, "ffn_gate", suffix),
                         .down = needed(c, part(c, il, "ffn_down", suffix, ".weight")),
                         .down_b = part(c, il, "ffn_down", suffix, ".bias"),
-                        .down_s = part(c, il, "ffn_down", suffix, ".scale"),
+                        .down_s = vr_lm_ffn_scale(c, il, "ffn_down", suffix),
                         .act = act,
                         .gating = gating };
 }

@@ -168,6 +168,8 @@ typedef struct vr_lm_ffn {
     bool clamped; /* hparams.swiglu_clamp_shexp[il] is not 0 */
 } vr_lm_ffn;
 vr_t vr_lm_build_ffn(vr_lm_graph *c, vr_t cur, const vr_lm_ffn *f);
+/* What a matrix of an FFN is scaled by, in architectures that read it. */
+vr_t vr_lm_ffn_scale(vr_lm_graph *c, int il, const char *name, const char *suffix);
 /* The layer's ffn_up, ffn_gate, ffn_down, with `suffix` ("", "_shexp", "_chexp") behind, with what biases and
  * scales there are. */
 vr_lm_ffn vr_lm_ffn_of(vr_lm_graph *c, int il, const char *suffix, vr_lm_act act, vr_lm_gating gating);

@@ -24,7 +24,8 @@ bool vr_lm_mla_of(vr_lm_graph *c, vr_lm_mla *m)
     return !vr_lm_stopped(c);
 }
 
-vr_t vr_lm_mla_part(vr_lm_graph *c, vr_t x, uint64_t width, uint64_t heads, uint64_t row, uint64_t from)
+/* A part of rows of `row` elements, `heads` to a token. */
+static vr_t part(vr_lm_graph *c, vr_t x, uint64_t width, uint64_t heads, uint64_t row, uint64_t from)
 {
     uint64_t e = x->nb[0], bytes = vr_mul_sat(row, e);
     return vr_gg_view_3d(c->g, x, width, heads, c->n_tokens, bytes, vr_mul_sat(bytes, heads),
@@ -36,12 +37,12 @@ vr_lm_halves vr_lm_mla_halves(vr_lm_graph *c, const vr_lm_mla *m, vr_t q, vr_t x
     if (m->whole_q)
         q = vr_gg_reshape_3d(c->g, q, m->key, m->heads, c->n_tokens);
     vr_lm_halves h = { .q = q };
-    h.q_nope = vr_lm_mla_part(c, q, m->nope, m->heads, m->key, 0);
-    h.q_pe = vr_lm_mla_part(c, q, m->rope, m->heads, m->key, m->nope);
+    h.q_nope = part(c, q, m->nope, m->heads, m->key, 0);
+    h.q_pe = part(c, q, m->rope, m->heads, m->key, m->nope);
     vr_t kv = vr_lm_bare_mm(c, il, "attn_kv_a_mqa", x);
     uint64_t row = vr_add_sat(m->lora, m->rope);
     vr_t latent = vr_gg_view_2d(c->g, kv, m->lora, c->n_tokens, vr_mul_sat(row, kv->nb[0]), 0);
-    h.k_pe = vr_lm_mla_part(c, kv, m->rope, 1, row, m->lora);
+    h.k_pe = part(c, kv, m->rope, 1, row, m->lora);
     if (turns) {
         h.q_pe = vr_lm_rope(c, h.q_pe, NULL);
         h.k_pe = vr_lm_rope(c, h.k_pe, NULL);
@@ -68,8 +69,8 @@ vr_lm_qkv vr_lm_mla_whole(vr_lm_graph *c, const vr_lm_mla *m, const vr_lm_halves
     vr_gg *g = c->g;
     uint64_t row = vr_add_sat(m->nope, m->value);
     vr_t kv = vr_lm_bare_mm(c, il, "attn_kv_b", h->latent);
-    vr_t k = vr_lm_mla_part(c, kv, m->nope, m->heads, row, 0);
-    vr_t v = vr_gg_cont(g, vr_lm_mla_part(c, kv, m->value, m->heads, row, m->nope));
+    vr_t k = part(c, kv, m->nope, m->heads, row, 0);
+    vr_t v = vr_gg_cont(g, part(c, kv, m->value, m->heads, row, m->nope));
     vr_t turned = vr_gg_repeat_4d(g, h->k_pe, m->rope, m->heads, c->n_tokens, 1);
     vr_t q = m->whole_q ? h->q : vr_gg_concat(g, h->q_nope, h->q_pe, 0);
     return (vr_lm_qkv){ q, vr_gg_concat(g, k, turned, 0), v };

@@ -146,20 +146,33 @@ static const char *const kept[] = {
     "codeshell", "glm-dsa", "kimi-k3", "nanbeige", "refact", "t5", "t5encoder"
 };
 
-bool vr_lm_kept_held(vr_str arch)
+/* Under adapters, and under control vectors (tests/llama/beside_cases.py). */
+static const char *const adapted[] = { "deepseek2", "falcon-h1", "gemma3",  "llama",
+                                       "phi3",      "qwen3",     "qwen3moe" };
+static const char *const controlled[] = { "gemma3", "llama", "phi3", "qwen3", "qwen3moe" };
+
+static bool is_in(vr_str arch, const char *const *list, size_t n)
 {
-    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
-        if (vr_str_is(arch, kept[i]))
+    for (size_t i = 0; i < n; i++) {
+        if (vr_str_is(arch, list[i]))
             return true;
     }
     return false;
 }
 
+#define IS_IN(arch, list) is_in(arch, list, sizeof(list) / sizeof *(list))
+
+bool vr_lm_kept_held(vr_str arch)
+{
+    return IS_IN(arch, kept);
+}
+
 bool vr_lm_held(vr_str arch)
 {
-    for (size_t i = 0; i < sizeof held / sizeof *held; i++) {
-        if (vr_str_is(arch, held[i]))
-            return true;
-    }
-    return false;
+    return IS_IN(arch, held);
+}
+
+bool vr_lm_held_under(vr_str arch, const vr_lm_params *p)
+{
+    return (p->n_adapters == 0 || IS_IN(arch, adapted)) && (!p->control_vector || IS_IN(arch, controlled));
 }

@@ -39,6 +39,7 @@ typedef struct vr_lm {
     const vram_model *model;
     const vr_metadata *keys;
     vr_str name;                   /* general.architecture */
+    uint32_t traits;               /* its own (traits.h) */
     const struct vr_lm_arch *arch; /* NULL: its graph is not known here */
     const char *why_no_graph;      /* then: a sentence */
     bool guessed;                  /* the graph is made of the names of the tensors */

@@ -222,7 +222,7 @@ static void describe(vr_lm_sizes *out, const vr_lm *lm, const vr_lm_params *p, c
     out->output = output_bytes(lm, p, plan);
     out->held = vr_lm_held(lm->name);
     out->compute_near = plan->rules.compute != VR_LM_COMPUTE_EXACT;
-    out->verified = out->held && as_recorded(plan);
+    out->verified = out->held && as_recorded(plan) && vr_lm_held_under(lm->name, p);
     out->context_known = plan->caches_unknown == NULL;
     out->why = plan->caches_unknown;
 }

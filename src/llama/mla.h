@@ -19,8 +19,6 @@ typedef struct vr_lm_halves {
 
 /* false: the numbers make no sense, and the graph is broken. */
 bool vr_lm_mla_of(vr_lm_graph *c, vr_lm_mla *m);
-/* A part of rows of `row` elements, `heads` to a token. */
-vr_t vr_lm_mla_part(vr_lm_graph *c, vr_t x, uint64_t width, uint64_t heads, uint64_t row, uint64_t from);
 /* q: projected; x: what the latent comes of; both turned where `turns`. */
 vr_lm_halves vr_lm_mla_halves(vr_lm_graph *c, const vr_lm_mla *m, vr_t q, vr_t x, int il, bool turns);
 /* One key and value for all heads: what attention then takes. */

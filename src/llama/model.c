@@ -5,6 +5,7 @@
  * Source: llama.cpp b10470, src/llama-model.cpp (load_hparams), src/llama-hparams.cpp, src/models/
  * (load_arch_hparams of each). */
 #include "llama/generic.h"
+#include "llama/traits.h"
 
 #include <string.h>
 
@@ -170,14 +171,12 @@ static uint32_t recurrent_period(vr_str arch)
 /* is_recr of llama_hparams; falcon-h1's layers have both. */
 static bool recurs(const vr_lm *lm, uint32_t il, const vr_lm_layer *l)
 {
-    static const char *const all[] = { "mamba", "mamba2", "rwkv6",     "rwkv6qwen2",
-                                       "rwkv7", "arwkv7", "falcon-h1", NULL };
     static const char *const without_heads[] = { "jamba",   "plamo2",      "granitehybrid", "lfm2",
                                                  "lfm2moe", "kimi-linear", "kimi-k3",       NULL };
     static const char *const nemotron[] = { "nemotron_h", "nemotron_h_moe", NULL };
     uint32_t period = recurrent_period(lm->name);
     uint64_t v = 0;
-    if (is_one_of(lm->name, all))
+    if (vr_lm_has(lm, VR_LM_STATES) || vr_str_is(lm->name, "falcon-h1"))
         return true;
     if (il >= lm->n_layer)
         return false;
@@ -326,6 +325,7 @@ vram_status vr_lm_of(const vr_lm **out, const char **why, const vram_model *m, v
     lm->model = m;
     lm->keys = m->checkpoint->metadata;
     lm->name = vr_str_of(m->architecture);
+    lm->traits = vr_lm_traits_of(lm->name);
     read_numbers(lm);
     VR_TRY(read_layers(lm, a));
     lm->split_experts = vr_lm_has_split_experts(lm);

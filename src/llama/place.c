@@ -4,6 +4,7 @@
  * Source: llama.cpp b10470, src/llama.cpp (llama_prepare_model_devices), src/llama-model.cpp (load_tensors),
  * src/llama-context.cpp (llama_context::llama_context). */
 #include "llama/place.h"
+#include "llama/traits.h"
 
 #define MAX_COPIES 4 /* GGML_SCHED_MAX_COPIES */
 #define WHOLE_EXPERTS                                                                                        \
@@ -188,7 +189,7 @@ static bool has_encoder(const vr_lm *lm)
 static void count(vr_lm_plan *plan, const vr_lm *lm, const vr_lm_params *p)
 {
     vr_lm_cells c;
-    vr_lm_cells_of(&c, &plan->rules, lm, p, vr_lm_hybrid_memory(lm));
+    vr_lm_cells_of(&c, &plan->rules, lm, p, vr_lm_has(lm, VR_LM_HYBRID));
     plan->n_ctx = c.n_ctx;
     plan->n_ctx_seq = c.n_ctx_seq;
     plan->n_seq_max = c.n_seq_max;

@@ -96,15 +96,13 @@ vram_status vr_lm_place_caches(vr_lm_plan *plan, const vr_lm *lm, const vr_lm_pa
 bool vr_lm_loaded(const vr_lm *lm, const vr_lm_params *p, const vr_lm_rules *r, uint32_t il, vr_str name);
 /* Whether layer il has keys and values in the second context. */
 bool vr_lm_predicting_attends(const vr_lm *lm, uint32_t il);
-/* Tokens that states can be taken back by, of those that were asked for. */
-uint64_t vr_lm_taken_back(const vr_lm *lm, const vr_lm_params *p);
-/* Attention layers beside recurrent ones, or both in one layer. */
-bool vr_lm_hybrid_memory(const vr_lm *lm);
 /* The layer chooses the tokens that it attends to, and keeps keys for that. */
 bool vr_lm_chooses_itself(const vr_lm *lm, uint32_t il);
 
 /* Whether the architecture's graphs were held against llama.cpp's own figures (held.c). */
 bool vr_lm_held(vr_str arch);
+/* The same under the adapters and control vectors that are asked for. */
+bool vr_lm_held_under(vr_str arch, const vr_lm_params *p);
 /* The same of caches alone, where the graph is not known. */
 bool vr_lm_kept_held(vr_str arch);
 /* What kernels of the device put aside at most (pool.c). */

@@ -3,12 +3,12 @@
  *
  * Source: llama.cpp b10470, what its src/models have in common. */
 #include "llama/plain.h"
-#include "llama/arch.h"
 
-bool vr_lm_is_set(const vr_lm_graph *c, const char *key)
+bool vr_lm_never(const vr_lm_graph *c, int il)
 {
-    double x = 0;
-    return vr_lm_float(c->lm, key, &x) && (x < 0 || x > 0);
+    (void)c;
+    (void)il;
+    return false;
 }
 
 /* ---- feed-forward parts ---- */

@@ -3,6 +3,7 @@
 #ifndef VR_LLAMA_PLAIN_H
 #define VR_LLAMA_PLAIN_H
 
+#include "llama/arch.h"
 #include "llama/archs.h"
 
 /* Norms of queries and keys. They are there where the file has them. */
@@ -56,9 +57,11 @@ typedef struct vr_lm_parallel {
 } vr_lm_parallel;
 vr_t vr_lm_parallel_layers(vr_lm_graph *c, const vr_lm_parallel *d, vr_t inp);
 
+/* For .turns: no layer does. */
+bool vr_lm_never(const vr_lm_graph *c, int il);
+
 /* ---- feed-forward parts ---- */
 
-bool vr_lm_is_set(const vr_lm_graph *c, const char *key);    /* a number other than 0 */
 vr_t vr_lm_feed_silu(vr_lm_graph *c, vr_t cur, int il);      /* gated */
 vr_t vr_lm_feed_silu_bare(vr_lm_graph *c, vr_t cur, int il); /* without the biases that the file may have */
 vr_t vr_lm_feed_gelu(vr_lm_graph *c, vr_t cur, int il);      /* not gated */

@@ -5,6 +5,7 @@
  * Source: llama.cpp b10470, src/models/ (load_arch_tensors), src/llama-model.cpp
  * (create_tensor_gate_up_exps); before b10212 some architectures loaded all of such layers. */
 #include "llama/place.h"
+#include "llama/traits.h"
 
 #define SKIPPED_FROM 10212
 
@@ -57,23 +58,11 @@ static bool unmarked(vr_str arch, vr_str name)
     return false;
 }
 
-/* Others pass over them in any case. */
-static bool loads_when_asked(vr_str arch)
-{
-    static const char *const names[] = { "qwen3next",      "qwen35",     "qwen35moe", "step35",
-                                         "mimo2",          "hy_v3",      "deepseek2", "mistral4",
-                                         "glm-dsa",        "deepseek32", "deepseek4", "nemotron_h",
-                                         "nemotron_h_moe", "cohere2moe", NULL };
-    return is_one_of(arch, names);
-}
-
 bool vr_lm_loaded(const vr_lm *lm, const vr_lm_params *p, const vr_lm_rules *r, uint32_t il, vr_str name)
 {
-    static const char *const whole[] = { "cohere2moe", "glm-dsa", "hy_v3", "qwen35",
-                                         "qwen35moe",  "step35",  NULL };
-    if (il < lm->n_layer || (p->load_mtp && loads_when_asked(lm->name)))
+    if (il < lm->n_layer || (p->load_mtp && vr_lm_has(lm, VR_LM_LOADS_AHEAD)))
         return true;
-    if (r->build < SKIPPED_FROM && is_one_of(lm->name, whole))
+    if (r->build < SKIPPED_FROM && vr_lm_has(lm, VR_LM_LOADED_AHEAD))
         return true;
     if (vr_str_is(name, "ffn_gate_up_exps.weight"))
         return r->predict_apart == 0;
@@ -82,17 +71,7 @@ bool vr_lm_loaded(const vr_lm *lm, const vr_lm_params *p, const vr_lm_rules *r, 
 
 /* ---- the second context ---- */
 
-/* Of others each layer has keys and values there too, used or not. */
 bool vr_lm_predicting_attends(const vr_lm *lm, uint32_t il)
 {
-    static const char *const alone[] = { "qwen3next", "qwen35", "qwen35moe", "nemotron_h_moe", "step35",
-                                         "hy_v3",     "mimo2",  "glm-dsa",   "deepseek32",     NULL };
-    return il >= lm->n_layer || !is_one_of(lm->name, alone);
-}
-
-uint64_t vr_lm_taken_back(const vr_lm *lm, const vr_lm_params *p)
-{
-    static const char *const names[] = { "qwen35",     "qwen35moe",      "deepseek4",
-                                         "nemotron_h", "nemotron_h_moe", NULL };
-    return is_one_of(lm->name, names) ? p->n_rs_seq : 0;
+    return il >= lm->n_layer || !vr_lm_has(lm, VR_LM_ONLY_AHEAD);
 }
