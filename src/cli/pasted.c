@@ -283,7 +283,10 @@ static void count(pasted *p, const pasted_flag *f, const char *value)
         return;
     }
     const char *comma = strchr(value, ',');
-    uint64_t sum = comma != NULL ? strtoull(value, NULL, 10) + strtoull(comma + 1, NULL, 10) : 0;
+    if (comma == NULL)
+        return;
+    uint64_t prompt = strtoull(value, NULL, 10), generated = strtoull(comma + 1, NULL, 10);
+    uint64_t sum = generated > UINT64_MAX - prompt ? UINT64_MAX : prompt + generated;
     if (sum > p->pair)
         p->pair = sum;
 }
@@ -372,6 +375,11 @@ static void preset(pasted *p, const char *list)
     const char *typed = p->typed;
     size_t n = 0;
 
+    if (p->preset) {
+        wrong(p, "each of these options stands for a model, and only one can be run", typed);
+        return;
+    }
+    p->preset = true;
     while (n < sizeof text / sizeof *text && cli_word(&list, text[n], sizeof text[n]))
         n++;
     for (size_t i = 0; i < n; i++) {

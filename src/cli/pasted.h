@@ -48,6 +48,7 @@ typedef struct pasted {
     int n, at;                                                 /* at: the word that is being read */
     const char *typed;                                         /* the option */
     uint64_t context, parallel, prompt, generate, depth, pair; /* 0: not said */
+    bool preset;                                               /* one stood there */
     bool as_trained;                                           /* -c 0: the context of the model */
     const char *model;
     bool repo;

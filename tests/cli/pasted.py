@@ -104,6 +104,9 @@ class Pasted(unittest.TestCase):
         self.wrong("llama-server -m m.gguf -c lots", "word 4: lots: must be a number of tokens")
         self.wrong("llama-server -m m.gguf 4096", "word 4: 4096: belongs to no option")
         self.wrong("llama-server -m m.gguf -np 0", "must be a number of sequences")
+        self.wrong("llama-server --gpt-oss-20b-default --gpt-oss-120b-default", "only one can be run")
+        # 2 ** 64 - 1 and 2 do not become 1
+        self.wrong("llama-bench -m m.gguf -p 0 -n 0 -pg 18446744073709551615,2", "18446744073709551615")
         self.wrong("llama-server -dr ai/smollm2", "models of Docker are not read")
         self.wrong("llama-swerver -m m.gguf", "a command that is not known: llama-swerver")
         self.wrong("llama-server -c 4096", "vram fit needs MODEL")
