@@ -57,6 +57,8 @@ typedef struct vram_device vram_device;
 typedef struct vram_fit vram_fit;
 typedef struct vram_comparison vram_comparison;
 typedef struct vram_scenario vram_scenario;
+typedef struct vram_log vram_log;
+typedef struct vram_diagnosis vram_diagnosis;
 
 /* Allocates (ptr NULL), resizes, or frees (new_size 0) a block; old_size is what was asked for before. NULL =
  * failure. */
@@ -278,6 +280,23 @@ VRAM_API vram_status vram_scenario_solve(vram_scenario *s);
 /* Over what is counted; the worst of all scenarios and cards. */
 VRAM_API vram_verdict vram_scenario_verdict(const vram_scenario *s);
 
+/* ---- diagnosis: what an error text says ---- */
+
+/* A text being read: a message, a traceback, a log of any length, fed in pieces of any size. Memory does not
+ * grow with it. */
+VRAM_API vram_status vram_log_new(vram_log **out, vram_ctx *ctx);
+/* What is fed from here on is another file of that name (copied), whose lines count from 1. */
+VRAM_API vram_status vram_log_file(vram_log *log, const char *name);
+VRAM_API vram_status vram_log_feed(vram_log *log, const void *bytes, size_t n);
+/* What people saw, in words: "fine for hours, then dies". Copied. */
+VRAM_API vram_status vram_log_symptom(vram_log *log, const char *words);
+/* Ends the text; once for each. m and w: the model that ran and how, to find the place of the failure in its
+ * rehearsal; both NULL: from the text alone. */
+VRAM_API vram_status vram_diagnosis_new(vram_diagnosis **out, vram_log *log, const vram_model *m,
+                                        const vram_workload *w);
+/* False: nothing in the text is an error that is known, nor is the symptom. */
+VRAM_API bool vram_diagnosis_recognised(const vram_diagnosis *d);
+
 /* ---- reports ---- */
 
 typedef enum vram_format { VRAM_TEXT, VRAM_JSON } vram_format;
@@ -298,6 +317,8 @@ VRAM_API vram_status vram_inspect_render(const vram_model *m, const vram_style *
                                          void *ud);
 VRAM_API vram_status vram_scenario_render(const vram_scenario *s, const vram_style *style,
                                           vram_write_fn write, void *ud);
+VRAM_API vram_status vram_diagnosis_render(const vram_diagnosis *d, const vram_style *style,
+                                           vram_write_fn write, void *ud);
 /* search NULL: all cards of the table; otherwise those whose id or name contains every word of it.
  * VRAM_ENOTFOUND: none, or no word. */
 VRAM_API vram_status vram_gpus_render(vram_ctx *ctx, const char *search, const vram_style *style,

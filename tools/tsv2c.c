@@ -15,6 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "diagnosis/words.h"
+
 enum { MAX_COLUMNS = 64, MAX_LINE = 16384 };
 
 typedef enum kind {
@@ -154,7 +156,47 @@ static const column catalogue_columns[] = {
     { "source", TEXT, "source", NULL, true },    { NULL, TEXT, NULL, NULL, false },
 };
 
+#define X(id, word, meaning) word "=VR_MEMORY_" #id "|"
+static const char memories[] = VR_MEMORIES(X);
+#undef X
+#define X(id, word, meaning) word "=VR_PHASE_" #id "|"
+static const char phases[] = VR_PHASES(X);
+#undef X
+#define X(id, word, meaning) word "=VR_CAUSE_" #id "|"
+static const char causes[] = VR_CAUSES(X);
+#undef X
+#define X(id, word, meaning) word "=VR_CERTAINTY_" #id "|"
+static const char certainties[] = VR_CERTAINTIES(X);
+#undef X
+#define X(id, word, meaning) word "=VR_PROGRAM_" #id "|"
+static const char programs[] = VR_PROGRAMS(X);
+#undef X
+#define X(id, word) word "=VR_TEXT_" #id "|"
+static const char text_kinds[] = VR_TEXT_KINDS(X);
+#undef X
+
+static const column text_columns[] = {
+    { "id", TEXT, "id", NULL, true },
+    { "kind", CHOICE, "kind", text_kinds, true },
+    { "anchor", TEXT, "anchor", NULL, true },
+    { "needs", TEXT, "needs", NULL, false },
+    { "template", TEXT, "wants", NULL, false },
+    { "program", CHOICE, "program", programs, false },
+    { "memory", CHOICE, "memory", memories, false },
+    { "phase", CHOICE, "phase", phases, false },
+    { "cause", CHOICE, "cause", causes, false },
+    { "certainty", CHOICE, "certainty", certainties, false },
+    { "rank", NUMBER, "rank", NULL, true },
+    { "versions", TEXT, "versions", NULL, false },
+    { "meaning", TEXT, "meaning", NULL, false },
+    { "example", TEXT, "example", NULL, false },
+    { "source", TEXT, "source", NULL, true },
+    { NULL, TEXT, NULL, NULL, false },
+};
+
 static const table tables[] = {
+    { "error_texts", "diagnosis/texts.h", "vr_text_row", "vr_error_text_table", text_columns },
+    { "log_signs", "diagnosis/texts.h", "vr_text_row", "vr_log_sign_table", text_columns },
     { "gpus", "device/gpus.h", "vr_gpu", "vr_gpu_table", gpu_columns },
     { "architectures", "model/families.h", "vr_family", "vr_family_table", architecture_columns },
     { "namings", "model/families.h", "vr_naming", "vr_naming_table", naming_columns },

@@ -2,6 +2,7 @@
  *
  * The public side of the reports: one function for each answer, which picks the renderer.
  */
+#include "report/diagnosis_report.h"
 #include "report/fit_report.h"
 #include "report/gpus_report.h"
 #include "report/models_report.h"
@@ -100,5 +101,18 @@ vram_status vram_models_render(vram_ctx *ctx, const char *search, const vram_sty
     } else if (r.status == VRAM_OK) {
         vr_models_text(&r, models, n);
     }
+    return vr_report_end(&r);
+}
+
+vram_status vram_diagnosis_render(const vram_diagnosis *d, const vram_style *style, vram_write_fn write,
+                                  void *ud)
+{
+    vr_report r;
+
+    vr_report_start(&r, d->ctx, style, write, ud);
+    if (style->format == VRAM_JSON)
+        vr_diagnosis_json(&r, d);
+    else
+        vr_diagnosis_text(&r, d);
     return vr_report_end(&r);
 }

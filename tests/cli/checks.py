@@ -21,7 +21,7 @@ VRAM = os.environ["VRAM"]
 SIX = ["weights", "gradients", "optimizer_states", "kv_cache", "activations", "runtime_overhead"]
 MIB = 1 << 20
 GIB = 1 << 30
-COMMANDS = ["fit", "inspect", "ledger", "gpus", "models", "example", "completion", "man", "help", "version"]
+COMMANDS = ["fit", "inspect", "ledger", "explain", "gpus", "models", "example", "completion", "man", "help", "version"]
 STORY = ["fit", "example:qwen2.5-7b", "--gpu", "rtx-3060-12gb", "--engine", "transformers", "--device-map", "none",
          "--dtype", "bf16", "--context", "4096"]
 SMALL = ["fit", "example:qwen2.5-1.5b", "--gpu", "rtx-3060-12gb", "--device-map", "none", "--dtype", "bf16",

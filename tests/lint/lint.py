@@ -31,7 +31,8 @@ MAY_INCLUDE = {
     'engine': {'base', 'checkpoint', 'model', 'rehearsal', 'ggml', 'llama'},
     'device': {'base', 'checkpoint', 'model', 'rehearsal', 'engine'},
     'ledger': {'base', 'checkpoint', 'model', 'rehearsal', 'engine', 'device'},
-    'report': {'base', 'checkpoint', 'model', 'rehearsal', 'engine', 'device', 'ledger'},
+    'diagnosis': {'base', 'checkpoint', 'model', 'rehearsal', 'engine', 'device', 'ledger'},
+    'report': {'base', 'checkpoint', 'model', 'rehearsal', 'engine', 'device', 'ledger', 'diagnosis'},
     'io': {'base'},  # its JSON and text
     'cli': {'io'},
 }

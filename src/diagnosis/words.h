@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The words of a diagnosis, as they stand in data/, in JSON and in docs/json.md. Lists only: tools/tsv2c.c
+ * reads them too.
+ */
+#ifndef VR_WORDS_OF_DIAGNOSIS_H
+#define VR_WORDS_OF_DIAGNOSIS_H
+
+/* Which memory ran out. */
+#define VR_MEMORIES(X)                                                                                       \
+    X(UNKNOWN, "unknown", "not said")                                                                        \
+    X(GPU, "gpu", "GPU memory")                                                                              \
+    X(POOL, "pool", "an engine's own pool, in GPU memory that it already holds")                             \
+    X(HOST, "host", "the computer's memory (RAM), or a limit on it")                                         \
+    X(SHM, "shm", "shared-memory files (/dev/shm)")                                                          \
+    X(ON_CHIP, "on_chip", "shared memory inside the chip, per thread block")                                 \
+    X(NONE, "none", "no memory ran out")
+
+/* Where it died. */
+#define VR_PHASES(X)                                                                                         \
+    X(UNKNOWN, "unknown", "not said")                                                                        \
+    X(START, "start", "at start, before anything was loaded")                                                \
+    X(LOAD, "load", "loading weights")                                                                       \
+    X(RESUME, "resume", "reading a training checkpoint back")                                                \
+    X(PROFILE, "profile", "the engine's trial run at start")                                                 \
+    X(KV_CACHE, "kv_cache", "sizing or allocating the KV cache")                                             \
+    X(COMPUTE_BUFFERS, "compute_buffers", "allocating buffers for a pass")                                   \
+    X(CAPTURE, "capture", "capturing CUDA graphs")                                                           \
+    X(COMMUNICATOR, "communicator", "setting up NCCL between cards")                                         \
+    X(FORWARD, "forward", "a forward pass")                                                                  \
+    X(BACKWARD, "backward", "the backward pass")                                                             \
+    X(OPTIMIZER_STEP, "optimizer_step", "the optimizer's step")                                              \
+    X(EVALUATION, "evaluation", "evaluation")                                                                \
+    X(SAVE, "save", "saving a checkpoint")                                                                   \
+    X(TRAINING, "training", "training, which part is not said")                                              \
+    X(SERVING, "serving", "serving under load")                                                              \
+    X(LATER, "later", "after running for a while")                                                           \
+    X(DECODE_IMAGE, "decode_image", "decoding images or video (VAE)")                                        \
+    X(COMPILE, "compile", "compiling")                                                                       \
+    X(DATA, "data", "reading data (DataLoader)")                                                             \
+    X(KERNEL, "kernel", "launching a kernel")
+
+/* What is to blame; the labels of cases.jsonl's true_cause. */
+#define VR_CAUSES(X)                                                                                         \
+    X(UNKNOWN, "unknown", "cannot tell")                                                                     \
+    X(WEIGHTS, "weights", "weights")                                                                         \
+    X(GRADIENTS, "gradients", "gradients")                                                                   \
+    X(OPTIMIZER_STATES, "optimizer_states", "optimizer states")                                              \
+    X(KV_CACHE, "kv_cache", "KV cache")                                                                      \
+    X(ACTIVATIONS, "activations", "activations")                                                             \
+    X(RUNTIME_OVERHEAD, "runtime_overhead", "runtime overhead")                                              \
+    X(OTHER_PROCESS, "other_process", "another program on the card")                                         \
+    X(DEVICE_PLACEMENT, "device_placement", "everything on one card")                                        \
+    X(LIMIT, "limit", "a limit that was set")                                                                \
+    X(HOST_RAM, "host_ram", "the computer's memory")                                                         \
+    X(DRIVER_OR_HARDWARE, "driver_or_hardware", "driver or hardware")                                        \
+    X(NOT_CAPACITY, "not_capacity", "not a shortage of memory")                                              \
+    X(NONE, "none", "nothing failed")
+
+/* How sure. CERTAIN: text or arithmetic leave no other reading. */
+#define VR_CERTAINTIES(X)                                                                                    \
+    X(UNKNOWN, "unknown", "cannot tell")                                                                     \
+    X(POSSIBLE, "possible", "possible")                                                                      \
+    X(LIKELY, "likely", "likely")                                                                            \
+    X(CERTAIN, "certain", "certain")
+
+/* What printed a text, or runs. A serving engine counts before the library below it. */
+#define VR_PROGRAMS(X)                                                                                       \
+    X(UNKNOWN, "unknown", "")                                                                                \
+    X(VLLM, "vllm", "vLLM")                                                                                  \
+    X(SGLANG, "sglang", "SGLang")                                                                            \
+    X(TENSORRT_LLM, "tensorrt-llm", "TensorRT-LLM")                                                          \
+    X(TGI, "tgi", "Text Generation Inference")                                                               \
+    X(LMDEPLOY, "lmdeploy", "LMDeploy")                                                                      \
+    X(MLC, "mlc", "MLC-LLM")                                                                                 \
+    X(EXLLAMA, "exllama", "ExLlama")                                                                         \
+    X(LLAMACPP, "llama.cpp", "llama.cpp")                                                                    \
+    X(OLLAMA, "ollama", "Ollama")                                                                            \
+    X(KOBOLDCPP, "koboldcpp", "koboldcpp")                                                                   \
+    X(MLX, "mlx", "MLX")                                                                                     \
+    X(TRANSFORMERS, "transformers", "transformers")                                                          \
+    X(TRAINER, "trainer", "transformers Trainer or TRL")                                                     \
+    X(ACCELERATE, "accelerate", "accelerate")                                                                \
+    X(BITSANDBYTES, "bitsandbytes", "bitsandbytes")                                                          \
+    X(DEEPSPEED, "deepspeed", "DeepSpeed")                                                                   \
+    X(FSDP, "fsdp", "FSDP")                                                                                  \
+    X(MEGATRON, "megatron", "Megatron")                                                                      \
+    X(LIGHTNING, "lightning", "Lightning")                                                                   \
+    X(DIFFUSERS, "diffusers", "diffusers")                                                                   \
+    X(COMFYUI, "comfyui", "ComfyUI")                                                                         \
+    X(A1111, "a1111", "Stable Diffusion web UI")                                                             \
+    X(STABLE_DIFFUSION_CPP, "stable-diffusion.cpp", "stable-diffusion.cpp")                                  \
+    X(PYTORCH, "pytorch", "PyTorch")                                                                         \
+    X(PYTORCH_XLA, "pytorch-xla", "PyTorch/XLA")                                                             \
+    X(TENSORFLOW, "tensorflow", "TensorFlow")                                                                \
+    X(JAX, "jax", "JAX")                                                                                     \
+    X(ONNXRUNTIME, "onnxruntime", "ONNX Runtime")                                                            \
+    X(PADDLE, "paddle", "PaddlePaddle")                                                                      \
+    X(MXNET, "mxnet", "MXNet")                                                                               \
+    X(CNTK, "cntk", "CNTK")                                                                                  \
+    X(CUPY, "cupy", "CuPy")                                                                                  \
+    X(RMM, "rmm", "RAPIDS (RMM)")                                                                            \
+    X(NUMBA, "numba", "Numba")                                                                               \
+    X(JULIA, "julia", "CUDA.jl")                                                                             \
+    X(RUST, "rust", "a Rust program")                                                                        \
+    X(TRITON, "triton", "Triton")                                                                            \
+    X(FLASHINFER, "flashinfer", "FlashInfer")                                                                \
+    X(NCCL, "nccl", "NCCL")                                                                                  \
+    X(CUDA, "cuda", "CUDA")                                                                                  \
+    X(DRIVER, "driver", "the driver")                                                                        \
+    X(RAY, "ray", "Ray")                                                                                     \
+    X(LINUX, "linux", "Linux")                                                                               \
+    X(WINDOWS, "windows", "Windows")                                                                         \
+    X(KUBERNETES, "kubernetes", "Kubernetes")                                                                \
+    X(DOCKER, "docker", "Docker")                                                                            \
+    X(SLURM, "slurm", "Slurm")                                                                               \
+    X(NUMPY, "numpy", "NumPy")
+
+/* What a text of data/error_texts.tsv or a sign of data/log_signs.tsv is. */
+#define VR_TEXT_KINDS(X)                                                                                     \
+    X(FATAL, "fatal")         /* a request or the process ended for want of memory */                        \
+    X(GENERIC, "generic")     /* the same, but says so little that a FATAL near it is the same event */      \
+    X(REFUSAL, "refusal")     /* an engine refused by its own arithmetic, before anything was asked for */   \
+    X(LOOKALIKE, "lookalike") /* reads like a shortage and is none, or is none of GPU memory's capacity */   \
+    X(WARNING, "warning")     /* it went on */                                                               \
+    X(CONSEQUENCE, "consequence") /* of a failure before it: aborts, exit codes, "engine died" */            \
+    X(INFO, "info")               /* figures on the way; their template's facts belong to the log */         \
+    X(FRAME, "frame")             /* a frame of a traceback: counts for the event beside it */               \
+    X(STEP, "step")               /* what was being done from here on, until the next step */                \
+    X(PROGRAM, "program")         /* shows which program or version runs */                                  \
+    X(PLATFORM, "platform") /* where it runs: WSL, Windows, a container, MIG; the row's id says which */     \
+    X(OPTION, "option")     /* a setting seen in the log; the row's id says which */
+
+#endif
