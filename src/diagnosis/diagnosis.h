@@ -84,8 +84,9 @@ struct vram_diagnosis {
     vr_findings found;
     vr_finding *list; /* first cause first */
     size_t n;
-    uint64_t n_follow; /* events that follow from another */
-    const char *model; /* name of --model, or NULL */
+    uint64_t n_follow;       /* events that follow from another */
+    const char *model;       /* name of --model, or NULL */
+    const vram_device *card; /* that ran out, where it is known beside the text; or NULL */
 };
 
 #define VR_MAX_FINDINGS 8
