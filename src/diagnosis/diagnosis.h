@@ -55,6 +55,7 @@ typedef struct vr_spot {
 
 typedef struct vr_finding {
     const vr_incident *event; /* NULL: from a symptom alone */
+    const vr_sign *named_by;  /* a later text of the same failure that says more of its cause; or NULL */
     uint8_t memory, phase, cause, certainty, program;
     bool cause_certain_only; /* the cause is certain but not its kind: see sub_cause */
     const char
