@@ -226,7 +226,7 @@ def main():
         print("no text is recognised")
         return 1
     if args.show is not None:
-        text = vary(args.vram, args, of, args.show)[2]
+        text = vary(args.vram, args, of, args.show)[2] or "cannot happen to this text"
         sys.stdout.buffer.write(text if isinstance(text, bytes) else text.encode())
         return 0
     return 1 if report([*keeping(args.vram, args, of), *changing(args.vram, args, of)], args.v) else 0
