@@ -98,6 +98,14 @@ static vr_truth above(vr_span a, vr_span b)
     return not(vr_at_least(b, a));
 }
 
+/* Printed as x: requests are whole steps of the allocator, so the printed digits are exact. */
+static vr_truth is(vr_span a, int64_t x)
+{
+    if (!a.known)
+        return VR_UNTOLD;
+    return a.low <= x && x <= a.high && a.high - a.low < MIB_OF(1) ? VR_YES : VR_NO;
+}
+
 /* num / den of a span that is not negative. */
 static vr_span part(vr_span a, uint64_t num, uint64_t den)
 {
@@ -220,10 +228,7 @@ static void judge_request(vr_reckoning *r)
     set(r, VR_RULE_PACKING_FAILS, not(vr_at_least(reach, r->request)));
     set(r, VR_RULE_IDLE_SUFFICES, both(free_less, vr_at_least(reach, r->request)));
     set(r, VR_RULE_REQUEST_LARGE, vr_at_least(r->request, part(r->total, 5, 100)));
-    set(r, VR_RULE_REQUEST_ROUNDED,
-        either(both(vr_at_least(r->request, exactly(MIB_OF(2))), vr_at_least(exactly(MIB_OF(2)), r->request)),
-               both(vr_at_least(r->request, exactly(MIB_OF(20))),
-                    vr_at_least(exactly(MIB_OF(20)), r->request))));
+    set(r, VR_RULE_REQUEST_ROUNDED, either(is(r->request, MIB_OF(2)), is(r->request, MIB_OF(20))));
     r->shortfall = vr_span_sub(r->request, reach);
 }
 

@@ -30,6 +30,7 @@ typedef enum vr_trait {
     VR_SAYS_OVERHEAD,
     /* the phase */
     VR_AT_NOTHING, /* not known */
+    VR_FRAME_KV,   /* the frame that says it is about the KV cache */
     VR_AT_FRAME,   /* known from a frame, not only from the last step */
     VR_AT_START,
     VR_AT_LOAD,
@@ -113,7 +114,7 @@ extern const size_t vr_verdicts_n;
 
 void vr_view_event(struct vram_diagnosis *d, vr_finding *f, vr_view *v);
 /* The last line of the table applies always. */
-const vr_verdict *vr_judge(const vr_view *v);
+const vr_verdict *vr_find_verdict(const vr_view *v);
 /* `text` with its figures in the diagnosis's arena; NULL: text is NULL, a figure is not known, or no memory.
  */
 const char *vr_say(const vr_view *v, const char *text);

@@ -79,6 +79,13 @@ const vr_verdict vr_verdicts[] = {
       "the weights leave no room on the card",
       "even a pass over {prefill} tokens, which takes next to nothing, did not fit beside the weights" },
     { "refusal", { VR_IS_REFUSAL, VR_SAYS_CAUSE, NOT(VR_BY_PYTORCH) }, AS_ROW, NULL, ANYWHERE, NULL, NULL },
+    { "refusal-at-start",
+      { VR_IS_REFUSAL, VR_AT_START, NOT(VR_SAYS_CAUSE) },
+      CAUSE(OTHER_PROCESS, LIKELY),
+      NULL,
+      ANYWHERE,
+      "something else holds a part of the card that the engine claims",
+      NULL },
     { "pool", { VR_IS_POOL, VR_SAYS_CAUSE }, AS_ROW, NULL, ANYWHERE, NULL, NULL },
 
     /* ---- figures that leave no other reading ---- */

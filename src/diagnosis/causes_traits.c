@@ -171,6 +171,7 @@ void vr_view_event(struct vram_diagnosis *d, vr_finding *f, vr_view *v)
         v->event->sign.rank > 0 || v->sum.n_processes > (v->sum.own_by_size ? 2u : 1u);
     have(v, of_phase[v->place.phase]);
     v->has[VR_AT_FRAME] = v->place.from_frame;
+    v->has[VR_FRAME_KV] = v->place.from_frame && v->place.sign->row->cause == VR_CAUSE_KV_CACHE;
 }
 
 static bool applies(const vr_verdict *verdict, const vr_view *v)
@@ -185,7 +186,7 @@ static bool applies(const vr_verdict *verdict, const vr_view *v)
     return true;
 }
 
-const vr_verdict *vr_judge(const vr_view *v)
+const vr_verdict *vr_find_verdict(const vr_view *v)
 {
     size_t i = 0;
 
