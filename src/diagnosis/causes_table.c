@@ -34,8 +34,7 @@ const vr_verdict vr_verdicts[] = {
       HOST,
       "the system refused page-locked memory of the computer",
       "page-locked memory of the computer was asked for right there, and CUDA reports its refusal in the "
-      "same "
-      "words as one of the card's memory" },
+      "same words as one of the card's memory" },
     { "pinned-wsl",
       { VR_ON_WSL, VR_IS_BARE, NOT(VR_SAYS_CERTAIN), NOT(VR_IS_HOST) },
       CAUSE(HOST_RAM, LIKELY),
@@ -43,8 +42,7 @@ const vr_verdict vr_verdicts[] = {
       HOST,
       "the system refused page-locked memory of the computer",
       "Windows Subsystem for Linux allows little page-locked memory, and CUDA reports its refusal in the "
-      "same "
-      "words as one of the card's memory" },
+      "same words as one of the card's memory" },
     { "host-save",
       { VR_IS_HOST, VR_AT_SAVE },
       AS_ROW,
@@ -61,14 +59,14 @@ const vr_verdict vr_verdicts[] = {
       CAUSE(OTHER_PROCESS, CERTAIN),
       NULL,
       ANYWHERE,
-      "something else holds a part of the card that the engine claims for itself",
+      "something else holds memory that the engine claims",
       "only {free} of {total} was free before the engine had taken anything" },
     { "contexts-at-start",
       { VR_HELD_SMALL },
       CAUSE(RUNTIME_OVERHEAD, LIKELY),
       NULL,
       ANYWHERE,
-      "the engine claims nearly the whole card, and CUDA contexts have a part of it already",
+      "the engine claims memory that CUDA contexts have already",
       "only {free} of {total} was left; so little is missing that contexts of the same job or a desktop hold "
       "it" },
     { "few-tokens",
@@ -84,7 +82,7 @@ const vr_verdict vr_verdicts[] = {
       CAUSE(OTHER_PROCESS, LIKELY),
       NULL,
       ANYWHERE,
-      "something else holds a part of the card that the engine claims",
+      "something else holds memory that the engine claims",
       NULL },
     { "pool", { VR_IS_POOL, VR_SAYS_CAUSE }, AS_ROW, NULL, ANYWHERE, NULL, NULL },
 
@@ -117,7 +115,7 @@ const vr_verdict vr_verdicts[] = {
       CAUSE(UNKNOWN, UNKNOWN),
       "figures_contradict",
       ANYWHERE,
-      "the figures contradict a shortage: what is free is more than was asked for",
+      "more was free than was asked for: not simply full",
       "{free} was free and only {request} was asked for, so the card was not simply full" },
     { "whole-optimizer",
       { VR_RULED(LARGER_THAN_CARD), VR_AT_OPTIMIZER },
@@ -219,7 +217,7 @@ const vr_verdict vr_verdicts[] = {
       CAUSE(OTHER_PROCESS, LIKELY),
       NULL,
       ANYWHERE,
-      "something other than this program's tensors holds most of the card",
+      "most of the card is held by something else",
       "PyTorch has {reserved} of {total} and {free} is free: {outside} belongs to someone else" },
 
     /* ---- what was being done: places that name their own memory ---- */
@@ -298,14 +296,14 @@ const vr_verdict vr_verdicts[] = {
       CAUSE(ACTIVATIONS, CERTAIN),
       "logits",
       ANYWHERE,
-      "the logits do not fit: a value for every word of the vocabulary for each token",
+      "the logits (words of the vocabulary x tokens) do not fit",
       NULL },
     { "decode-image",
       { VR_AT_DECODE_IMAGE, VR_AT_FRAME },
       CAUSE(ACTIVATIONS, CERTAIN),
       NULL,
       ANYWHERE,
-      "decoding the picture at full size does not fit; the weights did",
+      "decoding the picture at full size does not fit",
       "all steps before had passed, so the weights are not to blame" },
     { "gather",
       { VR_BY_GATHER },
@@ -404,7 +402,7 @@ const vr_verdict vr_verdicts[] = {
       CAUSE(RUNTIME_OVERHEAD, LIKELY),
       "fragmentation",
       ANYWHERE,
-      "memory that is held but idle lies in pieces too small for the request",
+      "idle memory lies in pieces too small for the request",
       "{idle} ({idle%} of the card) is idle, and with the {free} that is free it would have covered the "
       "{request} in one piece" },
     { "fragmented-maybe",
@@ -412,7 +410,7 @@ const vr_verdict vr_verdicts[] = {
       CAUSE(RUNTIME_OVERHEAD, POSSIBLE),
       "fragmentation",
       ANYWHERE,
-      "memory that is held but idle lies in pieces too small for the request",
+      "idle memory lies in pieces too small for the request",
       "{idle} ({idle%} of the card) is idle, many times the {request} that was refused" },
 
     /* ---- passes ---- */
@@ -442,7 +440,7 @@ const vr_verdict vr_verdicts[] = {
       CAUSE(ACTIVATIONS, LIKELY),
       NULL,
       ANYWHERE,
-      "evaluation needs more than training did: larger batches, or kept results and graphs",
+      "evaluation needs more than training did",
       NULL },
     { "backward",
       { VR_AT_BACKWARD },
@@ -471,7 +469,7 @@ const vr_verdict vr_verdicts[] = {
       CAUSE(ACTIVATIONS, LIKELY),
       NULL,
       ANYWHERE,
-      "a pass needs more than the engine left free beside weights and cache",
+      "a pass needs more than weights and cache left free",
       NULL },
 
     /* ---- no place: what is usual ---- */
