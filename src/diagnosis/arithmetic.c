@@ -173,17 +173,26 @@ static size_t find_self(const listed *p, size_t n, vr_span reserved)
     return best;
 }
 
-static unsigned count_siblings(const listed *p, size_t n, size_t self)
+/* Little more than a context, or as much as this process has: the ranks of a job hold like shares. */
+static bool like_a_rank(vr_span bytes, vr_span own)
+{
+    vr_span least = part(own, 4, 5), most = part(own, 5, 4);
+
+    if (bytes.high >= SIBLING_LEAST && bytes.low <= SIBLING_MOST)
+        return true;
+    return least.known && bytes.high >= least.low && bytes.low <= most.high;
+}
+
+static unsigned count_siblings(const listed *p, size_t n, size_t self, vr_span own)
 {
     unsigned most = 0;
 
     for (size_t i = 0; i < n; i++) {
         unsigned near = 0;
-        for (size_t k = 0; k < n; k++) {
-            bool small = k != self && p[k].bytes.high >= SIBLING_LEAST && p[k].bytes.low <= SIBLING_MOST;
-            if (small && p[k].pid >= p[i].pid && p[k].pid - p[i].pid < SIBLING_PIDS)
+        for (size_t k = 0; k < n; k++)
+            if (k != self && p[k].pid >= p[i].pid && p[k].pid - p[i].pid < SIBLING_PIDS &&
+                like_a_rank(p[k].bytes, own))
                 near++;
-        }
         if (near > most)
             most = near;
     }
@@ -204,7 +213,7 @@ static void reckon_processes(const vr_fact_list *facts, vr_reckoning *r)
         r->own_process = p[self].bytes;
         r->own_by_size = true;
     }
-    r->n_siblings = count_siblings(p, n, self);
+    r->n_siblings = count_siblings(p, n, self, r->own_process);
     r->own_outside = not_negative(vr_span_sub(r->own_process, r->reserved));
     r->others = not_negative(vr_span_sub(vr_span_sub(r->total, r->left), r->own_process));
 }

@@ -73,6 +73,7 @@ typedef enum vr_trait {
     VR_BY_GGML,
     VR_OWN_BY_SIZE,    /* this process is in the list, but not by name */
     VR_SEVERAL_OTHERS, /* more than one process beside it, or other ranks of the job */
+    VR_RANKS_SHARE,    /* two ranks of the job name the same card */
     /* engines' own figures */
     VR_HELD_LARGE,  /* total - free at an engine's start is more than contexts and a desktop take */
     VR_HELD_SMALL,  /* it is not */

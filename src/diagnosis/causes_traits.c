@@ -140,6 +140,21 @@ static void view_engine(vr_view *v)
     v->has[VR_FEW_TOKENS] = fact_value(v, VR_FACT_TOKENS_PREFILL, &n) && n <= FEW_TOKENS;
 }
 
+static bool ranks_share(const vr_view *v)
+{
+    uint64_t gpu, other;
+
+    if (v->event->sign.rank < 0 || !fact_value(v, VR_FACT_GPU, &gpu))
+        return false;
+    for (size_t i = 0; i < v->d->found.n_events; i++) {
+        const vr_sign *s = &v->d->found.events[i].sign;
+        if (s->file == v->event->sign.file && s->rank >= 0 && s->rank != v->event->sign.rank &&
+            vr_fact_value(&s->facts, VR_FACT_GPU, &other) && other == gpu)
+            return true;
+    }
+    return false;
+}
+
 static void view_log(vr_view *v)
 {
     const vr_fact *copies = vr_finding_fact(v->d, v->f, VR_FACT_COPIES);
@@ -149,6 +164,7 @@ static void view_log(vr_view *v)
     if (fact_value(v, VR_FACT_REQUEST, &request) || fact_value(v, VR_FACT_BUFFER, &request))
         v->has[VR_ON_LIMITED_BUFFERS] =
             request >= BUFFER_LIMIT - VR_GIB / 64 && v->sum.left.known && !v->has[VR_BY_PYTORCH];
+    v->has[VR_RANKS_SHARE] = ranks_share(v);
     have(v, of_program[v->f->program]);
 }
 
