@@ -18,6 +18,7 @@ typedef enum vr_trait {
     VR_IS_REFUSAL,
     VR_IS_LOOKALIKE,
     VR_IS_WARNING,
+    VR_IS_STEP, /* no failure in the text at all: it ends in the middle of a step */
     VR_IS_BARE, /* a failure without any figure */
     VR_IS_GPU,
     VR_IS_HOST, /* the computer's memory, or shared-memory files */

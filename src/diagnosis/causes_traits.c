@@ -89,6 +89,7 @@ static void view_row(vr_view *v)
     v->has[VR_IS_REFUSAL] = row->kind == VR_TEXT_REFUSAL;
     v->has[VR_IS_LOOKALIKE] = row->kind == VR_TEXT_LOOKALIKE;
     v->has[VR_IS_WARNING] = row->kind == VR_TEXT_WARNING;
+    v->has[VR_IS_STEP] = row->kind == VR_TEXT_STEP;
     v->has[VR_IS_BARE] = v->event->sign.facts.n == 0;
     have(v, of_cause[v->telling->cause]);
     have(v, of_memory[row->memory]);
