@@ -119,6 +119,9 @@ vram_status vr_diagnose_cause(struct vram_diagnosis *d, vr_finding *f)
         f->cause = verdict->cause;
         f->certainty = verdict->certainty;
     }
+    /* Nothing failed in the text: frames and steps alone are a hint. */
+    if ((v.row->kind == VR_TEXT_FRAME || v.row->kind == VR_TEXT_STEP) && f->certainty > VR_CERTAINTY_POSSIBLE)
+        f->certainty = VR_CERTAINTY_POSSIBLE;
     set_memory(&v, verdict);
     f->phase = verdict->phase != 0 ? verdict->phase : v.place.phase;
     f->sub_cause = verdict->sub_cause != NULL ? verdict->sub_cause : finer(&v);
