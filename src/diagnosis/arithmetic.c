@@ -98,6 +98,14 @@ static vr_truth above(vr_span a, vr_span b)
     return not(vr_at_least(b, a));
 }
 
+/* Printed as x: requests are whole steps of the allocator, so the printed digits are exact. */
+static vr_truth is(vr_span a, int64_t x)
+{
+    if (!a.known)
+        return VR_UNTOLD;
+    return a.low <= x && x <= a.high && a.high - a.low < MIB_OF(1) ? VR_YES : VR_NO;
+}
+
 /* num / den of a span that is not negative. */
 static vr_span part(vr_span a, uint64_t num, uint64_t den)
 {
@@ -165,17 +173,26 @@ static size_t find_self(const listed *p, size_t n, vr_span reserved)
     return best;
 }
 
-static unsigned count_siblings(const listed *p, size_t n, size_t self)
+/* Little more than a context, or as much as this process has: the ranks of a job hold like shares. */
+static bool like_a_rank(vr_span bytes, vr_span own)
+{
+    vr_span least = part(own, 4, 5), most = part(own, 5, 4);
+
+    if (bytes.high >= SIBLING_LEAST && bytes.low <= SIBLING_MOST)
+        return true;
+    return least.known && bytes.high >= least.low && bytes.low <= most.high;
+}
+
+static unsigned count_siblings(const listed *p, size_t n, size_t self, vr_span own)
 {
     unsigned most = 0;
 
     for (size_t i = 0; i < n; i++) {
         unsigned near = 0;
-        for (size_t k = 0; k < n; k++) {
-            bool small = k != self && p[k].bytes.high >= SIBLING_LEAST && p[k].bytes.low <= SIBLING_MOST;
-            if (small && p[k].pid >= p[i].pid && p[k].pid - p[i].pid < SIBLING_PIDS)
+        for (size_t k = 0; k < n; k++)
+            if (k != self && p[k].pid >= p[i].pid && p[k].pid - p[i].pid < SIBLING_PIDS &&
+                like_a_rank(p[k].bytes, own))
                 near++;
-        }
         if (near > most)
             most = near;
     }
@@ -196,7 +213,7 @@ static void reckon_processes(const vr_fact_list *facts, vr_reckoning *r)
         r->own_process = p[self].bytes;
         r->own_by_size = true;
     }
-    r->n_siblings = count_siblings(p, n, self);
+    r->n_siblings = count_siblings(p, n, self, r->own_process);
     r->own_outside = not_negative(vr_span_sub(r->own_process, r->reserved));
     r->others = not_negative(vr_span_sub(vr_span_sub(r->total, r->left), r->own_process));
 }
@@ -220,10 +237,7 @@ static void judge_request(vr_reckoning *r)
     set(r, VR_RULE_PACKING_FAILS, not(vr_at_least(reach, r->request)));
     set(r, VR_RULE_IDLE_SUFFICES, both(free_less, vr_at_least(reach, r->request)));
     set(r, VR_RULE_REQUEST_LARGE, vr_at_least(r->request, part(r->total, 5, 100)));
-    set(r, VR_RULE_REQUEST_ROUNDED,
-        either(both(vr_at_least(r->request, exactly(MIB_OF(2))), vr_at_least(exactly(MIB_OF(2)), r->request)),
-               both(vr_at_least(r->request, exactly(MIB_OF(20))),
-                    vr_at_least(exactly(MIB_OF(20)), r->request))));
+    set(r, VR_RULE_REQUEST_ROUNDED, either(is(r->request, MIB_OF(2)), is(r->request, MIB_OF(20))));
     r->shortfall = vr_span_sub(r->request, reach);
 }
 

@@ -52,7 +52,7 @@ static const char *finer(const vr_view *v)
         return "nccl";
     if (v->f->cause == VR_CAUSE_RUNTIME_OVERHEAD && v->has[VR_AT_CAPTURE])
         return "cuda_graphs";
-    if (v->f->cause == VR_CAUSE_RUNTIME_OVERHEAD && v->has[VR_AT_COMPUTE_BUFFERS])
+    if (v->has[VR_AT_COMPUTE_BUFFERS])
         return "compute_buffer";
     return NULL;
 }
@@ -113,12 +113,15 @@ vram_status vr_diagnose_cause(struct vram_diagnosis *d, vr_finding *f)
         return VRAM_OK;
     f->program = program_of(d, f->event);
     vr_view_event(d, f, &v);
-    verdict = vr_judge(&v);
+    verdict = vr_find_verdict(&v);
     take_row(&v, verdict);
     if (verdict->cause != 0 || verdict->certainty != 0) {
         f->cause = verdict->cause;
         f->certainty = verdict->certainty;
     }
+    /* Nothing failed in the text: frames and steps alone are a hint. */
+    if ((v.row->kind == VR_TEXT_FRAME || v.row->kind == VR_TEXT_STEP) && f->certainty > VR_CERTAINTY_POSSIBLE)
+        f->certainty = VR_CERTAINTY_POSSIBLE;
     set_memory(&v, verdict);
     f->phase = verdict->phase != 0 ? verdict->phase : v.place.phase;
     f->sub_cause = verdict->sub_cause != NULL ? verdict->sub_cause : finer(&v);

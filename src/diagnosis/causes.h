@@ -18,6 +18,7 @@ typedef enum vr_trait {
     VR_IS_REFUSAL,
     VR_IS_LOOKALIKE,
     VR_IS_WARNING,
+    VR_IS_STEP, /* no failure in the text at all: it ends in the middle of a step */
     VR_IS_BARE, /* a failure without any figure */
     VR_IS_GPU,
     VR_IS_HOST, /* the computer's memory, or shared-memory files */
@@ -30,6 +31,7 @@ typedef enum vr_trait {
     VR_SAYS_OVERHEAD,
     /* the phase */
     VR_AT_NOTHING, /* not known */
+    VR_FRAME_KV,   /* the frame that says it is about the KV cache */
     VR_AT_FRAME,   /* known from a frame, not only from the last step */
     VR_AT_START,
     VR_AT_LOAD,
@@ -72,6 +74,7 @@ typedef enum vr_trait {
     VR_BY_GGML,
     VR_OWN_BY_SIZE,    /* this process is in the list, but not by name */
     VR_SEVERAL_OTHERS, /* more than one process beside it, or other ranks of the job */
+    VR_RANKS_SHARE,    /* two ranks of the job name the same card */
     /* engines' own figures */
     VR_HELD_LARGE,  /* total - free at an engine's start is more than contexts and a desktop take */
     VR_HELD_SMALL,  /* it is not */
@@ -113,7 +116,7 @@ extern const size_t vr_verdicts_n;
 
 void vr_view_event(struct vram_diagnosis *d, vr_finding *f, vr_view *v);
 /* The last line of the table applies always. */
-const vr_verdict *vr_judge(const vr_view *v);
+const vr_verdict *vr_find_verdict(const vr_view *v);
 /* `text` with its figures in the diagnosis's arena; NULL: text is NULL, a figure is not known, or no memory.
  */
 const char *vr_say(const vr_view *v, const char *text);

@@ -89,6 +89,7 @@ static void view_row(vr_view *v)
     v->has[VR_IS_REFUSAL] = row->kind == VR_TEXT_REFUSAL;
     v->has[VR_IS_LOOKALIKE] = row->kind == VR_TEXT_LOOKALIKE;
     v->has[VR_IS_WARNING] = row->kind == VR_TEXT_WARNING;
+    v->has[VR_IS_STEP] = row->kind == VR_TEXT_STEP;
     v->has[VR_IS_BARE] = v->event->sign.facts.n == 0;
     have(v, of_cause[v->telling->cause]);
     have(v, of_memory[row->memory]);
@@ -140,6 +141,21 @@ static void view_engine(vr_view *v)
     v->has[VR_FEW_TOKENS] = fact_value(v, VR_FACT_TOKENS_PREFILL, &n) && n <= FEW_TOKENS;
 }
 
+static bool ranks_share(const vr_view *v)
+{
+    uint64_t gpu, other;
+
+    if (v->event->sign.rank < 0 || !fact_value(v, VR_FACT_GPU, &gpu))
+        return false;
+    for (size_t i = 0; i < v->d->found.n_events; i++) {
+        const vr_sign *s = &v->d->found.events[i].sign;
+        if (s->file == v->event->sign.file && s->rank >= 0 && s->rank != v->event->sign.rank &&
+            vr_fact_value(&s->facts, VR_FACT_GPU, &other) && other == gpu)
+            return true;
+    }
+    return false;
+}
+
 static void view_log(vr_view *v)
 {
     const vr_fact *copies = vr_finding_fact(v->d, v->f, VR_FACT_COPIES);
@@ -149,6 +165,7 @@ static void view_log(vr_view *v)
     if (fact_value(v, VR_FACT_REQUEST, &request) || fact_value(v, VR_FACT_BUFFER, &request))
         v->has[VR_ON_LIMITED_BUFFERS] =
             request >= BUFFER_LIMIT - VR_GIB / 64 && v->sum.left.known && !v->has[VR_BY_PYTORCH];
+    v->has[VR_RANKS_SHARE] = ranks_share(v);
     have(v, of_program[v->f->program]);
 }
 
@@ -171,6 +188,7 @@ void vr_view_event(struct vram_diagnosis *d, vr_finding *f, vr_view *v)
         v->event->sign.rank > 0 || v->sum.n_processes > (v->sum.own_by_size ? 2u : 1u);
     have(v, of_phase[v->place.phase]);
     v->has[VR_AT_FRAME] = v->place.from_frame;
+    v->has[VR_FRAME_KV] = v->place.from_frame && v->place.sign->row->cause == VR_CAUSE_KV_CACHE;
 }
 
 static bool applies(const vr_verdict *verdict, const vr_view *v)
@@ -185,7 +203,7 @@ static bool applies(const vr_verdict *verdict, const vr_view *v)
     return true;
 }
 
-const vr_verdict *vr_judge(const vr_view *v)
+const vr_verdict *vr_find_verdict(const vr_view *v)
 {
     size_t i = 0;
 

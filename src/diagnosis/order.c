@@ -139,9 +139,25 @@ static void take_event(struct vram_diagnosis *d, size_t i)
 
 /* ---- a text without any failure ---- */
 
-/* How telling a sign is when there is nothing better: a warning before a frame. 0: not at all. */
-static unsigned weight(const vr_sign *s)
+#define LAST_LINES 4 /* a log that ends so soon behind a step ended in it */
+
+/* A start that ends in the middle of a step was cut off there. Serving, training: a run may end as it likes.
+ */
+static bool ended_in(const vr_findings *found, const vr_sign *s)
 {
+    uint8_t phase = s->row->phase;
+
+    return s->row->kind == VR_TEXT_STEP && found->n_files <= 1 && found->lines < s->line + LAST_LINES &&
+           (phase == VR_PHASE_LOAD || phase == VR_PHASE_PROFILE || phase == VR_PHASE_KV_CACHE ||
+            phase == VR_PHASE_CAPTURE);
+}
+
+/* How telling a sign is when there is nothing better: a warning before a frame before a step. 0: not at all.
+ */
+static unsigned weight(const vr_findings *found, const vr_sign *s)
+{
+    if (ended_in(found, s))
+        return 1;
     if (s->row->cause == VR_CAUSE_UNKNOWN)
         return 0;
     if (s->row->kind == VR_TEXT_WARNING)
@@ -156,7 +172,7 @@ static vram_status take_seen(struct vram_diagnosis *d)
     vr_incident *made;
 
     for (size_t i = 0; i < found->n_seen; i++)
-        if (weight(&found->seen[i]) > (best != NULL ? weight(best) : 0))
+        if (weight(found, &found->seen[i]) > (best != NULL ? weight(found, best) : 0))
             best = &found->seen[i];
     if (best == NULL)
         return VRAM_OK;
