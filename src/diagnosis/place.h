@@ -68,6 +68,15 @@ typedef struct vr_further {
 } vr_further;
 vram_status vr_seek_expandable(vr_further *out, vr_seeker *s, const vr_hit *hit);
 
+/* One change that would do, on the card or in the pool of the message. Texts in d->arena or constant. */
+vram_status vr_add_sized(vr_seeker *s, const vr_remedy *r);
+
+/* ---- place_pool.c ---- */
+
+/* Of an engine that sizes its KV cache before it serves: does it say the model's own bytes of a token? False
+ * in *is_one: the message is not of that kind. */
+vram_status vr_seek_pool(bool *is_one, vr_seeker *s);
+
 /* ---- place_variants.c ---- */
 
 /* The run as it was given, then with what people leave out: the first that has such a place. */

@@ -59,24 +59,27 @@ static vram_status tell_expandable(vr_seeker *s, const vr_hit *hit)
 
 /* ---- what would fit ---- */
 
-static vram_status add_lever(vr_seeker *s, const vr_lever *v)
+vram_status vr_add_sized(vr_seeker *s, const vr_remedy *r)
 {
     vr_finding *f = s->f;
-    vr_arena *a = &s->d->arena;
     if (f->remedies == NULL)
-        f->remedies = VR_ARRAY(a, vr_remedy, VR_MAX_REMEDIES);
-    if (f->remedies == NULL)
+        f->remedies = VR_ARRAY(&s->d->arena, vr_remedy, VR_MAX_REMEDIES);
+    if (f->remedies == NULL || r->change == NULL || r->command == NULL)
         return VRAM_ENOMEM;
-    if (f->n_remedies == VR_MAX_REMEDIES)
-        return VRAM_OK;
-    f->remedies[f->n_remedies++] = (vr_remedy){ .id = v->ids[0],
-                                                .change = v->change,
-                                                .command = v->flag,
-                                                .cost = v->cost,
-                                                .sized = true,
-                                                .needs = v->required,
-                                                .fits = v->fits };
+    if (f->n_remedies < VR_MAX_REMEDIES)
+        f->remedies[f->n_remedies++] = *r;
     return VRAM_OK;
+}
+
+static vram_status add_lever(vr_seeker *s, const vr_lever *v)
+{
+    return vr_add_sized(s, &(vr_remedy){ .id = v->ids[0],
+                                         .change = v->change,
+                                         .command = v->flag,
+                                         .cost = v->cost,
+                                         .sized = true,
+                                         .needs = v->required,
+                                         .fits = v->fits });
 }
 
 /* Only what is enough and can be typed; where nothing is, what comes nearest says so by its figure. */
