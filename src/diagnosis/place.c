@@ -66,6 +66,8 @@ static vram_status look(vr_seeker *s)
     if (f->event == NULL || s->model->foreign)
         return VRAM_OK;
     VR_TRY(vr_seek_pool(&is_one, s));
+    if (!is_one)
+        VR_TRY(vr_seek_buffer(&is_one, s));
     if (is_one)
         return VRAM_OK;
     if (!vr_torch_figures_of(&s->figures, f))
