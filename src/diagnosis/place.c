@@ -62,7 +62,13 @@ static vram_status seek_torch(vr_seeker *s)
 static vram_status look(vr_seeker *s)
 {
     vr_finding *f = s->f;
+    bool is_one;
     if (f->event == NULL || s->model->foreign)
+        return VRAM_OK;
+    VR_TRY(vr_seek_pool(&is_one, s));
+    if (!is_one)
+        VR_TRY(vr_seek_buffer(&is_one, s));
+    if (is_one)
         return VRAM_OK;
     if (!vr_torch_figures_of(&s->figures, f))
         return VRAM_OK;

@@ -68,6 +68,20 @@ typedef struct vr_further {
 } vr_further;
 vram_status vr_seek_expandable(vr_further *out, vr_seeker *s, const vr_hit *hit);
 
+/* One change that would do, on the card or in the pool of the message. Texts in d->arena or constant. */
+vram_status vr_add_sized(vr_seeker *s, const vr_remedy *r);
+
+/* ---- place_pool.c ---- */
+
+/* Of an engine that sizes its KV cache before it serves: does it say the model's own bytes of a token? False
+ * in *is_one: the message is not of that kind. */
+vram_status vr_seek_pool(bool *is_one, vr_seeker *s);
+
+/* ---- place_ggml.c ---- */
+
+/* Of llama.cpp and what stands on it: which of the model's buffers was refused? *is_one as above. */
+vram_status vr_seek_buffer(bool *is_one, vr_seeker *s);
+
 /* ---- place_variants.c ---- */
 
 /* The run as it was given, then with what people leave out: the first that has such a place. */
@@ -75,6 +89,11 @@ vram_status vr_seek_variants(vr_hit *out, vr_seeker *s);
 
 /* ---- place_tell.c ---- */
 
+/* What the engine refuses: such a run is none. */
+bool vr_is_refusal(vram_status s);
+/* The run on s->card with so much free: fills what is missing and what would fit. *out lives as long as the
+ * context; NULL: the engine refuses it. */
+vram_status vr_tell_fit(const vram_fit **out, vr_seeker *s, const vram_workload *asked, uint64_t available);
 vram_status vr_tell_place(vr_seeker *s, const vr_hit *hit);
 vram_status vr_tell_no_place(vr_seeker *s);
 

@@ -59,24 +59,27 @@ static vram_status tell_expandable(vr_seeker *s, const vr_hit *hit)
 
 /* ---- what would fit ---- */
 
-static vram_status add_lever(vr_seeker *s, const vr_lever *v)
+vram_status vr_add_sized(vr_seeker *s, const vr_remedy *r)
 {
     vr_finding *f = s->f;
-    vr_arena *a = &s->d->arena;
     if (f->remedies == NULL)
-        f->remedies = VR_ARRAY(a, vr_remedy, VR_MAX_REMEDIES);
-    if (f->remedies == NULL)
+        f->remedies = VR_ARRAY(&s->d->arena, vr_remedy, VR_MAX_REMEDIES);
+    if (f->remedies == NULL || r->change == NULL || r->command == NULL)
         return VRAM_ENOMEM;
-    if (f->n_remedies == VR_MAX_REMEDIES)
-        return VRAM_OK;
-    f->remedies[f->n_remedies++] = (vr_remedy){ .id = v->ids[0],
-                                                .change = v->change,
-                                                .command = v->flag,
-                                                .cost = v->cost,
-                                                .sized = true,
-                                                .needs = v->required,
-                                                .fits = v->fits };
+    if (f->n_remedies < VR_MAX_REMEDIES)
+        f->remedies[f->n_remedies++] = *r;
     return VRAM_OK;
+}
+
+static vram_status add_lever(vr_seeker *s, const vr_lever *v)
+{
+    return vr_add_sized(s, &(vr_remedy){ .id = v->ids[0],
+                                         .change = v->change,
+                                         .command = v->flag,
+                                         .cost = v->cost,
+                                         .sized = true,
+                                         .needs = v->required,
+                                         .fits = v->fits });
 }
 
 /* Only what is enough and can be typed; where nothing is, what comes nearest says so by its figure. */
@@ -90,18 +93,6 @@ static vram_status add_levers(vr_seeker *s, const vram_fit *fit)
         if (fit->levers[i].flag != NULL)
             VR_TRY(add_lever(s, &fit->levers[i]));
     }
-    return VRAM_OK;
-}
-
-/* The fit lives as long as the context, as do its words. */
-static vram_status fit_there(const vram_fit **out, vr_seeker *s, const vr_hit *hit)
-{
-    vram_fit *fit;
-    const vram_device *card = s->card;
-    *out = NULL;
-    vr_card_leaves(s->card, hit->available);
-    VR_TRY(vram_fit_new(&fit, s->model, hit->asked, &card, 1));
-    *out = fit;
     return VRAM_OK;
 }
 
@@ -130,6 +121,25 @@ static void tell_missing(vr_seeker *s, const vram_fit *fit)
     s->f->missing_known = true;
     s->f->missing_at_least = spot->short_bytes;
     s->f->missing_note = spot->weights_alone ? "of the weights alone" : "of what the whole run needs";
+}
+
+bool vr_is_refusal(vram_status s)
+{
+    return s == VRAM_ESETTING || s == VRAM_EUNSUPPORTED || s == VRAM_ELIMIT;
+}
+
+vram_status vr_tell_fit(const vram_fit **out, vr_seeker *s, const vram_workload *asked, uint64_t available)
+{
+    vram_fit *fit;
+    const vram_device *card = s->card;
+    *out = NULL;
+    vr_card_leaves(s->card, available);
+    vram_status status = vram_fit_new(&fit, s->model, asked, &card, 1);
+    if (status != VRAM_OK)
+        return vr_is_refusal(status) ? VRAM_OK : status;
+    *out = fit;
+    tell_missing(s, fit);
+    return add_levers(s, fit);
 }
 
 static void tell_evidence(vr_seeker *s, const vr_hit *hit)
@@ -161,12 +171,11 @@ vram_status vr_tell_place(vr_seeker *s, const vr_hit *hit)
         spot->to_come = vr_sub_floor(hit->plan.weight_bytes, hit->run.failure.live.items[VR_ITEM_PARAMETERS]);
     VR_TRY(tell_expandable(s, hit));
     tell_evidence(s, hit);
-    VR_TRY(fit_there(&fit, s, hit));
-    spot->loaded_permille = in_load(&hit->run) ? fit->loaded_permille : 1000;
-    tell_missing(s, fit);
-    if (in_load(&hit->run))
+    VR_TRY(vr_tell_fit(&fit, s, hit->asked, hit->available));
+    spot->loaded_permille = in_load(&hit->run) && fit != NULL ? fit->loaded_permille : 1000;
+    if (in_load(&hit->run) && fit != NULL)
         conclude_load(s, fit);
-    return add_levers(s, fit);
+    return VRAM_OK;
 }
 
 vram_status vr_tell_no_place(vr_seeker *s)

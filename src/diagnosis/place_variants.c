@@ -35,12 +35,6 @@ static const variant VARIANTS[] = {
 
 #define N_VARIANTS (sizeof VARIANTS / sizeof *VARIANTS)
 
-/* What the engine refuses or the user said otherwise is no variant. */
-static bool is_refusal(vram_status s)
-{
-    return s == VRAM_ESETTING || s == VRAM_EUNSUPPORTED || s == VRAM_ELIMIT;
-}
-
 static bool is_open(const vram_workload *w, const variant *v)
 {
     for (size_t i = 0; i < 2 && v->keys[i] != NULL; i++) {
@@ -71,7 +65,7 @@ vram_status vr_seek_variants(vr_hit *out, vr_seeker *s)
         if (!is_open(s->asked, &VARIANTS[i]))
             continue;
         vram_status status = seek_variant(out, s, &VARIANTS[i]);
-        if (is_refusal(status))
+        if (vr_is_refusal(status))
             out->places = 0;
         else
             VR_TRY(status);

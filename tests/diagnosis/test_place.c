@@ -48,8 +48,46 @@ static void test_published(void **state)
     close_place(&p);
 }
 
+/* vLLM: 131,072 tokens x 32 layers x (K, V) x 8 heads x 128 x 2 B are 16 GiB; the pool has 5.99. */
+static void refusal(place_world *p, double needed, double has)
+{
+    open_place(p, "llama-3.1-8b-instruct", NULL);
+    p->finding.program = VR_PROGRAM_VLLM;
+    say(p, VR_FACT_MODEL_LENGTH, 131072, 0);
+    say_in(p, VR_FACT_KV_NEEDED, needed, VR_GIB);
+    say_in(p, VR_FACT_KV_AVAILABLE, has, VR_GIB);
+    look(p);
+}
+
+static void test_pool(void **state)
+{
+    place_world p;
+    const vr_finding *f = &p.finding;
+    (void)state;
+    refusal(&p, 16.0, 5.99);
+    assert_true(f->spot.found);
+    assert_null(f->spot.assumed);
+    assert_in_range(f->missing_at_least, HUNDREDTHS(10.00, VR_GIB), HUNDREDTHS(10.01, VR_GIB));
+    assert_int_equal(f->n_remedies, 2);
+    /* 5.985 GiB, which 5.99 is at least, are 49,029 tokens of 128 KiB: whole blocks of 16 */
+    assert_string_equal(f->remedies[0].command, "--max-model-len 49024");
+    assert_string_equal(f->remedies[1].command, "--kv-cache-dtype fp8 --max-model-len 98048");
+    close_place(&p);
+
+    refusal(&p, 4.0, 1.0); /* a quarter of it on each of four cards */
+    assert_true(f->spot.found);
+    assert_non_null(strstr(f->spot.assumed, "4 cards"));
+    assert_string_equal(f->remedies[0].command, "--max-model-len 32592"); /* 0.995 GiB of 32 KiB */
+    close_place(&p);
+
+    refusal(&p, 28.0, 5.99); /* 224 KiB a token: not this model */
+    assert_false(f->spot.found);
+    assert_non_null(strstr(f->spot.not_found, "16.00 GiB"));
+    close_place(&p);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_published) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_published), cmocka_unit_test(test_pool) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
