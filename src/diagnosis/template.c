@@ -294,12 +294,24 @@ void vr_template_read(const vr_template *t, vr_str text, vr_found_list *out)
         read_one(&t->pieces[i], text, out);
 }
 
-bool vr_text_holds(vr_str text, const char *what)
+bool vr_text_holds(vr_str text, vr_str what)
 {
-    vr_str w = vr_str_of(what);
-
     for (size_t i = 0; i < text.n; i++) {
-        if (lower(text.s[i]) == w.s[0] && match_literal(text, i, w) != SIZE_MAX)
+        if (lower(text.s[i]) == what.s[0] && match_literal(text, i, what) != SIZE_MAX)
+            return true;
+    }
+    return false;
+}
+
+bool vr_text_begins(vr_str text, vr_str what)
+{
+    return match_literal(text, 0, what) != SIZE_MAX;
+}
+
+bool vr_text_ends(vr_str text, vr_str what)
+{
+    for (size_t i = 0; i < text.n; i++) {
+        if (lower(text.s[i]) == what.s[0] && match_literal(text, i, what) == text.n)
             return true;
     }
     return false;
