@@ -14,7 +14,7 @@ typedef enum buffer_kind { NONE, WEIGHTS, KEPT, COMPUTE } buffer_kind;
 
 typedef struct seen {
     vr_seeker *s;
-    vr_span bytes;      /* of the refused buffer */
+    vr_bounds bytes;    /* of the refused buffer */
     buffer_kind only;   /* the text says which it was; NONE: it does not */
     size_t rank, cards; /* the card that refused, of so many */
     const vram_workload *w;
@@ -69,7 +69,7 @@ static bool is_wanted(const seen *x, buffer_kind k)
 static uint64_t kept_like(const seen *x, const vr_buffers *b)
 {
     for (size_t i = 0; i < sizeof b->kept / sizeof *b->kept; i++)
-        if (b->kept[i] != 0 && vr_span_has(x->bytes, b->kept[i]))
+        if (b->kept[i] != 0 && vr_bounds_have(x->bytes, b->kept[i]))
             return b->kept[i];
     return 0;
 }
@@ -77,13 +77,13 @@ static uint64_t kept_like(const seen *x, const vr_buffers *b)
 static void hold_against(seen *x, const vr_buffers *b)
 {
     uint64_t kept = is_wanted(x, KEPT) ? kept_like(x, b) : 0;
-    if (is_wanted(x, WEIGHTS) && b->weights != 0 && vr_span_has(x->bytes, b->weights)) {
+    if (is_wanted(x, WEIGHTS) && b->weights != 0 && vr_bounds_have(x->bytes, b->weights)) {
         x->found = WEIGHTS;
         x->exact = b->weights;
     } else if (kept != 0) {
         x->found = KEPT;
         x->exact = kept;
-    } else if (is_wanted(x, COMPUTE) && b->compute != 0 && vr_span_has(x->bytes, b->compute)) {
+    } else if (is_wanted(x, COMPUTE) && b->compute != 0 && vr_bounds_have(x->bytes, b->compute)) {
         x->found = COMPUTE;
         x->exact = b->compute;
     }
@@ -153,7 +153,7 @@ static vram_status try_tokens_of_cache(seen *x)
     VR_TRY(buffers_of(&buffers, &known, x, x->asked));
     if (!known || buffers.token == 0)
         return VRAM_OK;
-    tokens = vr_add_sat(vr_span_middle(x->bytes) / buffers.token, ROUNDING / 2) / ROUNDING * ROUNDING;
+    tokens = vr_add_sat(vr_bounds_middle(x->bytes) / buffers.token, ROUNDING / 2) / ROUNDING * ROUNDING;
     return tokens != 0 && tokens <= UINT32_MAX ? try_context(x, tokens) : VRAM_OK;
 }
 
@@ -174,7 +174,7 @@ static vram_status try_layers(seen *x)
         VR_TRY(buffers_of(&buffers, &known, x, w));
         if (!known)
             return VRAM_OK;
-        if (vr_span_has(x->bytes, buffers.weights))
+        if (vr_bounds_have(x->bytes, buffers.weights))
             return try_run(x, w, vr_text(&x->s->d->arena, U(middle), T(" layers on the cards")));
         if (buffers.weights < x->bytes.low)
             low = middle + 1;
@@ -264,7 +264,8 @@ static vram_status tell_card(const seen *x)
         return VRAM_OK;
     if (total == NULL || total->value < left->value)
         total = left;
-    vr_span span = { true, vr_sub_floor(total->value, total->slack), vr_add_sat(total->value, total->slack) };
+    vr_bounds span = { true, vr_sub_floor(total->value, total->slack),
+                       vr_add_sat(total->value, total->slack) };
     VR_TRY(vr_card_of_total(&s->card, span, s->d));
     if (left->value > s->card->usable.bytes)
         return VRAM_OK;
@@ -315,7 +316,7 @@ static vram_status tell_none(const seen *x)
         return vr_is_refusal(status) ? VRAM_OK : status;
     }
     s->f->spot.not_found = vr_text(
-        &s->d->arena, T("none of this model's buffers is "), BYTES(vr_span_middle(x->bytes)), T(": with "),
+        &s->d->arena, T("none of this model's buffers is "), BYTES(vr_bounds_middle(x->bytes)), T(": with "),
         GROUPED(own.tokens), T(" tokens its weights are "), BYTES(buffers.weights), T(", its cache "),
         BYTES(buffers.kept[0]), T(", its compute buffer "), BYTES(buffers.compute));
     return s->f->spot.not_found != NULL ? VRAM_OK : VRAM_ENOMEM;
@@ -345,15 +346,15 @@ static vram_status workload_of(seen *x)
 
 vram_status vr_seek_buffer(bool *is_one, vr_seeker *s)
 {
-    seen x = { .s = s, .bytes = vr_span_of(s->f, VR_FACT_BUFFER), .only = by_phase(s->f->phase) };
-    vr_span device = vr_span_of(s->f, VR_FACT_DEVICE);
+    seen x = { .s = s, .bytes = vr_bounds_of(s->f, VR_FACT_BUFFER), .only = by_phase(s->f->phase) };
+    vr_bounds device = vr_bounds_of(s->f, VR_FACT_DEVICE);
     *is_one = is_ggml(s->f->program) && x.bytes.known && x.bytes.low != 0;
     if (!*is_one)
         return VRAM_OK;
     s->f->spot.tried = true;
     if (device.known && device.low < MOST_CARDS)
         x.rank = (size_t)device.low;
-    VR_TRY(vr_card_of_total(&s->card, (vr_span){ true, VR_GIB, VR_GIB }, s->d));
+    VR_TRY(vr_card_of_total(&s->card, (vr_bounds){ true, VR_GIB, VR_GIB }, s->d));
     s->card->facts = (vr_device_facts){ .usable = ENDLESS, .available = ENDLESS };
     VR_TRY(workload_of(&x));
     if (s->model->gguf)
