@@ -57,6 +57,7 @@ typedef struct vr_spot {
 
 typedef struct vr_finding {
     const vr_incident *event; /* NULL: from a symptom alone */
+    const vr_sign *named_by;  /* a later text of the same failure that says more of its cause; or NULL */
     uint8_t memory, phase, cause, certainty, program;
     bool cause_certain_only; /* the cause is certain but not its kind: see sub_cause */
     const char
@@ -86,8 +87,9 @@ struct vram_diagnosis {
     vr_findings found;
     vr_finding *list; /* first cause first */
     size_t n;
-    uint64_t n_follow; /* events that follow from another */
-    const char *model; /* name of --model, or NULL */
+    uint64_t n_follow;       /* events that follow from another */
+    const char *model;       /* name of --model, or NULL */
+    const vram_device *card; /* that ran out, where it is known beside the text; or NULL */
 };
 
 #define VR_MAX_FINDINGS 8
