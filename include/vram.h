@@ -290,6 +290,9 @@ VRAM_API vram_status vram_log_file(vram_log *log, const char *name);
 VRAM_API vram_status vram_log_feed(vram_log *log, const void *bytes, size_t n);
 /* What people saw, in words: "fine for hours, then dies". Copied. */
 VRAM_API vram_status vram_log_symptom(vram_log *log, const char *words);
+/* The card that ran out, when it is known beside the text; borrowed. Without it the text's figures are all
+ * that is known of it. */
+VRAM_API void vram_log_card(vram_log *log, const vram_device *card);
 /* Ends the text; once for each. m and w: the model that ran and how, to find the place of the failure in its
  * rehearsal; both NULL: from the text alone. */
 VRAM_API vram_status vram_diagnosis_new(vram_diagnosis **out, vram_log *log, const vram_model *m,

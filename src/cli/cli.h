@@ -46,9 +46,10 @@ typedef struct cli_setting {
 
 struct cli_command;
 
-/* How far the reading over a network is, told after a second, to people only. */
+/* How far reading is, told after a second, to people only. */
 typedef struct cli_progress {
     int64_t began_ms, shown_ms;
+    bool told;             /* of a log: somebody looks */
     bool visible, catches; /* the line; SIGINT, to clear it */
 } cli_progress;
 
@@ -59,6 +60,7 @@ typedef struct cli {
     size_t n_settings;
     const char **operands;
     size_t n_operands;
+    const char *model; /* of a command whose operands are something else; or NULL */
     vram_style style;
     vram_ctx *ctx;
     vram_io *io;
@@ -71,6 +73,7 @@ typedef struct cli {
 typedef struct cli_command {
     const char *name, *operands, *summary, *description, *examples;
     size_t least, most; /* operands */
+    bool model_apart;   /* --model and a pasted command name what is kept in cli.model, no operand */
     int (*run)(cli *c);
 } cli_command;
 
@@ -130,6 +133,11 @@ void cli_announce(bool on);
 /* Tells of what comes over a network from now on, until cli_progress_end, which takes the line away. */
 void cli_progress_begin(cli *c);
 void cli_progress_end(cli *c);
+/* Tells how much of a log was read so far, until cli_reading_end; called now and then, also while nothing
+ * comes. */
+void cli_reading_begin(cli *c);
+void cli_reading(cli *c, uint64_t bytes);
+void cli_reading_end(cli *c);
 
 /* ---- output ---- */
 
@@ -160,6 +168,25 @@ vram_status cli_open_other(cli *c, const char *name, vram_checkpoint **out);
 /* A file of the same repository. */
 vram_status cli_open_file(cli *c, const char *name, const char *file, vram_checkpoint **out);
 vram_status cli_device(cli *c, const char *query, const char *free_bytes, vram_device **out);
+
+/* Feeds a file, or standard input when name is "-", to a log; *total counts the bytes of all. */
+vram_status cli_feed(cli *c, vram_log *log, const char *name, uint64_t *total);
+
+#define CLI_CARDS 64 /* --gpu is given so often at most */
+
+/* What a rehearsal is made of. */
+typedef struct cli_question {
+    vram_model *model;
+    vram_workload *workload;
+    vram_device *devices[CLI_CARDS];
+    size_t n_devices;
+} cli_question;
+
+/* All but the model; engine NULL: the one that fits the model. */
+vram_status cli_prepare(cli *c, const char *engine, cli_question *q);
+/* The model of that name and what is loaded beside it, too. */
+vram_status cli_ask(cli *c, const char *name, const char *engine, cli_question *q);
+bool cli_seeks_quant(const cli *c); /* --solve quant */
 /* Exit status of a verdict; a warning when it is tight. */
 int cli_verdict_status(const cli *c, vram_verdict v);
 /* `vram fit` of a model name with everything else from the command line. */

@@ -18,35 +18,45 @@ static const struct {
         "The card: the id of an NVIDIA card or a part of its name (see vram gpus), or a bare size such as "
         "24GiB. Several cards: a count in front (2x4090), or the option again; --device-map says how the "
         "model is spread. none (llama.cpp, ollama): no GPU, all in the computer's memory.",
-        "fit", 0, 0 },
+        "fit explain", 0, 0 },
       "the card" },
     { { "free", "--free", VRAM_OPT_BYTES, "BYTES", NULL, "all that CUDA gives",
         "Bytes free on the card before this program starts, as nvidia-smi shows them: 11.5GiB. Of several "
         "cards "
         "once for all or once for each.",
-        "fit", 0, 0 },
+        "fit explain", 0, 0 },
       "the card" },
     { { "model", "--model -m -hf --hf-repo --model-id --model-path", VRAM_OPT_STRING, "MODEL", NULL, NULL,
         "The model, for those who are used to naming it with an option.", "fit inspect", 0, 0 },
       "the model" },
+    { { "model", "--model -m -hf --hf-repo --model-id --model-path", VRAM_OPT_STRING, "MODEL", NULL, NULL,
+        "The model that ran: its load or run is rehearsed, and the place is found whose figures are those of "
+        "the message. The settings below, or the command that ran behind --, say how it ran.",
+        "explain", 0, 0 },
+      "the model" },
     { { "revision", "--revision", VRAM_OPT_STRING, "REV", NULL, "what the name says, else main",
-        "Branch, tag or commit of a repository.", "fit inspect", 0, 0 },
+        "Branch, tag or commit of a repository.", "fit inspect explain", 0, 0 },
       "the model" },
     { { "file", "--file", VRAM_OPT_STRING, "PATTERN", NULL, NULL,
         "Of several models in one place, the one whose files match: *Q4_K_M*, or a part of the name.",
-        "fit inspect", 0, 0 },
+        "fit inspect explain", 0, 0 },
       "the model" },
     { { "offline", "--offline", VRAM_OPT_FLAG, NULL, NULL, NULL,
-        "Asks no server: only files, local stores and the headers that were read before.", "fit inspect", 0,
-        0 },
+        "Asks no server: only files, local stores and the headers that were read before.",
+        "fit inspect explain", 0, 0 },
       "the model" },
     { { "refresh", "--refresh", VRAM_OPT_FLAG, NULL, NULL, NULL,
-        "Reads headers anew, whatever was read before.", "fit inspect", 0, 0 },
+        "Reads headers anew, whatever was read before.", "fit inspect explain", 0, 0 },
       "the model" },
     { { "allow_http", "--allow-http", VRAM_OPT_FLAG, NULL, NULL, NULL,
-        "Also asks servers without encryption; on this computer they are asked in any case.", "fit inspect",
-        0, 0 },
+        "Also asks servers without encryption; on this computer they are asked in any case.",
+        "fit inspect explain", 0, 0 },
       "the model" },
+    { { "symptom", "--symptom", VRAM_OPT_STRING, "WORDS", NULL, NULL,
+        "What was seen, in plain words, where there is no message or beside it: \"fine for hours, then "
+        "dies\", \"memory still full after del\".",
+        "explain", 0, 0 },
+      "the text" },
     { { "strict", "--strict", VRAM_OPT_FLAG, NULL, NULL, NULL, "A tight fit is a failure: exit status 1.",
         "fit ledger", 0, 0 },
       "the answer" },
@@ -134,6 +144,12 @@ static void add(cli_table *t, const vram_option *o, const char *group, cli_from 
         t->rows[t->n++] = (cli_row){ o, group, from };
 }
 
+/* How a model ran is said with the settings of `vram fit`. */
+static const char *settings_of(const char *command)
+{
+    return strcmp(command, "explain") == 0 ? "fit" : command;
+}
+
 void cli_table_of(cli_table *out, const char *command)
 {
     size_t n;
@@ -144,7 +160,7 @@ void cli_table_of(cli_table *out, const char *command)
         if (strcmp(own[i].group, "the card") == 0)
             add(out, &own[i].option, own[i].group, CLI_OWN, command);
     for (size_t i = 0; (rows = vram_workload_option(i)) != NULL; i++)
-        add(out, rows, "what is run", CLI_WORKLOAD, command);
+        add(out, rows, "what is run", CLI_WORKLOAD, settings_of(command));
     rows = vram_scenario_options(&n);
     for (size_t i = 0; i < n; i++)
         add(out, &rows[i], "the numbers", CLI_SCENARIO, command);
@@ -324,7 +340,9 @@ static int parse_own(cli *c, int argc, char **argv)
             return status;
         c->settings[c->n_settings++] = (cli_setting){ row, optarg != NULL ? optarg : "" };
     }
-    if (cli_has(c, "model"))
+    if (c->command->model_apart)
+        c->model = cli_value(c, "model");
+    else if (cli_has(c, "model"))
         c->operands[c->n_operands++] = cli_value(c, "model");
     for (int i = optind; i < argc; i++)
         c->operands[c->n_operands++] = argv[i];

@@ -485,7 +485,10 @@ static void finish(pasted *p)
         return;
     if (p->repo)
         c->prefers = "Q4_K_M Q8_0";
-    c->operands[c->n_operands++] = p->model;
+    if (c->command->model_apart)
+        c->model = c->model != NULL ? c->model : p->model; /* what is typed before it wins */
+    else
+        c->operands[c->n_operands++] = p->model;
 }
 
 int cli_paste_begins(const cli *c, int argc, char **argv)
@@ -499,8 +502,8 @@ int cli_paste_begins(const cli *c, int argc, char **argv)
         return argc;
     p.words = argv + i + 1;
     p.n = argc - i - 1;
-    /* one word alone is a model whose name begins with a hyphen */
-    return find_program(&p) != 0 || p.n > 1 ? i : argc;
+    /* one word alone is a model whose name begins with a hyphen; words of a message are none of a command */
+    return find_program(&p) != 0 || (p.n > 1 && !c->command->model_apart) ? i : argc;
 }
 
 int cli_paste(cli *c, int n, char **words)

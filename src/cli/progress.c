@@ -111,3 +111,41 @@ void cli_progress_end(cli *c)
         signal(SIGINT, SIG_DFL);
     cli_announce(true);
 }
+
+/* ---- reading a log ---- */
+
+void cli_reading_begin(cli *c)
+{
+    c->progress = (cli_progress){ .began_ms = now_ms(), .told = isatty(STDERR_FILENO) };
+    cli_announce(false);
+}
+
+void cli_reading(cli *c, uint64_t bytes)
+{
+    cli_progress *p = &c->progress;
+    int64_t now = now_ms(), took = now - p->began_ms;
+    char got[32], each[32];
+
+    if (!p->told || took < PATIENCE_MS || now - p->shown_ms < BETWEEN_MS)
+        return;
+    p->shown_ms = now;
+    if (!p->visible)
+        clean_on_interrupt(p);
+    p->visible = true;
+    show_size(got, sizeof got, bytes);
+    show_size(each, sizeof each, bytes / (uint64_t)took * 1000);
+    if (bytes == 0)
+        fputs("\r\033[Kvram: waiting for the input", stderr);
+    else
+        fprintf(stderr, "\r\033[Kvram: %s read, %s/s; the answer comes when the input ends", got, each);
+    fflush(stderr);
+}
+
+void cli_reading_end(cli *c)
+{
+    if (c->progress.visible)
+        fputs("\r\033[K", stderr);
+    if (c->progress.catches)
+        signal(SIGINT, SIG_DFL);
+    cli_announce(true);
+}

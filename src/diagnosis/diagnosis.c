@@ -10,6 +10,7 @@ struct vram_log {
     vr_arena arena;
     vr_reader *reader;
     const char *symptom;
+    const vram_device *card;
     bool taken; /* a diagnosis was made of it */
 };
 
@@ -69,6 +70,11 @@ vram_status vram_log_symptom(vram_log *log, const char *words)
     return log->symptom != NULL ? VRAM_OK : VRAM_ENOMEM;
 }
 
+void vram_log_card(vram_log *log, const vram_device *card)
+{
+    log->card = card;
+}
+
 static vram_status diagnose(struct vram_diagnosis *d, const vram_model *m, const vram_workload *w)
 {
     VR_TRY(vr_diagnose_order(d));
@@ -99,6 +105,7 @@ vram_status vram_diagnosis_new(vram_diagnosis **out, vram_log *log, const vram_m
         return VRAM_ENOMEM;
     d->ctx = log->ctx;
     d->arena = arena;
+    d->card = log->card;
     log->taken = true;
     s = vr_reader_end(log->reader, &d->found);
     d->found.symptom = log->symptom;

@@ -44,17 +44,20 @@ typedef struct vr_spot {
     bool tried, found;
     const char *label; /* the tensor or step, "model.layers.23.mlp.down_proj.weight" */
     uint32_t loaded_permille;
-    uint64_t to_come;       /* bytes of weights behind it */
+    uint64_t to_come;       /* bytes of weights that are not loaded yet, this tensor's included */
     uint64_t short_bytes;   /* at least */
     bool weights_alone;     /* short_bytes is of the weights alone */
     const char *matched;    /* the figures that agree, in words */
+    const char *assumed;    /* what of the run was not said and makes them agree, in words; NULL: nothing */
     const char *not_found;  /* why there is no place; or NULL */
     uint64_t places;        /* how many places of the run fit the figures; 1: this one only */
     const char *expandable; /* what expandable_segments would have changed, in words; or NULL */
+    const char *expandable_label; /* the tensor at which it would die then; or NULL */
 } vr_spot;
 
 typedef struct vr_finding {
     const vr_incident *event; /* NULL: from a symptom alone */
+    const vr_sign *named_by;  /* a later text of the same failure that says more of its cause; or NULL */
     uint8_t memory, phase, cause, certainty, program;
     bool cause_certain_only; /* the cause is certain but not its kind: see sub_cause */
     const char
@@ -84,8 +87,9 @@ struct vram_diagnosis {
     vr_findings found;
     vr_finding *list; /* first cause first */
     size_t n;
-    uint64_t n_follow; /* events that follow from another */
-    const char *model; /* name of --model, or NULL */
+    uint64_t n_follow;       /* events that follow from another */
+    const char *model;       /* name of --model, or NULL */
+    const vram_device *card; /* that ran out, where it is known beside the text; or NULL */
 };
 
 #define VR_MAX_FINDINGS 8

@@ -1,14 +1,203 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * Which events are failures of their own and which follow from one before them.
+ */
 #include "diagnosis/diagnosis.h"
+#include "diagnosis/when.h"
+
+#define SAME_FAILURE_SECONDS 600 /* ranks, watchdogs and supervisors report within this time */
+#define SAME_FAILURE_LINES 5000  /* without times: tracebacks of as many ranks as a job has */
+#define WRAPPED_LINES 60         /* a library's message and its caller's words about it */
+#define EXPLAINED_LINES 300      /* a fault and the bare error that it ends in */
+
+static bool fails(const vr_incident *e)
+{
+    uint8_t kind = e->sign.row->kind;
+
+    return kind == VR_TEXT_FATAL || kind == VR_TEXT_GENERIC || kind == VR_TEXT_REFUSAL;
+}
+
+static uint64_t lines_between(const vr_incident *a, const vr_incident *b)
+{
+    return a->sign.line < b->sign.line ? b->sign.line - a->sign.line : a->sign.line - b->sign.line;
+}
+
+/* Loading or starting anew behind the first failure: another run, in the same log. */
+static bool started_anew(const vr_incident *first, const vr_incident *later)
+{
+    const vr_sign *step = later->step;
+
+    return step != NULL && step->row->phase == VR_PHASE_START && step->file == first->sign.file &&
+           step->line > first->sign.line;
+}
+
+/* Messages of two kinds about two cards; ranks of one job fail on a card each and are one failure. */
+static bool of_other_cards(const vr_incident *first, const vr_incident *later)
+{
+    uint64_t a, b;
+
+    return first->sign.row != later->sign.row && fails(first) && fails(later) &&
+           later->sign.row->kind != VR_TEXT_GENERIC && first->sign.rank < 0 && later->sign.rank < 0 &&
+           vr_fact_value(&first->sign.facts, VR_FACT_GPU, &a) &&
+           vr_fact_value(&later->sign.facts, VR_FACT_GPU, &b) && a != b;
+}
+
+static bool follows(const vr_incident *first, const vr_incident *later)
+{
+    uint64_t seconds;
+
+    if (first->sign.file != later->sign.file || started_anew(first, later) || of_other_cards(first, later))
+        return false;
+    if (vr_seconds_between(first->sign.text, later->sign.text, &seconds))
+        return seconds <= SAME_FAILURE_SECONDS;
+    return lines_between(first, later) <= SAME_FAILURE_LINES;
+}
+
+static bool same_rank(const vr_incident *a, const vr_incident *b)
+{
+    return a->sign.rank < 0 || b->sign.rank < 0 || a->sign.rank == b->sign.rank;
+}
+
+/* The later text is about the same failure and is the more telling one: "out of memory", and then which
+ * buffer it was. */
+static bool says_more(const vr_incident *first, const vr_incident *later)
+{
+    const vr_text_row *a = first->sign.row, *b = later->sign.row;
+
+    if (a->kind != VR_TEXT_GENERIC || b->kind == VR_TEXT_GENERIC || b->kind == VR_TEXT_CONSEQUENCE)
+        return false;
+    if (a->memory != VR_MEMORY_UNKNOWN && b->memory != VR_MEMORY_UNKNOWN && a->memory != b->memory)
+        return false;
+    return lines_between(first, later) <= WRAPPED_LINES && same_rank(first, later) &&
+           (first->sign.facts.n == 0 || later->sign.facts.n != 0);
+}
+
+/* The later text names what the first only has figures of. */
+static bool names_cause(const vr_finding *f, const vr_incident *later)
+{
+    const vr_text_row *row = later->sign.row;
+
+    return f->named_by == NULL && f->event->sign.row->cause == VR_CAUSE_UNKNOWN && fails(later) &&
+           row->cause != VR_CAUSE_UNKNOWN && same_rank(f->event, later) &&
+           row->memory == f->event->sign.row->memory && lines_between(f->event, later) <= 4 * WRAPPED_LINES;
+}
+
+/* A look-alike is a finding of its own where nothing failed for want of memory, or where a failure without
+ * figures comes right behind it: then it is the fault, and the failure its echo. */
+static bool explains(const vr_findings *found, size_t i)
+{
+    const vr_incident *e = &found->events[i];
+    bool failed = false;
+
+    for (size_t k = 0; k < found->n_events; k++) {
+        const vr_incident *o = &found->events[k];
+        if (!fails(o))
+            continue;
+        failed = true;
+        if (k > i)
+            return o->sign.file == e->sign.file && o->sign.facts.n == 0 &&
+                   lines_between(e, o) <= EXPLAINED_LINES && follows(e, o);
+    }
+    return !failed;
+}
+
+static bool is_cause(const vr_findings *found, size_t i)
+{
+    uint8_t kind = found->events[i].sign.row->kind;
+
+    if (kind == VR_TEXT_LOOKALIKE)
+        return explains(found, i);
+    return fails(&found->events[i]);
+}
+
+static vr_finding *followed(struct vram_diagnosis *d, const vr_incident *e)
+{
+    for (size_t i = d->n; i > 0; i--)
+        if (follows(d->list[i - 1].event, e))
+            return &d->list[i - 1];
+    return NULL;
+}
+
+static void take_event(struct vram_diagnosis *d, size_t i)
+{
+    const vr_incident *e = &d->found.events[i];
+    vr_finding *f = d->n != 0 ? followed(d, e) : NULL;
+
+    d->n_follow = vr_add_sat(d->n_follow, e->repeats);
+    if (f == NULL && is_cause(&d->found, i) && d->n < VR_MAX_FINDINGS) {
+        d->list[d->n++].event = e;
+        return;
+    }
+    if (f == NULL)
+        return;
+    d->n_follow++;
+    if (says_more(f->event, e))
+        f->event = e;
+    else if (names_cause(f, e))
+        f->named_by = &e->sign;
+}
+
+/* ---- a text without any failure ---- */
+
+#define LAST_LINES 4 /* a log that ends so soon behind a step ended in it */
+
+/* A start that ends in the middle of a step was cut off there. Serving, training: a run may end as it likes.
+ */
+static bool ended_in(const vr_findings *found, const vr_sign *s)
+{
+    uint8_t phase = s->row->phase;
+
+    return s->row->kind == VR_TEXT_STEP && found->n_files <= 1 && found->lines < s->line + LAST_LINES &&
+           (phase == VR_PHASE_LOAD || phase == VR_PHASE_PROFILE || phase == VR_PHASE_KV_CACHE ||
+            phase == VR_PHASE_CAPTURE);
+}
+
+/* How telling a sign is when there is nothing better: a warning before a frame before a step. 0: not at all.
+ */
+static unsigned weight(const vr_findings *found, const vr_sign *s)
+{
+    if (ended_in(found, s))
+        return 1;
+    if (s->row->cause == VR_CAUSE_UNKNOWN)
+        return 0;
+    if (s->row->kind == VR_TEXT_WARNING)
+        return 100 + s->row->rank;
+    return s->row->kind == VR_TEXT_FRAME ? s->row->rank + 1u : 0;
+}
+
+static vram_status take_seen(struct vram_diagnosis *d)
+{
+    const vr_findings *found = &d->found;
+    const vr_sign *best = NULL;
+    vr_incident *made;
+
+    for (size_t i = 0; i < found->n_seen; i++)
+        if (weight(found, &found->seen[i]) > (best != NULL ? weight(found, best) : 0))
+            best = &found->seen[i];
+    if (best == NULL)
+        return VRAM_OK;
+    made = VR_NEW(&d->arena, vr_incident);
+    if (made == NULL)
+        return VRAM_ENOMEM;
+    made->sign = *best;
+    made->block = best->text;
+    d->list[d->n++].event = made;
+    return VRAM_OK;
+}
 
 vram_status vr_diagnose_order(struct vram_diagnosis *d)
 {
-    size_t n = d->found.n_events < VR_MAX_FINDINGS ? d->found.n_events : VR_MAX_FINDINGS;
+    const vr_findings *found = &d->found;
 
     d->list = VR_ARRAY(&d->arena, vr_finding, VR_MAX_FINDINGS);
     if (d->list == NULL)
         return VRAM_ENOMEM;
-    for (; d->n < n; d->n++)
-        d->list[d->n].event = &d->found.events[d->n];
+    for (size_t i = 0; i < found->n_events; i++)
+        take_event(d, i);
+    if (d->n == 0)
+        VR_TRY(take_seen(d));
+    /* Aborts and exit codes alone: the failure itself is not in the text. */
+    if (d->n == 0 && found->n_events != 0)
+        d->list[d->n++].event = &found->events[0];
     return VRAM_OK;
 }

@@ -1,12 +1,94 @@
-/* SPDX-License-Identifier: MIT */
-#include "diagnosis/diagnosis.h"
+/* SPDX-License-Identifier: MIT
+ *
+ * The place in a rehearsal of the model whose figures are those of the message. Here: what the figures are,
+ * and who looks for which message.
+ */
+#include "diagnosis/place.h"
 
+vr_span vr_span_of(const vr_finding *f, vr_fact_id id)
+{
+    const vr_fact *x = f->event != NULL ? vr_fact_of(&f->event->sign.facts, id) : NULL;
+    if (x == NULL || x->negative)
+        return (vr_span){ .known = false };
+    return (vr_span){ true, vr_sub_floor(x->value, x->slack), vr_add_sat(x->value, x->slack) };
+}
+
+bool vr_span_has(vr_span s, uint64_t x)
+{
+    return !s.known || (s.low <= x && x <= s.high);
+}
+
+uint64_t vr_span_middle(vr_span s)
+{
+    return s.low + (s.high - s.low) / 2;
+}
+
+vr_span vr_span_sum(vr_span a, vr_span b)
+{
+    return (vr_span){ a.known && b.known, vr_add_sat(a.low, b.low), vr_add_sat(a.high, b.high) };
+}
+
+vr_span vr_span_difference(vr_span a, vr_span b)
+{
+    return (vr_span){ a.known && b.known, vr_sub_floor(a.low, b.high), vr_sub_floor(a.high, b.low) };
+}
+
+/* Idle is printed, or reserved, of which it is the rest. */
+bool vr_torch_figures_of(vr_torch_figures *out, const vr_finding *f)
+{
+    *out = (vr_torch_figures){ .total = vr_span_of(f, VR_FACT_TOTAL),
+                               .left = vr_span_of(f, VR_FACT_FREE),
+                               .allocated = vr_span_of(f, VR_FACT_ALLOCATED),
+                               .idle = vr_span_of(f, VR_FACT_IDLE),
+                               .reserved = vr_span_of(f, VR_FACT_RESERVED),
+                               .request = vr_span_of(f, VR_FACT_REQUEST),
+                               .allowed = vr_span_of(f, VR_FACT_ALLOWED) };
+    if (!out->idle.known)
+        out->idle = vr_span_difference(out->reserved, out->allocated);
+    if (!out->reserved.known)
+        out->reserved = vr_span_sum(out->allocated, out->idle);
+    return out->total.known && out->total.low != 0 && out->allocated.known && out->reserved.known &&
+           out->request.known;
+}
+
+static vram_status seek_torch(vr_seeker *s)
+{
+    vr_hit hit = { .places = 0 };
+    VR_TRY(vr_card_of_total(&s->card, s->figures.total, s->d));
+    VR_TRY(vr_seek_variants(&hit, s));
+    return hit.places != 0 ? vr_tell_place(s, &hit) : vr_tell_no_place(s);
+}
+
+static vram_status look(vr_seeker *s)
+{
+    vr_finding *f = s->f;
+    bool is_one;
+    if (f->event == NULL || s->model->foreign)
+        return VRAM_OK;
+    VR_TRY(vr_seek_pool(&is_one, s));
+    if (!is_one)
+        VR_TRY(vr_seek_buffer(&is_one, s));
+    if (is_one)
+        return VRAM_OK;
+    if (!vr_torch_figures_of(&s->figures, f))
+        return VRAM_OK;
+    f->spot.tried = true;
+    return seek_torch(s);
+}
+
+/* Warnings are about what was asked for, not about what could have been. */
 vram_status vr_diagnose_place(struct vram_diagnosis *d, vr_finding *f, const vram_model *m,
                               const vram_workload *w)
 {
-    (void)d;
-    (void)f;
-    (void)m;
-    (void)w;
-    return VRAM_OK;
+    vr_seeker s = { .d = d, .f = f, .model = m, .asked = w };
+    size_t warned = d->ctx->n_warnings;
+    if (f != d->list) /* what follows from the first is of the same run */
+        return VRAM_OK;
+    vr_arena_init(&s.plans, d->ctx);
+    vr_hall_open(&s.hall, d->ctx);
+    vram_status status = look(&s);
+    vr_hall_close(&s.hall);
+    vr_arena_free(&s.plans);
+    d->ctx->n_warnings = warned;
+    return status;
 }

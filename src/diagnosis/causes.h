@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * From one event to its cause: what is known of it as a set of traits, and a table of verdicts over traits.
+ */
+#ifndef VR_CAUSES_H
+#define VR_CAUSES_H
+
+#include "diagnosis/arithmetic.h"
+#include "diagnosis/diagnosis.h"
+#include "diagnosis/phases.h"
+
+/* What can be asked of an event. */
+typedef enum vr_trait {
+    VR_TRAIT_NONE,
+    /* the text itself */
+    VR_SAYS_CAUSE,   /* its row names a cause */
+    VR_SAYS_CERTAIN, /* and leaves no other reading */
+    VR_IS_REFUSAL,
+    VR_IS_LOOKALIKE,
+    VR_IS_WARNING,
+    VR_IS_STEP, /* no failure in the text at all: it ends in the middle of a step */
+    VR_IS_BARE, /* a failure without any figure */
+    VR_IS_GPU,
+    VR_IS_HOST, /* the computer's memory, or shared-memory files */
+    VR_IS_ON_CHIP,
+    VR_IS_NONE, /* no memory at all */
+    VR_IS_POOL, /* an engine's own pool */
+    VR_SAYS_WEIGHTS,
+    VR_SAYS_KV,
+    VR_SAYS_ACTIVATIONS,
+    VR_SAYS_OVERHEAD,
+    /* the phase */
+    VR_AT_NOTHING, /* not known */
+    VR_FRAME_KV,   /* the frame that says it is about the KV cache */
+    VR_AT_FRAME,   /* known from a frame, not only from the last step */
+    VR_AT_START,
+    VR_AT_LOAD,
+    VR_AT_RESUME,
+    VR_AT_PROFILE,
+    VR_AT_KV_CACHE,
+    VR_AT_COMPUTE_BUFFERS,
+    VR_AT_CAPTURE,
+    VR_AT_COMMUNICATOR,
+    VR_AT_FORWARD,
+    VR_AT_BACKWARD,
+    VR_AT_OPTIMIZER,
+    VR_AT_EVALUATION,
+    VR_AT_SAVE,
+    VR_AT_TRAINING,
+    VR_AT_SERVING,
+    VR_AT_DECODE_IMAGE,
+    /* frames of a kind near it */
+    VR_BY_LOGITS,
+    VR_BY_ATTENTION,
+    VR_BY_VAE,
+    VR_BY_GATHER,
+    VR_BY_GRADIENTS,
+    VR_BY_GROWTH,
+    VR_BY_QUANTISE,
+    VR_BY_PINNED,
+    VR_BY_FIRST_CALL,
+    VR_BY_FOREACH,
+    VR_BY_NCCL,
+    /* the place and the settings */
+    VR_ON_WSL,
+    VR_ON_WINDOWS,
+    VR_ON_APU,
+    VR_ON_LIMITED_BUFFERS, /* a back end that limits one allocation to about 4 GiB */
+    VR_WITH_OFFLOAD,
+    VR_WITH_FP32,
+    VR_UNDER_ENGINE, /* a serving engine runs */
+    VR_UNDER_TRAINER,
+    VR_BY_PYTORCH, /* PyTorch's caching allocator printed it */
+    VR_BY_GGML,
+    VR_OWN_BY_SIZE,    /* this process is in the list, but not by name */
+    VR_SEVERAL_OTHERS, /* more than one process beside it, or other ranks of the job */
+    VR_RANKS_SHARE,    /* two ranks of the job name the same card */
+    /* engines' own figures */
+    VR_HELD_LARGE,  /* total - free at an engine's start is more than contexts and a desktop take */
+    VR_HELD_SMALL,  /* it is not */
+    VR_FEW_TOKENS,  /* a prompt so short that no pass over it is large */
+    VR_COPIES,      /* a pipeline over several cards keeps copies */
+    VR_FREE_PLENTY, /* free before the step was more than half of the card */
+    /* arithmetic: VR_RULE_x holds for all values within the printed digits; last */
+    VR_BY_RULE,
+    VR_TRAIT_COUNT = VR_BY_RULE + VR_RULE_COUNT
+} vr_trait;
+
+#define VR_RULED(id) (VR_BY_RULE + VR_RULE_##id)
+
+/* All that is known of one event. */
+typedef struct vr_view {
+    struct vram_diagnosis *d;
+    vr_finding *f;
+    const vr_incident *event;
+    const vr_text_row *row;     /* of the event */
+    const vr_text_row *telling; /* the one that names a cause: that, or of a later text about the same */
+    vr_reckoning sum;
+    vr_place_in_run place;
+    bool has[VR_TRAIT_COUNT];
+} vr_view;
+
+/* One line of the table: the first that applies is the verdict. */
+typedef struct vr_verdict {
+    const char *rule;         /* short name, for tests */
+    int16_t when[5];          /* traits that must hold; negative: must not; 0: end */
+    uint8_t cause, certainty; /* 0: as the text's row has it; a row without is `possible` */
+    const char *sub_cause;    /* or NULL */
+    uint8_t memory, phase;    /* 0: as the row, or what was found, has it */
+    /* One sentence each, figures in braces (causes_say.c). NULL: the row's own meaning. */
+    const char *summary, *because;
+} vr_verdict;
+
+extern const vr_verdict vr_verdicts[];
+extern const size_t vr_verdicts_n;
+
+void vr_view_event(struct vram_diagnosis *d, vr_finding *f, vr_view *v);
+/* The last line of the table applies always. */
+const vr_verdict *vr_find_verdict(const vr_view *v);
+/* `text` with its figures in the diagnosis's arena; NULL: text is NULL, a figure is not known, or no memory.
+ */
+const char *vr_say(const vr_view *v, const char *text);
+void vr_say_evidence(vr_view *v, const vr_verdict *verdict);
+void vr_say_notes(vr_view *v);
+void vr_set_shares(vr_view *v);
+void vr_set_missing(vr_view *v);
+
+#endif

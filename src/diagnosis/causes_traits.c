@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What is known of an event, as a set of traits.
+ */
+#include "diagnosis/causes.h"
+
+/* A trait that a row's id tells: of a frame near the event, or of what was seen in the log. */
+typedef struct named_trait {
+    const char *prefix;
+    vr_trait trait;
+    bool anywhere; /* not only near the event */
+} named_trait;
+
+static const named_trait named[] = {
+    { "logits-", VR_BY_LOGITS, false },
+    { "attention-", VR_BY_ATTENTION, false },
+    { "vae-", VR_BY_VAE, false },
+    { "gather-", VR_BY_GATHER, false },
+    { "gradients-", VR_BY_GRADIENTS, false },
+    { "eval-growth-", VR_BY_GROWTH, false },
+    { "quantise-", VR_BY_QUANTISE, false },
+    { "pin-", VR_BY_PINNED, true },
+    { "first-cuda-", VR_BY_FIRST_CALL, false },
+    { "foreach-", VR_BY_FOREACH, false },
+    { "nccl-", VR_BY_NCCL, false },
+    { "wsl", VR_ON_WSL, true },
+    { "windows", VR_ON_WINDOWS, true },
+    { "apu", VR_ON_APU, true },
+    { "offload-", VR_WITH_OFFLOAD, false },
+    { "opt-offload", VR_WITH_OFFLOAD, true },
+    { "opt-fp32", VR_WITH_FP32, true },
+};
+
+/* The phase that was found gives one trait. */
+static const uint8_t of_phase[VR_PHASE_COUNT] = {
+    [VR_PHASE_UNKNOWN] = VR_AT_NOTHING,
+    [VR_PHASE_START] = VR_AT_START,
+    [VR_PHASE_LOAD] = VR_AT_LOAD,
+    [VR_PHASE_RESUME] = VR_AT_RESUME,
+    [VR_PHASE_PROFILE] = VR_AT_PROFILE,
+    [VR_PHASE_KV_CACHE] = VR_AT_KV_CACHE,
+    [VR_PHASE_COMPUTE_BUFFERS] = VR_AT_COMPUTE_BUFFERS,
+    [VR_PHASE_CAPTURE] = VR_AT_CAPTURE,
+    [VR_PHASE_COMMUNICATOR] = VR_AT_COMMUNICATOR,
+    [VR_PHASE_FORWARD] = VR_AT_FORWARD,
+    [VR_PHASE_BACKWARD] = VR_AT_BACKWARD,
+    [VR_PHASE_OPTIMIZER_STEP] = VR_AT_OPTIMIZER,
+    [VR_PHASE_EVALUATION] = VR_AT_EVALUATION,
+    [VR_PHASE_SAVE] = VR_AT_SAVE,
+    [VR_PHASE_TRAINING] = VR_AT_TRAINING,
+    [VR_PHASE_LATER] = VR_AT_TRAINING,
+    [VR_PHASE_SERVING] = VR_AT_SERVING,
+    [VR_PHASE_DECODE_IMAGE] = VR_AT_DECODE_IMAGE,
+};
+
+static const uint8_t of_cause[VR_CAUSE_COUNT] = {
+    [VR_CAUSE_WEIGHTS] = VR_SAYS_WEIGHTS,
+    [VR_CAUSE_KV_CACHE] = VR_SAYS_KV,
+    [VR_CAUSE_ACTIVATIONS] = VR_SAYS_ACTIVATIONS,
+    [VR_CAUSE_RUNTIME_OVERHEAD] = VR_SAYS_OVERHEAD,
+};
+
+static const uint8_t of_memory[VR_MEMORY_COUNT] = {
+    [VR_MEMORY_GPU] = VR_IS_GPU,  [VR_MEMORY_POOL] = VR_IS_POOL,       [VR_MEMORY_HOST] = VR_IS_HOST,
+    [VR_MEMORY_SHM] = VR_IS_HOST, [VR_MEMORY_ON_CHIP] = VR_IS_ON_CHIP, [VR_MEMORY_NONE] = VR_IS_NONE,
+};
+
+static const uint8_t of_program[VR_PROGRAM_COUNT] = {
+    [VR_PROGRAM_VLLM] = VR_UNDER_ENGINE,         [VR_PROGRAM_SGLANG] = VR_UNDER_ENGINE,
+    [VR_PROGRAM_TENSORRT_LLM] = VR_UNDER_ENGINE, [VR_PROGRAM_TGI] = VR_UNDER_ENGINE,
+    [VR_PROGRAM_LMDEPLOY] = VR_UNDER_ENGINE,     [VR_PROGRAM_MLC] = VR_UNDER_ENGINE,
+    [VR_PROGRAM_TRAINER] = VR_UNDER_TRAINER,     [VR_PROGRAM_DEEPSPEED] = VR_UNDER_TRAINER,
+    [VR_PROGRAM_FSDP] = VR_UNDER_TRAINER,        [VR_PROGRAM_MEGATRON] = VR_UNDER_TRAINER,
+    [VR_PROGRAM_LIGHTNING] = VR_UNDER_TRAINER,
+};
+
+static void have(vr_view *v, unsigned trait)
+{
+    if (trait != VR_TRAIT_NONE)
+        v->has[trait] = true;
+}
+
+static void view_row(vr_view *v)
+{
+    const vr_text_row *row = v->row;
+
+    v->has[VR_SAYS_CAUSE] = v->telling->cause != VR_CAUSE_UNKNOWN;
+    v->has[VR_SAYS_CERTAIN] = v->has[VR_SAYS_CAUSE] && v->telling->certainty == VR_CERTAINTY_CERTAIN;
+    v->has[VR_IS_REFUSAL] = row->kind == VR_TEXT_REFUSAL;
+    v->has[VR_IS_LOOKALIKE] = row->kind == VR_TEXT_LOOKALIKE;
+    v->has[VR_IS_WARNING] = row->kind == VR_TEXT_WARNING;
+    v->has[VR_IS_STEP] = row->kind == VR_TEXT_STEP;
+    v->has[VR_IS_BARE] = v->event->sign.facts.n == 0;
+    have(v, of_cause[v->telling->cause]);
+    have(v, of_memory[row->memory]);
+    v->has[VR_BY_PYTORCH] = v->sum.request.known && v->sum.allocated.known && v->sum.left.known;
+    v->has[VR_BY_GGML] = row->program == VR_PROGRAM_LLAMACPP || row->program == VR_PROGRAM_OLLAMA ||
+                         row->program == VR_PROGRAM_KOBOLDCPP;
+}
+
+static void view_name(vr_view *v, const vr_sign *s, bool near)
+{
+    vr_str id = vr_str_of(s->row->id);
+
+    for (size_t i = 0; i < sizeof named / sizeof named[0]; i++)
+        if ((near || named[i].anywhere) && vr_str_starts(id, named[i].prefix))
+            have(v, named[i].trait);
+}
+
+static void view_signs(vr_view *v)
+{
+    for (size_t i = 0; i < v->event->n_near; i++)
+        view_name(v, &v->event->near[i], true);
+    for (size_t i = 0; i < v->d->found.n_seen; i++)
+        view_name(v, &v->d->found.seen[i], false);
+    view_name(v, &v->event->sign, true);
+}
+
+static bool fact_value(const vr_view *v, vr_fact_id id, uint64_t *out)
+{
+    return vr_fact_value(&v->event->sign.facts, id, out);
+}
+
+/* Above this, what is held before an engine starts is more than contexts of its own job and a desktop take.
+ */
+#define HELD_LARGE (5 * VR_GIB / 2)
+#define FEW_TOKENS 1024
+#define BUFFER_LIMIT (4 * VR_GIB) /* of one allocation in several back ends */
+
+static void view_engine(vr_view *v)
+{
+    uint64_t total, left, wanted, n;
+
+    if (fact_value(v, VR_FACT_WANTED_FREE, &wanted) && fact_value(v, VR_FACT_TOTAL, &total) &&
+        fact_value(v, VR_FACT_FREE, &left)) {
+        v->has[VR_HELD_LARGE] = vr_sub_floor(total, left) > HELD_LARGE;
+        v->has[VR_HELD_SMALL] = !v->has[VR_HELD_LARGE];
+    }
+    if (fact_value(v, VR_FACT_FREE_BEFORE, &left) && fact_value(v, VR_FACT_TOTAL, &total))
+        v->has[VR_FREE_PLENTY] = left > total / 2;
+    v->has[VR_FEW_TOKENS] = fact_value(v, VR_FACT_TOKENS_PREFILL, &n) && n <= FEW_TOKENS;
+}
+
+static bool ranks_share(const vr_view *v)
+{
+    uint64_t gpu, other;
+
+    if (v->event->sign.rank < 0 || !fact_value(v, VR_FACT_GPU, &gpu))
+        return false;
+    for (size_t i = 0; i < v->d->found.n_events; i++) {
+        const vr_sign *s = &v->d->found.events[i].sign;
+        if (s->file == v->event->sign.file && s->rank >= 0 && s->rank != v->event->sign.rank &&
+            vr_fact_value(&s->facts, VR_FACT_GPU, &other) && other == gpu)
+            return true;
+    }
+    return false;
+}
+
+static void view_log(vr_view *v)
+{
+    const vr_fact *copies = vr_finding_fact(v->d, v->f, VR_FACT_COPIES);
+    uint64_t request;
+
+    v->has[VR_COPIES] = copies != NULL && copies->value > 1;
+    if (fact_value(v, VR_FACT_REQUEST, &request) || fact_value(v, VR_FACT_BUFFER, &request))
+        v->has[VR_ON_LIMITED_BUFFERS] =
+            request >= BUFFER_LIMIT - VR_GIB / 64 && v->sum.left.known && !v->has[VR_BY_PYTORCH];
+    v->has[VR_RANKS_SHARE] = ranks_share(v);
+    have(v, of_program[v->f->program]);
+}
+
+void vr_view_event(struct vram_diagnosis *d, vr_finding *f, vr_view *v)
+{
+    *v = (vr_view){ .d = d, .f = f, .event = f->event, .row = f->event->sign.row };
+    vr_reckon(&v->event->sign.facts, &v->sum);
+    v->telling = f->named_by != NULL ? f->named_by->row : v->row;
+    v->place = vr_phase_of(v->event);
+    if (v->place.phase == VR_PHASE_UNKNOWN && v->telling->phase != VR_PHASE_UNKNOWN)
+        v->place = (vr_place_in_run){ .phase = v->telling->phase, .sign = f->named_by };
+    for (size_t i = 0; i < VR_RULE_COUNT; i++)
+        v->has[VR_BY_RULE + i] = v->sum.rule[i] == VR_YES;
+    view_row(v);
+    view_signs(v);
+    view_engine(v);
+    view_log(v);
+    v->has[VR_OWN_BY_SIZE] = v->sum.own_by_size;
+    v->has[VR_SEVERAL_OTHERS] =
+        v->event->sign.rank > 0 || v->sum.n_processes > (v->sum.own_by_size ? 2u : 1u);
+    have(v, of_phase[v->place.phase]);
+    v->has[VR_AT_FRAME] = v->place.from_frame;
+    v->has[VR_FRAME_KV] = v->place.from_frame && v->place.sign->row->cause == VR_CAUSE_KV_CACHE;
+}
+
+static bool applies(const vr_verdict *verdict, const vr_view *v)
+{
+    size_t n = sizeof verdict->when / sizeof verdict->when[0];
+
+    for (size_t i = 0; i < n && verdict->when[i] != 0; i++) {
+        int16_t t = verdict->when[i];
+        if (t > 0 ? !v->has[t] : v->has[-t])
+            return false;
+    }
+    return true;
+}
+
+const vr_verdict *vr_find_verdict(const vr_view *v)
+{
+    size_t i = 0;
+
+    while (i + 1 < vr_verdicts_n && !applies(&vr_verdicts[i], v))
+        i++;
+    return &vr_verdicts[i];
+}

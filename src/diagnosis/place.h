@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT
+ * Between the files that look for the place of a failure in a rehearsal of the model. All in bytes. */
+#ifndef VR_PLACE_H
+#define VR_PLACE_H
+
+#include "diagnosis/diagnosis.h"
+#include "ledger/fit.h"
+
+/* What a printed figure can have been: both ends belong to it. */
+typedef struct vr_span {
+    bool known;
+    uint64_t low, high;
+} vr_span;
+
+vr_span vr_span_of(const vr_finding *f, vr_fact_id id); /* of the event's own figures */
+bool vr_span_has(vr_span s, uint64_t x);                /* true of what is not known */
+uint64_t vr_span_middle(vr_span s);
+vr_span vr_span_sum(vr_span a, vr_span b);        /* known when both are */
+vr_span vr_span_difference(vr_span a, vr_span b); /* a - b, not below 0 */
+
+/* The figures of a message of PyTorch's allocator. */
+typedef struct vr_torch_figures {
+    vr_span total, left, allocated, idle, reserved, request, allowed;
+} vr_torch_figures;
+
+/* False: too few of them for a place. */
+bool vr_torch_figures_of(vr_torch_figures *out, const vr_finding *f);
+
+/* Who looks, and what is used again from one rehearsal to the next. */
+typedef struct vr_seeker {
+    struct vram_diagnosis *d;
+    vr_finding *f;
+    const vram_model *model;
+    const vram_workload *asked; /* as the user gave it */
+    vr_torch_figures figures;
+    vram_device *card; /* that the message tells of, with nothing taken; in d->arena */
+    vr_arena plans;    /* of one variant of the run; emptied for the next */
+    vr_hall hall;
+} vr_seeker;
+
+/* A place whose figures are those of the message. */
+typedef struct vr_hit {
+    uint64_t places;  /* how many there are; 0: none, the rest is void then */
+    vr_rehearsal run; /* that dies there */
+    vr_plan plan;     /* lies in vr_seeker.plans */
+    uint64_t available;
+    const vram_workload *asked; /* the run as it would have been typed */
+    const char *assumed;        /* what of it was not said, in words; or NULL */
+} vr_hit;
+
+/* ---- place_device.c ---- */
+
+/* The card with that total: of the table, or by its size. In d->arena. */
+vram_status vr_card_of_total(vram_device **out, vr_span total, struct vram_diagnosis *d);
+/* So much is free before the run has its context. */
+void vr_card_leaves(vram_device *card, uint64_t available);
+
+/* ---- place_torch.c ---- */
+
+/* All places of this variant of the run. */
+vram_status vr_seek(vr_hit *out, vr_seeker *s, const vram_workload *asked);
+/* What a load that dies would get further with expandable segments. */
+typedef struct vr_further {
+    bool known, lives; /* lives: it would not die in the load */
+    uint64_t bytes;    /* of weights, the tensor's that it died at included */
+    uint64_t matrices; /* of these the tensors over 1 MiB; smaller ones find room in any case */
+    const char *next;  /* it would die there; or NULL */
+} vr_further;
+vram_status vr_seek_expandable(vr_further *out, vr_seeker *s, const vr_hit *hit);
+
+/* One change that would do, on the card or in the pool of the message. Texts in d->arena or constant. */
+vram_status vr_add_sized(vr_seeker *s, const vr_remedy *r);
+
+/* ---- place_pool.c ---- */
+
+/* Of an engine that sizes its KV cache before it serves: does it say the model's own bytes of a token? False
+ * in *is_one: the message is not of that kind. */
+vram_status vr_seek_pool(bool *is_one, vr_seeker *s);
+
+/* ---- place_ggml.c ---- */
+
+/* Of llama.cpp and what stands on it: which of the model's buffers was refused? *is_one as above. */
+vram_status vr_seek_buffer(bool *is_one, vr_seeker *s);
+
+/* ---- place_variants.c ---- */
+
+/* The run as it was given, then with what people leave out: the first that has such a place. */
+vram_status vr_seek_variants(vr_hit *out, vr_seeker *s);
+
+/* ---- place_tell.c ---- */
+
+/* What the engine refuses: such a run is none. */
+bool vr_is_refusal(vram_status s);
+/* The run on s->card with so much free: fills what is missing and what would fit. *out lives as long as the
+ * context; NULL: the engine refuses it. */
+vram_status vr_tell_fit(const vram_fit **out, vr_seeker *s, const vram_workload *asked, uint64_t available);
+vram_status vr_tell_place(vr_seeker *s, const vr_hit *hit);
+vram_status vr_tell_no_place(vr_seeker *s);
+
+#endif

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The card that a message tells of: its total is printed with two decimals, which mostly is one card of the
+ * table.
+ */
+#include "device/gpus.h"
+#include "diagnosis/place.h"
+
+static const vr_gpu *of_table(vr_span total)
+{
+    size_t n;
+    const vr_gpu *g = vr_gpus(&n);
+    for (size_t i = 0; i < n; i++) {
+        vr_range r = vr_gpu_usable(&g[i]);
+        if (vr_gpu_is_nvidia(&g[i]) && r.basis == VR_BASIS_TABLE && vr_span_has(total, r.bytes))
+            return &g[i];
+    }
+    return NULL;
+}
+
+/* By the middle of what the total can have been. */
+static vram_status of_size(vram_device *out, vr_span total, struct vram_diagnosis *d)
+{
+    vram_device *bare;
+    uint64_t bytes = vr_span_middle(total);
+    const char *size = vr_text(&d->arena, U(bytes / VR_MIB), T("MiB"));
+    if (size == NULL)
+        return VRAM_ENOMEM;
+    VR_TRY(vram_device_new(&bare, d->ctx, size, 0));
+    *out = *bare;
+    out->usable = (vr_range){ bytes, total.low, total.high, VR_BASIS_MEASURED };
+    return VRAM_OK;
+}
+
+vram_status vr_card_of_total(vram_device **out, vr_span total, struct vram_diagnosis *d)
+{
+    const vr_gpu *gpu = of_table(total);
+    vram_device *card = VR_NEW(&d->arena, vram_device);
+    *out = card;
+    if (card == NULL)
+        return VRAM_ENOMEM;
+    if (gpu == NULL || vr_device_of_gpu(card, gpu, 1, 0) != VRAM_OK)
+        VR_TRY(of_size(card, total, d));
+    card->ctx = d->ctx;
+    card->facts.usable = card->usable.bytes;
+    return VRAM_OK;
+}
+
+void vr_card_leaves(vram_device *card, uint64_t available)
+{
+    card->available = (vr_range){ available, available, available, VR_BASIS_MEASURED };
+    card->free_given = true;
+    card->facts.available = available;
+}

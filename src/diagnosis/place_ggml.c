@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * llama.cpp and what stands on it ask the driver for one buffer each of weights, caches and results. The
+ * bytes of the one that was refused say which it is: they are the model's own, to the byte, with the settings
+ * that ran.
+ */
+#include "diagnosis/place.h"
+#include "llama/llama.h"
+
+#define MOST_CARDS 8
+#define ENDLESS (UINT64_C(1) << 45) /* of a card whose size is not told: all of it fits */
+#define ROUNDING 256                /* tokens, which llama.cpp fills a context up to */
+
+typedef enum buffer_kind { NONE, WEIGHTS, KEPT, COMPUTE } buffer_kind;
+
+typedef struct seen {
+    vr_seeker *s;
+    vr_span bytes;      /* of the refused buffer */
+    buffer_kind only;   /* the text says which it was; NONE: it does not */
+    size_t rank, cards; /* the card that refused, of so many */
+    const vram_workload *w;
+    buffer_kind found;
+    const vram_workload *asked;     /* then */
+    uint64_t exact, tokens, layers; /* layers: on the cards; UINT64_MAX: all */
+    const char *assumed;
+} seen;
+
+static buffer_kind by_phase(uint8_t phase)
+{
+    switch (phase) {
+    case VR_PHASE_LOAD:
+        return WEIGHTS;
+    case VR_PHASE_KV_CACHE:
+        return KEPT;
+    case VR_PHASE_COMPUTE_BUFFERS:
+        return COMPUTE;
+    default:
+        return NONE;
+    }
+}
+
+/* NULL in *out: the engine does not know where things go. Of seen.rank. */
+static vram_status sizes_of(const vr_lm_sizes **out, seen *x, const vram_workload *asked)
+{
+    vr_seeker *s = x->s;
+    vr_device_facts facts[MOST_CARDS];
+    vr_placement placement = { .n_gpus = x->cards };
+    vram_workload *w;
+    *out = NULL;
+    vr_arena_reset(&s->plans);
+    VR_TRY(vr_workload_resolve(&w, asked, s->model, &s->plans));
+    if (w->engine->place == NULL || !w->engine->always_spreads || !s->model->gguf)
+        return VRAM_OK;
+    for (size_t i = 0; i < x->cards; i++) {
+        facts[i] = s->card->facts;
+        facts[i].rank = i;
+    }
+    VR_TRY(w->engine->place(&placement, s->model, w, facts, x->cards, &s->plans));
+    if (placement.unknown == NULL && placement.refused == NULL)
+        *out = placement.run;
+    x->tokens = vr_mul_sat(w->context, w->slots ? 1 : w->sequences);
+    x->layers = w->gpu_layers;
+    return VRAM_OK;
+}
+
+static bool is_wanted(const seen *x, buffer_kind k)
+{
+    return x->only == NONE || x->only == k;
+}
+
+/* A refused cache is the whole of it, or that of the layers that slide, or of those that do not. */
+static uint64_t kept_like(const seen *x, const vr_lm_memory *d)
+{
+    const uint64_t all[] = { d->context, d->full.bytes, d->sliding.bytes, d->states.bytes };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i] != 0 && vr_span_has(x->bytes, all[i]))
+            return all[i];
+    return 0;
+}
+
+static vram_status try_run(seen *x, const vram_workload *asked, const char *assumed)
+{
+    const vr_lm_sizes *sizes;
+    vram_status status = sizes_of(&sizes, x, asked);
+    if (status != VRAM_OK || sizes == NULL)
+        return vr_is_refusal(status) ? VRAM_OK : status;
+    const vr_lm_memory *d = &sizes->device[x->rank];
+    uint64_t kept = is_wanted(x, KEPT) ? kept_like(x, d) : 0;
+    if (is_wanted(x, WEIGHTS) && d->model != 0 && vr_span_has(x->bytes, d->model)) {
+        x->found = WEIGHTS;
+        x->exact = d->model;
+    } else if (kept != 0) {
+        x->found = KEPT;
+        x->exact = kept;
+    } else if (is_wanted(x, COMPUTE) && d->compute != 0 && vr_span_has(x->bytes, d->compute)) {
+        x->found = COMPUTE;
+        x->exact = d->compute;
+    }
+    if (x->found != NONE) {
+        x->asked = asked;
+        x->assumed = assumed;
+    }
+    return VRAM_OK;
+}
+
+/* ---- what was not said ---- */
+
+static bool is_open(const seen *x, vr_setting s)
+{
+    return x->w->set_by[s] != VR_BY_USER && vr_engine_has(x->w->engine, s);
+}
+
+static vram_workload *changed(const seen *x, vr_setting s)
+{
+    vram_workload *w = vr_workload_copy(x->asked, &x->s->d->arena);
+    if (w != NULL)
+        w->set_by[s] = VR_BY_USER;
+    return w;
+}
+
+static vram_status try_context(seen *x, uint64_t tokens)
+{
+    vram_workload *w = changed(x, VR_SET_CONTEXT);
+    if (w == NULL)
+        return VRAM_ENOMEM;
+    w->context = tokens;
+    return try_run(x, w, vr_text(&x->s->d->arena, T("a context of "), GROUPED(tokens), T(" tokens")));
+}
+
+static vram_status try_contexts(seen *x)
+{
+    static const uint64_t usual[] = { 2048, 8192, 16384, 32768, 65536, 131072, 262144 };
+    uint64_t trained = x->s->model->max_context;
+    if (!is_open(x, VR_SET_CONTEXT))
+        return VRAM_OK;
+    if (trained != 0)
+        VR_TRY(try_context(x, trained));
+    for (size_t i = 0; i < sizeof usual / sizeof *usual && x->found == NONE; i++)
+        if (usual[i] < trained || trained == 0)
+            VR_TRY(try_context(x, usual[i]));
+    return VRAM_OK;
+}
+
+/* A cache that grows evenly tells its tokens. */
+static vram_status try_tokens_of_cache(seen *x)
+{
+    const vr_lm_sizes *sizes;
+    uint64_t token, tokens;
+    if (!is_open(x, VR_SET_CONTEXT) || !is_wanted(x, KEPT))
+        return VRAM_OK;
+    VR_TRY(sizes_of(&sizes, x, x->asked));
+    token = sizes != NULL ? sizes->device[x->rank].token : 0;
+    if (token == 0)
+        return VRAM_OK;
+    tokens = (vr_span_middle(x->bytes) + token * (ROUNDING / 2)) / token / ROUNDING * ROUNDING;
+    return tokens != 0 && tokens <= UINT32_MAX ? try_context(x, tokens) : VRAM_OK;
+}
+
+/* The fewer layers are on the card, the smaller its buffer of weights. */
+static vram_status try_layers(seen *x)
+{
+    uint64_t low = 1, high = vr_add_sat(x->s->model->n_layers, 1);
+    if (!is_open(x, VR_SET_GPU_LAYERS) || !is_wanted(x, WEIGHTS) || high > UINT16_MAX)
+        return VRAM_OK;
+    while (low <= high && x->found == NONE) {
+        uint64_t middle = low + (high - low) / 2;
+        const vr_lm_sizes *sizes;
+        vram_workload *w = changed(x, VR_SET_GPU_LAYERS);
+        if (w == NULL)
+            return VRAM_ENOMEM;
+        w->gpu_layers = middle;
+        VR_TRY(sizes_of(&sizes, x, w));
+        if (sizes == NULL)
+            return VRAM_OK;
+        uint64_t bytes = sizes->device[x->rank].model;
+        if (vr_span_has(x->bytes, bytes))
+            return try_run(x, w, vr_text(&x->s->d->arena, U(middle), T(" layers on the cards")));
+        if (bytes < x->bytes.low)
+            low = middle + 1;
+        else
+            high = middle - 1;
+    }
+    return VRAM_OK;
+}
+
+static vram_status try_caches(seen *x)
+{
+    static const struct {
+        uint8_t type;
+        const char *words;
+    } types[] = { { VR_Q8_0, "a cache in q8_0" }, { VR_Q4_0, "a cache in q4_0" } };
+    const vram_workload *given = x->asked;
+    if (!is_open(x, VR_SET_CACHE_TYPE_K) || !is_wanted(x, KEPT))
+        return VRAM_OK;
+    for (size_t i = 0; i < sizeof types / sizeof *types && x->found == NONE; i++) {
+        vram_workload *w = changed(x, VR_SET_CACHE_TYPE_K);
+        if (w == NULL)
+            return VRAM_ENOMEM;
+        w->cache_k = w->cache_v = types[i].type;
+        w->set_by[VR_SET_CACHE_TYPE_V] = VR_BY_USER;
+        VR_TRY(try_run(x, w, types[i].words));
+        x->asked = w;
+        if (x->found == NONE)
+            VR_TRY(try_tokens_of_cache(x));
+        if (x->found == NONE)
+            x->asked = given;
+        else if (x->assumed != types[i].words)
+            x->assumed = vr_text(&x->s->d->arena, T(x->assumed), T(", "), T(types[i].words));
+    }
+    return VRAM_OK;
+}
+
+static vram_status try_all(seen *x)
+{
+    static vram_status (*const tries[])(seen *) = { try_layers, try_tokens_of_cache, try_caches,
+                                                    try_contexts };
+    size_t least = x->rank + 1;
+    for (x->cards = least; x->cards <= least + 1 && x->cards <= MOST_CARDS && x->found == NONE; x->cards++) {
+        x->asked = x->w;
+        VR_TRY(try_run(x, x->w, NULL));
+        for (size_t i = 0; i < sizeof tries / sizeof *tries && x->found == NONE; i++)
+            VR_TRY(tries[i](x));
+        if (x->found != NONE)
+            return VRAM_OK;
+    }
+    x->cards = least;
+    return VRAM_OK;
+}
+
+/* ---- the answer ---- */
+
+static const char *label_of(const seen *x)
+{
+    vr_arena *a = &x->s->d->arena;
+    switch (x->found) {
+    case WEIGHTS:
+        return x->cards > 1 ? "buffer of weights of this card's layers" : "buffer of weights";
+    case KEPT:
+        return vr_text(a, T("KV cache of "), GROUPED(x->tokens), T(" tokens"));
+    default:
+        return vr_text(a, T("compute buffer at a context of "), GROUPED(x->tokens), T(" tokens"));
+    }
+}
+
+static const struct {
+    uint8_t phase, cause;
+    const char *what;
+} CAUSES[] = {
+    [NONE] = { VR_PHASE_UNKNOWN, VR_CAUSE_UNKNOWN, "" },
+    [WEIGHTS] = { VR_PHASE_LOAD, VR_CAUSE_WEIGHTS, "the buffer of this model's weights" },
+    [KEPT] = { VR_PHASE_KV_CACHE, VR_CAUSE_KV_CACHE, "this model's KV cache" },
+    [COMPUTE] = { VR_PHASE_COMPUTE_BUFFERS, VR_CAUSE_ACTIVATIONS, "this model's compute buffer" },
+};
+
+/* Where the log tells what the card had. */
+static vram_status tell_card(const seen *x)
+{
+    vr_seeker *s = x->s;
+    const vr_fact *total = vr_finding_fact(s->d, s->f, VR_FACT_TOTAL),
+                  *left = vr_finding_fact(s->d, s->f, VR_FACT_FREE);
+    const vram_fit *fit;
+    if (left == NULL || left->negative || x->cards > 1)
+        return VRAM_OK;
+    if (total == NULL || total->value < left->value)
+        total = left;
+    vr_span span = { true, vr_sub_floor(total->value, total->slack), vr_add_sat(total->value, total->slack) };
+    VR_TRY(vr_card_of_total(&s->card, span, s->d));
+    if (left->value > s->card->usable.bytes)
+        return VRAM_OK;
+    return vr_tell_fit(&fit, s, x->asked, vr_add_sat(left->value, s->card->context.bytes));
+}
+
+static vram_status tell(const seen *x)
+{
+    vr_finding *f = x->s->f;
+    vr_spot *spot = &f->spot;
+    vr_arena *a = &x->s->d->arena;
+    const char *cards = x->cards == 1 ? NULL : vr_text(a, U(x->cards), T(" cards"));
+    spot->found = true;
+    spot->places = 1;
+    spot->label = label_of(x);
+    spot->loaded_permille = x->found == WEIGHTS ? 0 : 1000;
+    spot->to_come = x->found == WEIGHTS ? x->exact : 0;
+    spot->matched = vr_text(a, GROUPED(x->exact), T(" bytes are those of "), T(CAUSES[x->found].what));
+    spot->assumed = x->assumed == NULL ? cards
+                    : cards == NULL    ? x->assumed
+                                       : vr_text(a, T(x->assumed), T(", "), T(cards));
+    if (spot->label == NULL || spot->matched == NULL)
+        return VRAM_ENOMEM;
+    if (f->phase == VR_PHASE_UNKNOWN)
+        f->phase = CAUSES[x->found].phase;
+    if (f->cause == VR_CAUSE_UNKNOWN) {
+        f->cause = CAUSES[x->found].cause;
+        f->certainty = VR_CERTAINTY_LIKELY;
+    }
+    vr_because(x->s->d, f, 0, T(spot->matched), T(spot->assumed != NULL ? ", with " : ""),
+               T(spot->assumed != NULL ? spot->assumed : ""));
+    return tell_card(x);
+}
+
+static vram_status tell_none(const seen *x)
+{
+    const vr_lm_sizes *sizes = NULL;
+    vr_seeker *s = x->s;
+    seen own = *x;
+    if (!s->model->gguf) {
+        s->f->spot.not_found = "name the GGUF file that ran: its headers have the sizes of the buffers";
+        return VRAM_OK;
+    }
+    vram_status status = sizes_of(&sizes, &own, x->w);
+    if (status != VRAM_OK || sizes == NULL) {
+        s->f->spot.not_found = "where llama.cpp puts the pieces of this model is not known";
+        return vr_is_refusal(status) ? VRAM_OK : status;
+    }
+    const vr_lm_memory *d = &sizes->device[x->rank];
+    s->f->spot.not_found =
+        vr_text(&s->d->arena, T("none of this model's buffers is "), BYTES(vr_span_middle(x->bytes)),
+                T(": with "), GROUPED(own.tokens), T(" tokens its weights are "), BYTES(d->model),
+                T(", its cache "), BYTES(d->context), T(", its compute buffer "), BYTES(d->compute));
+    return s->f->spot.not_found != NULL ? VRAM_OK : VRAM_ENOMEM;
+}
+
+static bool is_ggml(uint8_t program)
+{
+    return program == VR_PROGRAM_LLAMACPP || program == VR_PROGRAM_OLLAMA || program == VR_PROGRAM_KOBOLDCPP;
+}
+
+/* As if the engine had been typed that printed the message. */
+static vram_status workload_of(seen *x)
+{
+    const vram_workload *asked = x->s->asked;
+    vram_workload *w;
+    x->w = asked;
+    if (asked->engine_given)
+        return VRAM_OK;
+    w = vr_workload_copy(asked, &x->s->d->arena);
+    if (w == NULL)
+        return VRAM_ENOMEM;
+    x->w = w;
+    w->engine = x->s->f->program == VR_PROGRAM_OLLAMA ? &vr_engine_ollama : &vr_engine_llamacpp;
+    w->engine_given = true;
+    return w->engine->version(w, vr_str_of(w->engine->default_version));
+}
+
+vram_status vr_seek_buffer(bool *is_one, vr_seeker *s)
+{
+    seen x = { .s = s, .bytes = vr_span_of(s->f, VR_FACT_BUFFER), .only = by_phase(s->f->phase) };
+    vr_span device = vr_span_of(s->f, VR_FACT_DEVICE);
+    *is_one = is_ggml(s->f->program) && x.bytes.known && x.bytes.low != 0;
+    if (!*is_one)
+        return VRAM_OK;
+    s->f->spot.tried = true;
+    if (device.known && device.low < MOST_CARDS)
+        x.rank = (size_t)device.low;
+    VR_TRY(vr_card_of_total(&s->card, (vr_span){ true, VR_GIB, VR_GIB }, s->d));
+    s->card->facts = (vr_device_facts){ .usable = ENDLESS, .available = ENDLESS };
+    VR_TRY(workload_of(&x));
+    if (s->model->gguf)
+        VR_TRY(try_all(&x));
+    return x.found != NONE ? tell(&x) : tell_none(&x);
+}

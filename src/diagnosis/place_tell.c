@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What a place found tells: the tensor, what is loaded and still to come, what is missing, and the changes
+ * with which the run would fit that card.
+ */
+#include "ledger/answer.h"
+
+#include "diagnosis/place.h"
+
+static bool in_load(const vr_rehearsal *r)
+{
+    return r->failure.next_moment <= VR_AT_LOADED;
+}
+
+/* In a pass most requests have no name of their own. */
+static const char *label_of(vr_seeker *s, const vr_hit *hit)
+{
+    const vr_tape *t = &hit->plan.tape;
+    const vr_event *e = &t->events[hit->run.failure.event];
+    if (hit->run.failure.label != 0)
+        return vr_arena_copy(&s->d->arena, t->labels[hit->run.failure.label]);
+    return vr_item_screen((vr_item)e->item);
+}
+
+static const char *matched_words(vr_seeker *s, const vr_hit *hit)
+{
+    const vr_live *live = &hit->run.failure.live;
+    return vr_text(&s->d->arena, BYTES(live->allocated), T(" live, "),
+                   BYTES(live->reserved - live->allocated), T(" idle and "), BYTES(hit->run.failure.tried),
+                   T(" asked for agree with a rehearsal of this model"));
+}
+
+static const char *further_words(const vr_further *x, const vr_spot *spot, vr_arena *a)
+{
+    if (x->lives)
+        return "the weights would all be loaded";
+    if (x->matrices == 0)
+        return "it would die at this tensor all the same";
+    if (x->matrices == 1)
+        return vr_text(a, T("this tensor at best, of "), BYTES(spot->to_come), T(" still to come"));
+    return vr_text(a, T("this tensor and "), U(x->matrices - 1),
+                   T(x->matrices == 2 ? " more matrix: " : " more matrices: "), BYTES(x->bytes),
+                   T(" of the "), BYTES(spot->to_come), T(" to come"));
+}
+
+static vram_status tell_expandable(vr_seeker *s, const vr_hit *hit)
+{
+    vr_further further;
+    vr_spot *spot = &s->f->spot;
+    if (!in_load(&hit->run))
+        return VRAM_OK;
+    VR_TRY(vr_seek_expandable(&further, s, hit));
+    if (!further.known)
+        return VRAM_OK;
+    spot->expandable_label = further.next;
+    spot->expandable = further_words(&further, spot, &s->d->arena);
+    return spot->expandable != NULL ? VRAM_OK : VRAM_ENOMEM;
+}
+
+/* ---- what would fit ---- */
+
+vram_status vr_add_sized(vr_seeker *s, const vr_remedy *r)
+{
+    vr_finding *f = s->f;
+    if (f->remedies == NULL)
+        f->remedies = VR_ARRAY(&s->d->arena, vr_remedy, VR_MAX_REMEDIES);
+    if (f->remedies == NULL || r->change == NULL || r->command == NULL)
+        return VRAM_ENOMEM;
+    if (f->n_remedies < VR_MAX_REMEDIES)
+        f->remedies[f->n_remedies++] = *r;
+    return VRAM_OK;
+}
+
+static vram_status add_lever(vr_seeker *s, const vr_lever *v)
+{
+    return vr_add_sized(s, &(vr_remedy){ .id = v->ids[0],
+                                         .change = v->change,
+                                         .command = v->flag,
+                                         .cost = v->cost,
+                                         .sized = true,
+                                         .needs = v->required,
+                                         .fits = v->fits });
+}
+
+/* Only what is enough and can be typed; where nothing is, what comes nearest says so by its figure. */
+static vram_status add_levers(vr_seeker *s, const vram_fit *fit)
+{
+    for (size_t i = 0; i < fit->n_levers; i++) {
+        if (fit->levers[i].fits && fit->levers[i].flag != NULL)
+            VR_TRY(add_lever(s, &fit->levers[i]));
+    }
+    for (size_t i = 0; i < fit->n_levers && s->f->n_remedies == 0; i++) {
+        if (fit->levers[i].flag != NULL)
+            VR_TRY(add_lever(s, &fit->levers[i]));
+    }
+    return VRAM_OK;
+}
+
+/* ---- the cause ---- */
+
+/* Weights that exceed the whole card leave no other reading. */
+static void conclude_load(vr_seeker *s, const vram_fit *fit)
+{
+    vr_finding *f = s->f;
+    f->phase = VR_PHASE_LOAD;
+    if (fit->weights_over_usable == 0)
+        return;
+    f->memory = VR_MEMORY_GPU;
+    f->cause = VR_CAUSE_WEIGHTS;
+    f->certainty = VR_CERTAINTY_CERTAIN;
+    f->summary = "the weights alone are larger than the card";
+}
+
+static void tell_missing(vr_seeker *s, const vram_fit *fit)
+{
+    vr_spot *spot = &s->f->spot;
+    spot->short_bytes = fit->short_bytes;
+    spot->weights_alone = fit->weights_over_usable != 0 && spot->short_bytes == fit->weights_over_usable;
+    if (spot->short_bytes == 0)
+        return;
+    s->f->missing_known = true;
+    s->f->missing_at_least = spot->short_bytes;
+    s->f->missing_note = spot->weights_alone ? "of the weights alone" : "of what the whole run needs";
+}
+
+bool vr_is_refusal(vram_status s)
+{
+    return s == VRAM_ESETTING || s == VRAM_EUNSUPPORTED || s == VRAM_ELIMIT;
+}
+
+vram_status vr_tell_fit(const vram_fit **out, vr_seeker *s, const vram_workload *asked, uint64_t available)
+{
+    vram_fit *fit;
+    const vram_device *card = s->card;
+    *out = NULL;
+    vr_card_leaves(s->card, available);
+    vram_status status = vram_fit_new(&fit, s->model, asked, &card, 1);
+    if (status != VRAM_OK)
+        return vr_is_refusal(status) ? VRAM_OK : status;
+    *out = fit;
+    tell_missing(s, fit);
+    return add_levers(s, fit);
+}
+
+static void tell_evidence(vr_seeker *s, const vr_hit *hit)
+{
+    const vr_spot *spot = &s->f->spot;
+    vr_arena *a = &s->d->arena;
+    const char *run = hit->assumed == NULL ? "" : vr_text(a, T(", "), T(hit->assumed));
+    if (spot->places == 1)
+        vr_because(s->d, s->f, 0, T("live, idle and requested bytes are those of this model"),
+                   T(run != NULL ? run : ""), T(" at one place only: "), T(spot->label));
+    else
+        vr_because(s->d, s->f, 0, T("live, idle and requested bytes are those of this model"),
+                   T(run != NULL ? run : ""), T(" at "), U(spot->places), T(" places, the first is "),
+                   T(spot->label));
+}
+
+vram_status vr_tell_place(vr_seeker *s, const vr_hit *hit)
+{
+    vr_spot *spot = &s->f->spot;
+    const vram_fit *fit;
+    spot->found = true;
+    spot->places = hit->places;
+    spot->label = label_of(s, hit);
+    spot->matched = matched_words(s, hit);
+    spot->assumed = hit->assumed;
+    if (spot->label == NULL || spot->matched == NULL)
+        return VRAM_ENOMEM;
+    if (in_load(&hit->run))
+        spot->to_come = vr_sub_floor(hit->plan.weight_bytes, hit->run.failure.live.items[VR_ITEM_PARAMETERS]);
+    VR_TRY(tell_expandable(s, hit));
+    tell_evidence(s, hit);
+    VR_TRY(vr_tell_fit(&fit, s, hit->asked, hit->available));
+    spot->loaded_permille = in_load(&hit->run) && fit != NULL ? fit->loaded_permille : 1000;
+    if (in_load(&hit->run) && fit != NULL)
+        conclude_load(s, fit);
+    return VRAM_OK;
+}
+
+vram_status vr_tell_no_place(vr_seeker *s)
+{
+    s->f->spot.not_found = "no request of this model's run has these figures";
+    return VRAM_OK;
+}

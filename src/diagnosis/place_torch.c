@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Places of PyTorch's failures. What the process could take of the card is what it had taken, and what was
+ * still free: with that room the run is rehearsed and dies where it died. Since the printed figures are
+ * rounded, the room is known within some MiB; all rooms in between are gone through, one refused request
+ * after the other.
+ */
+#include "ledger/answer.h"
+
+#include "diagnosis/place.h"
+
+#define MOST_ROUNDS 32
+#define PAGE (2 * VR_MIB) /* the driver's; PyTorch asks for no less */
+#define MOST_SETTLES 3    /* of a load that sizes its first block by what is free */
+
+/* What is rehearsed. */
+typedef struct scene {
+    vr_seeker *s;
+    vr_plan *plan;
+    const vram_workload *w; /* resolved */
+    bool late;              /* kernels are loaded when it dies */
+} scene;
+
+static uint64_t outside(const scene *x)
+{
+    return vr_add_sat(x->s->card->context.bytes, x->late ? x->s->card->kernels.bytes : 0);
+}
+
+static vram_status play(vr_rehearsal *out, const scene *x, const vr_alloc_conf *alloc, uint64_t available)
+{
+    const vram_device *card = x->s->card;
+    vr_stage stage = { .alloc = alloc,
+                       .available = available,
+                       .usable = card->usable.bytes,
+                       .context = card->context.bytes,
+                       .kernels = card->kernels.bytes };
+    return vr_rehearse_in(out, &x->plan->tape, &stage, &x->s->hall);
+}
+
+static bool is_late(const vr_rehearsal *r)
+{
+    return r->before_kernels.driver != 0;
+}
+
+static bool agrees(const vr_rehearsal *r, const vr_torch_figures *g)
+{
+    const vr_live *live = &r->failure.live;
+    return r->failed && !r->failure.outside && vr_span_has(g->request, r->failure.tried) &&
+           vr_span_has(g->allocated, live->allocated) && vr_span_has(g->reserved, live->reserved) &&
+           vr_span_has(g->idle, live->reserved - live->allocated);
+}
+
+/* What was free, as far as it counts: where the driver had more than was asked for, something else refused
+ * (a limit, a hole too small), and all that is known is that the segment found no room. */
+static vr_span room_left(const vr_torch_figures *g)
+{
+    if (g->left.known && g->left.low < g->request.high)
+        return g->left;
+    return (vr_span){ true, vr_sub_floor(g->request.low, PAGE), vr_sub_floor(g->request.low, 1) };
+}
+
+/* The room with which it dies there and leaves as much as the message says. */
+static vram_status settle(bool *same, vr_rehearsal *run, uint64_t *available, const scene *x)
+{
+    const vr_torch_figures *g = &x->s->figures;
+    vr_span left = room_left(g);
+    *same = false;
+    for (int i = 0; i < MOST_SETTLES && !*same; i++) {
+        uint64_t rest = vr_span_middle(left);
+        if (rest >= run->failure.tried)
+            rest = vr_sub_floor(run->failure.tried, 1);
+        *available = vr_add_sat(run->failure.live.driver, rest);
+        VR_TRY(play(run, x, &x->w->alloc, *available));
+        if (!run->failed)
+            return VRAM_OK;
+        *same = agrees(run, g);
+        if (!run->cut)
+            return VRAM_OK;
+    }
+    return VRAM_OK;
+}
+
+static void keep(vr_hit *out, const vr_rehearsal *run, uint64_t available)
+{
+    if (out->places != 0 && out->run.failure.event == run->failure.event)
+        return;
+    if (out->places++ != 0)
+        return;
+    out->run = *run;
+    out->available = available;
+}
+
+static vram_status go_through(vr_hit *out, const scene *x)
+{
+    const vr_torch_figures *g = &x->s->figures;
+    vr_span room = vr_span_sum(g->reserved, room_left(g));
+    uint64_t available = vr_add_sat(room.low, outside(x)), most = vr_add_sat(room.high, outside(x)), next;
+    for (int i = 0; i < MOST_ROUNDS && available <= most; i++) {
+        vr_rehearsal run, there;
+        bool same;
+        uint64_t at;
+        VR_TRY(play(&run, x, &x->w->alloc, available));
+        if (!run.failed || (is_late(&run) && !x->late))
+            return VRAM_OK;
+        next = vr_add_sat(run.failure.live.driver, run.failure.tried);
+        if (agrees(&run, g) || (run.cut && vr_span_has(g->allocated, run.failure.live.allocated))) {
+            there = run;
+            VR_TRY(settle(&same, &there, &at, x));
+            if (same)
+                keep(out, &there, at);
+        }
+        available = next > available ? next : vr_add_sat(available, PAGE);
+    }
+    return VRAM_OK;
+}
+
+static vram_status plan_of(vr_plan *out, const vram_workload **w, vr_seeker *s, const vram_workload *asked)
+{
+    vram_workload *resolved;
+    vr_arena_reset(&s->plans);
+    *out = (vr_plan){ .stops = NULL };
+    VR_TRY(vr_workload_resolve(&resolved, asked, s->model, &s->plans));
+    *w = resolved;
+    VR_TRY(resolved->engine->plan(out, s->model, resolved, &s->card->facts, &s->plans));
+    return out->tape.status;
+}
+
+static bool is_rehearsed(const vr_plan *p)
+{
+    return !p->sums_only && !p->outside_only && !p->as_stored && p->refused == NULL && p->doubt == NULL &&
+           p->stops == NULL;
+}
+
+vram_status vr_seek(vr_hit *out, vr_seeker *s, const vram_workload *asked)
+{
+    scene x = { .s = s };
+    *out = (vr_hit){ .asked = asked };
+    VR_TRY(plan_of(&out->plan, &x.w, s, asked));
+    x.plan = &out->plan;
+    if (!is_rehearsed(&out->plan))
+        return VRAM_OK;
+    VR_TRY(go_through(out, &x));
+    x.late = true;
+    return out->places != 0 ? VRAM_OK : go_through(out, &x);
+}
+
+/* ---- expandable segments ---- */
+
+static bool is_weight(const vr_event *e)
+{
+    return e->kind == VR_EV_ALLOC && e->label != 0 && vr_item_category((vr_item)e->item) == VR_WEIGHTS;
+}
+
+vram_status vr_seek_expandable(vr_further *out, vr_seeker *s, const vr_hit *hit)
+{
+    vram_workload *w;
+    vr_plan plan = hit->plan;
+    vr_rehearsal run;
+    const vr_tape *t = &plan.tape;
+    *out = (vr_further){ .known = false };
+    VR_TRY(vr_workload_resolve(&w, hit->asked, s->model, &s->plans));
+    if (w->alloc.expandable_segments)
+        return VRAM_OK;
+    w->alloc.expandable_segments = true;
+    VR_TRY(play(&run, &(scene){ .s = s, .plan = &plan, .w = w }, &w->alloc, hit->available));
+    out->known = true;
+    out->lives = !run.failed || run.failure.next_moment > VR_AT_LOADED;
+    size_t end = run.failed ? run.failure.event : t->n;
+    for (size_t i = hit->run.failure.event; i < end; i++) {
+        if (!is_weight(&t->events[i]))
+            continue;
+        out->bytes = vr_add_sat(out->bytes, t->events[i].bytes);
+        out->matrices += t->events[i].bytes > VR_MIB;
+    }
+    if (out->lives || run.failure.label == 0)
+        return VRAM_OK;
+    out->next = vr_arena_copy(&s->d->arena, t->labels[run.failure.label]);
+    return out->next != NULL ? VRAM_OK : VRAM_ENOMEM;
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What people leave out when they say which model ran: type, how it is put on the card, version. Each is
+ * tried in turn, and what made the figures agree is said.
+ */
+#include "diagnosis/place.h"
+
+typedef struct variant {
+    const char *words;
+    const char *keys[2], *values[2]; /* of vram_workload_set */
+} variant;
+
+#define NOTHING NULL, NULL
+
+static const variant VARIANTS[] = {
+    { "loaded straight onto the card (device_map)", { "device_map", NULL }, { "cuda", NULL } },
+    { "loaded straight onto the card by transformers 4.57",
+      { "device_map", "engine_version" },
+      { "cuda", "4.57" } },
+    { "loaded straight onto the card by transformers before 4.50",
+      { "device_map", "engine_version" },
+      { "cuda", "4.49" } },
+    { "in fp32", { "dtype", NULL }, { "float32", NULL } },
+    { "in fp32, loaded straight onto the card (device_map)",
+      { "dtype", "device_map" },
+      { "float32", "cuda" } },
+    { "in 16 bits", { "dtype", NULL }, { "bfloat16", NULL } },
+    { "in 16 bits, loaded straight onto the card (device_map)",
+      { "dtype", "device_map" },
+      { "bfloat16", "cuda" } },
+    { "with expandable segments", { "alloc_conf", NULL }, { "expandable_segments:True", NULL } },
+    { "quantised to 8 bits while loading", { "quantization", NULL }, { "bnb-8bit", NULL } },
+    { "quantised to 4 bits while loading", { "quantization", NULL }, { "bnb-4bit", NULL } },
+};
+
+#define N_VARIANTS (sizeof VARIANTS / sizeof *VARIANTS)
+
+static bool is_open(const vram_workload *w, const variant *v)
+{
+    for (size_t i = 0; i < 2 && v->keys[i] != NULL; i++) {
+        vr_setting s = vr_setting_of(v->keys[i]);
+        if (s == VR_SETTING_COUNT || w->set_by[s] == VR_BY_USER || !vr_engine_has(w->engine, s))
+            return false;
+    }
+    return true;
+}
+
+static vram_status seek_variant(vr_hit *out, vr_seeker *s, const variant *v)
+{
+    vram_workload *w = vr_workload_copy(s->asked, &s->d->arena);
+    if (w == NULL)
+        return VRAM_ENOMEM;
+    w->prepared = NULL;
+    for (size_t i = 0; i < 2 && v->keys[i] != NULL; i++)
+        VR_TRY(vram_workload_set(w, v->keys[i], v->values[i]));
+    VR_TRY(vr_seek(out, s, w));
+    out->assumed = v->words;
+    return VRAM_OK;
+}
+
+vram_status vr_seek_variants(vr_hit *out, vr_seeker *s)
+{
+    VR_TRY(vr_seek(out, s, s->asked));
+    for (size_t i = 0; i < N_VARIANTS && out->places == 0; i++) {
+        if (!is_open(s->asked, &VARIANTS[i]))
+            continue;
+        vram_status status = seek_variant(out, s, &VARIANTS[i]);
+        if (vr_is_refusal(status))
+            out->places = 0;
+        else
+            VR_TRY(status);
+    }
+    return VRAM_OK;
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Times in front of lines: "2024-05-01 10:20:30", "05-01 10:20:30", "10:20:30,123", "[12345.678901]".
+ */
+#include "diagnosis/when.h"
+
+#define SEARCHED 96 /* bytes of a line in which its time stands */
+
+typedef enum counted { NO_CLOCK, TIME_OF_DAY, DATE_AND_TIME, SINCE_START } counted;
+
+typedef struct moment {
+    counted how;
+    uint64_t seconds;
+} moment;
+
+static bool two_digits(vr_str s, size_t at, uint64_t *out)
+{
+    if (at + 2 > s.n || s.s[at] < '0' || s.s[at] > '9' || s.s[at + 1] < '0' || s.s[at + 1] > '9')
+        return false;
+    *out = (uint64_t)(s.s[at] - '0') * 10 + (uint64_t)(s.s[at + 1] - '0');
+    return true;
+}
+
+static bool time_at(vr_str s, size_t at, uint64_t *seconds)
+{
+    uint64_t h, m, sec;
+
+    if (!two_digits(s, at, &h) || !two_digits(s, at + 3, &m) || !two_digits(s, at + 6, &sec))
+        return false;
+    if (s.s[at + 2] != ':' || s.s[at + 5] != ':' || h > 23 || m > 59 || sec > 60)
+        return false;
+    *seconds = h * 3600 + m * 60 + sec;
+    return true;
+}
+
+/* "05-01 " or "05/01T" right before a time; months are counted as of 31 days, which hours do not mind. */
+static bool date_before(vr_str s, size_t at, uint64_t *days)
+{
+    uint64_t month, day;
+
+    if (at < 6 || !two_digits(s, at - 6, &month) || !two_digits(s, at - 3, &day))
+        return false;
+    if ((s.s[at - 4] != '-' && s.s[at - 4] != '/') || month > 31 || day > 31)
+        return false;
+    *days = month * 31 + day;
+    return true;
+}
+
+/* "[  123.456789]", as the kernel counts. */
+static bool since_start(vr_str s, uint64_t *seconds)
+{
+    size_t i = 1, first;
+
+    if (s.n < 4 || s.s[0] != '[')
+        return false;
+    while (i < s.n && s.s[i] == ' ')
+        i++;
+    first = i;
+    while (i < s.n && s.s[i] >= '0' && s.s[i] <= '9')
+        i++;
+    return i > first && i < s.n && s.s[i] == '.' && vr_parse_u64((vr_str){ s.s + first, i - first }, seconds);
+}
+
+static moment moment_of(const char *line)
+{
+    vr_str s = vr_str_of(line);
+    uint64_t t, days;
+
+    if (s.n > SEARCHED)
+        s.n = SEARCHED;
+    if (since_start(s, &t))
+        return (moment){ SINCE_START, t };
+    for (size_t i = 0; i + 8 <= s.n; i++) {
+        if (!time_at(s, i, &t))
+            continue;
+        if (date_before(s, i, &days))
+            return (moment){ DATE_AND_TIME, days * 86400 + t };
+        return (moment){ TIME_OF_DAY, t };
+    }
+    return (moment){ NO_CLOCK, 0 };
+}
+
+bool vr_seconds_between(const char *line, const char *other, uint64_t *seconds)
+{
+    moment a = moment_of(line), b = moment_of(other);
+
+    if (a.how == NO_CLOCK || a.how != b.how)
+        return false;
+    *seconds = a.seconds < b.seconds ? b.seconds - a.seconds : a.seconds - b.seconds;
+    return true;
+}

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * `vram explain -v`: the message, the evidence line by line, every figure with its meaning, what the message
+ * does not mean, all reasons why something will not help, costs; of every diagnosis.
+ */
+#include "report/diagnosis_report.h"
+
+#define INDENT VR_DIAGNOSIS_INDENT
+
+/* ---- evidence ---- */
+
+static void evidence(vr_report *r, const struct vram_diagnosis *d, const vr_finding *f)
+{
+    for (size_t i = 0; i < f->n_evidence; i++) {
+        const vr_reason *e = &f->evidence[i];
+        const char *at = vr_diagnosis_at(r, d, e->file, e->line);
+        vr_para(r, VR_INK_BOLD, i == 0 ? "because" : "", INDENT,
+                *at != '\0' ? vr_say(r, T(at), T(": "), T(e->text)) : e->text);
+    }
+}
+
+static void message(vr_report *r, const struct vram_diagnosis *d, const vr_finding *f)
+{
+    const vr_sign *s = &f->event->sign;
+    const char *at = vr_diagnosis_at(r, d, s->file, s->line);
+
+    vr_para(r, VR_INK_BOLD, "message", INDENT,
+            vr_say(r, T(at), T(*at != '\0' ? ": " : ""), T("\""), T(s->text), T("\"")));
+    if (s->row->meaning != NULL)
+        vr_para(r, VR_INK_FAINT, "", INDENT, s->row->meaning);
+    if (s->row->versions != NULL)
+        vr_para(r, VR_INK_FAINT, "", INDENT, vr_say(r, T("the wording of "), T(s->row->versions)));
+    if (f->event->repeats != 0)
+        vr_para(r, VR_INK_FAINT, "", INDENT,
+                vr_say(r, T("it comes "), T(vr_count(r, f->event->repeats, "more time", "more times"))));
+}
+
+/* ---- figures ---- */
+
+/* What is exact of a figure, "= 136,314,880 bytes", with what the print leaves open. */
+static const char *exact(vr_report *r, const vr_fact *f)
+{
+    vr_unit unit = vr_fact_kinds[f->id].unit;
+    const char *sign = f->negative ? "-" : "";
+
+    if (unit != VR_UNIT_BYTES)
+        return "";
+    if (f->slack == 0)
+        return vr_say(r, T("= "), T(sign), GROUPED(f->value), T(" bytes"));
+    return vr_say(r, T("= "), T(sign), GROUPED(f->value), T(" bytes, +- "), GROUPED(f->slack));
+}
+
+/* "reserved_idle" with blanks */
+static const char *spoken(vr_report *r, const char *name)
+{
+    vr_str rest = vr_str_of(name), word;
+    const char *text = "";
+
+    while (vr_str_split(&rest, '_', &word))
+        text = vr_say(r, T(text), T(*text != '\0' ? " " : ""), S(word));
+    return text;
+}
+
+static void figure(vr_report *r, const char *head, const vr_fact *f)
+{
+    const char *number = exact(r, f), *text;
+
+    text = vr_say(r, T(spoken(r, vr_fact_kinds[f->id].name)), T(" "), T(f->text != NULL ? f->text : "?"),
+                  T(*number != '\0' ? " " : ""), T(number), T(": "), T(vr_fact_kinds[f->id].meaning));
+    vr_para(r, VR_INK_BOLD, head, INDENT, text);
+}
+
+static void figures(vr_report *r, const vr_finding *f)
+{
+    const vr_fact_list *facts = &f->event->sign.facts;
+
+    for (size_t i = 0; i < facts->n; i++)
+        figure(r, i == 0 ? "figures" : "", &facts->f[i]);
+}
+
+/* Of lines beside the message. */
+static void log_figures(vr_report *r, const struct vram_diagnosis *d)
+{
+    bool any = false;
+
+    for (size_t i = 0; i < d->found.n_seen; i++) {
+        const vr_fact_list *facts = &d->found.seen[i].facts;
+        for (size_t k = 0; k < facts->n; k++) {
+            figure(r, any ? "" : "in the log", &facts->f[k]);
+            any = true;
+        }
+    }
+}
+
+/* ---- advice ---- */
+
+static void futile(vr_report *r, const vr_finding *f)
+{
+    for (size_t i = 0; i < f->n_futile; i++)
+        vr_para(r, VR_INK_BOLD, i == 0 ? "won't help" : "", INDENT,
+                f->futile[i].why != NULL ? vr_say(r, T(f->futile[i].what), T(": "), T(f->futile[i].why))
+                                         : f->futile[i].what);
+}
+
+static void costs(vr_report *r, const vr_finding *f)
+{
+    for (size_t i = 0; i < f->n_remedies; i++) {
+        const vr_remedy *m = &f->remedies[i];
+        vr_para(r, VR_INK_BOLD, i == 0 ? "type" : "or", INDENT, vr_diagnosis_remedy(r, m));
+        if (m->cost != NULL)
+            vr_para(r, VR_INK_FAINT, "", INDENT, vr_say(r, T("cost: "), T(m->cost)));
+    }
+}
+
+static void notes(vr_report *r, const vr_finding *f)
+{
+    for (size_t i = 0; i < f->n_notes; i++)
+        vr_para(r, VR_INK_BOLD, i == 0 ? "note" : "", INDENT, f->notes[i]);
+}
+
+static void spot(vr_report *r, const struct vram_diagnosis *d, const vr_finding *f)
+{
+    const vr_spot *s = &f->spot;
+    const char *text;
+
+    if (!s->tried)
+        return;
+    if (!s->found) {
+        text = vr_say(r, T("no place of the run has these figures"), T(s->not_found != NULL ? ": " : ""),
+                      T(s->not_found != NULL ? s->not_found : ""));
+    } else {
+        text = vr_say(r, T(s->label != NULL ? s->label : "found"), T(s->matched != NULL ? "; agree: " : ""),
+                      T(s->matched != NULL ? s->matched : ""));
+        if (s->to_come != 0)
+            text = vr_say(r, T(text), T("; still to come "), T(vr_diagnosis_size(r, s->to_come)),
+                          T(" of weights"));
+        if (s->places > 1)
+            text = vr_say(r, T(text), T("; "), GROUPED(s->places), T(" places fit the figures"));
+    }
+    vr_para(r, VR_INK_BOLD, "rehearsed", INDENT,
+            vr_say(r, T(d->model != NULL ? d->model : ""), T(d->model != NULL ? ": " : ""), T(text)));
+    if (s->expandable != NULL)
+        vr_para(r, VR_INK_BOLD, "", INDENT, vr_say(r, T("expandable_segments: "), T(s->expandable)));
+}
+
+static void one(vr_report *r, const struct vram_diagnosis *d, const vr_finding *f)
+{
+    if (f->event != NULL)
+        message(r, d, f);
+    evidence(r, d, f);
+    if (f->event != NULL)
+        figures(r, f);
+    spot(r, d, f);
+    notes(r, f);
+    futile(r, f);
+}
+
+void vr_diagnosis_details(vr_report *r, const struct vram_diagnosis *d)
+{
+    one(r, d, &d->list[0]);
+    for (size_t i = 1; i < d->n; i++) {
+        vr_put(&r->buf, T("\n"));
+        vr_diagnosis_headline(r, &d->list[i]);
+        one(r, d, &d->list[i]);
+        costs(r, &d->list[i]);
+    }
+    log_figures(r, d);
+    if (d->found.bytes != 0)
+        vr_para(r, VR_INK_BOLD, "read", INDENT,
+                vr_say(r, T(vr_count(r, d->found.lines, "line", "lines")), T(", "),
+                       T(vr_count(r, d->found.bytes, "byte", "bytes"))));
+    vr_report_flush(r);
+}
