@@ -5,57 +5,76 @@
  */
 #include "diagnosis/place.h"
 
-vr_span vr_span_of(const vr_finding *f, vr_fact_id id)
+vr_bounds vr_bounds_of(const vr_finding *f, vr_fact_id id)
 {
     const vr_fact *x = f->event != NULL ? vr_fact_of(&f->event->sign.facts, id) : NULL;
     if (x == NULL || x->negative)
-        return (vr_span){ .known = false };
-    return (vr_span){ true, vr_sub_floor(x->value, x->slack), vr_add_sat(x->value, x->slack) };
+        return (vr_bounds){ .known = false };
+    return (vr_bounds){ true, vr_sub_floor(x->value, x->slack), vr_add_sat(x->value, x->slack) };
 }
 
-bool vr_span_has(vr_span s, uint64_t x)
+bool vr_bounds_have(vr_bounds s, uint64_t x)
 {
     return !s.known || (s.low <= x && x <= s.high);
 }
 
-uint64_t vr_span_middle(vr_span s)
+uint64_t vr_bounds_middle(vr_bounds s)
 {
     return s.low + (s.high - s.low) / 2;
 }
 
-vr_span vr_span_sum(vr_span a, vr_span b)
+vr_bounds vr_bounds_sum(vr_bounds a, vr_bounds b)
 {
-    return (vr_span){ a.known && b.known, vr_add_sat(a.low, b.low), vr_add_sat(a.high, b.high) };
+    return (vr_bounds){ a.known && b.known, vr_add_sat(a.low, b.low), vr_add_sat(a.high, b.high) };
 }
 
-vr_span vr_span_difference(vr_span a, vr_span b)
+vr_bounds vr_bounds_difference(vr_bounds a, vr_bounds b)
 {
-    return (vr_span){ a.known && b.known, vr_sub_floor(a.low, b.high), vr_sub_floor(a.high, b.low) };
+    return (vr_bounds){ a.known && b.known, vr_sub_floor(a.low, b.high), vr_sub_floor(a.high, b.low) };
 }
 
 /* Idle is printed, or reserved, of which it is the rest. */
 bool vr_torch_figures_of(vr_torch_figures *out, const vr_finding *f)
 {
-    *out = (vr_torch_figures){ .total = vr_span_of(f, VR_FACT_TOTAL),
-                               .left = vr_span_of(f, VR_FACT_FREE),
-                               .allocated = vr_span_of(f, VR_FACT_ALLOCATED),
-                               .idle = vr_span_of(f, VR_FACT_IDLE),
-                               .reserved = vr_span_of(f, VR_FACT_RESERVED),
-                               .request = vr_span_of(f, VR_FACT_REQUEST),
-                               .allowed = vr_span_of(f, VR_FACT_ALLOWED) };
+    *out = (vr_torch_figures){ .total = vr_bounds_of(f, VR_FACT_TOTAL),
+                               .left = vr_bounds_of(f, VR_FACT_FREE),
+                               .allocated = vr_bounds_of(f, VR_FACT_ALLOCATED),
+                               .idle = vr_bounds_of(f, VR_FACT_IDLE),
+                               .reserved = vr_bounds_of(f, VR_FACT_RESERVED),
+                               .request = vr_bounds_of(f, VR_FACT_REQUEST),
+                               .allowed = vr_bounds_of(f, VR_FACT_ALLOWED) };
     if (!out->idle.known)
-        out->idle = vr_span_difference(out->reserved, out->allocated);
+        out->idle = vr_bounds_difference(out->reserved, out->allocated);
     if (!out->reserved.known)
-        out->reserved = vr_span_sum(out->allocated, out->idle);
+        out->reserved = vr_bounds_sum(out->allocated, out->idle);
     return out->total.known && out->total.low != 0 && out->allocated.known && out->reserved.known &&
            out->request.known;
+}
+
+/* Engines that do not run the model as transformers does: other tensors, in another order. */
+bool vr_runs_otherwise(const vr_finding *f)
+{
+    static const uint8_t others[] = { VR_PROGRAM_VLLM,     VR_PROGRAM_SGLANG,    VR_PROGRAM_TENSORRT_LLM,
+                                      VR_PROGRAM_TGI,      VR_PROGRAM_LMDEPLOY,  VR_PROGRAM_MLC,
+                                      VR_PROGRAM_EXLLAMA,  VR_PROGRAM_DEEPSPEED, VR_PROGRAM_FSDP,
+                                      VR_PROGRAM_MEGATRON, VR_PROGRAM_DIFFUSERS, VR_PROGRAM_COMFYUI,
+                                      VR_PROGRAM_A1111 };
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (f->program == others[i])
+            return true;
+    return false;
 }
 
 static vram_status seek_torch(vr_seeker *s)
 {
     vr_hit hit = { .places = 0 };
+    bool is_one = false;
     VR_TRY(vr_card_of_total(&s->card, s->figures.total, s->d));
-    VR_TRY(vr_seek_variants(&hit, s));
+    VR_TRY(vr_seek_training(&is_one, s));
+    if (is_one)
+        return VRAM_OK;
+    if ((!vr_runs_otherwise(s->f) || s->asked->engine_given))
+        VR_TRY(vr_seek_variants(&hit, s));
     return hit.places != 0 ? vr_tell_place(s, &hit) : vr_tell_no_place(s);
 }
 
@@ -68,9 +87,7 @@ static vram_status look(vr_seeker *s)
     VR_TRY(vr_seek_pool(&is_one, s));
     if (!is_one)
         VR_TRY(vr_seek_buffer(&is_one, s));
-    if (is_one)
-        return VRAM_OK;
-    if (!vr_torch_figures_of(&s->figures, f))
+    if (is_one || !vr_torch_figures_of(&s->figures, f))
         return VRAM_OK;
     f->spot.tried = true;
     return seek_torch(s);

@@ -7,24 +7,27 @@
 #include "ledger/fit.h"
 
 /* What a printed figure can have been: both ends belong to it. */
-typedef struct vr_span {
+typedef struct vr_bounds {
     bool known;
     uint64_t low, high;
-} vr_span;
+} vr_bounds;
 
-vr_span vr_span_of(const vr_finding *f, vr_fact_id id); /* of the event's own figures */
-bool vr_span_has(vr_span s, uint64_t x);                /* true of what is not known */
-uint64_t vr_span_middle(vr_span s);
-vr_span vr_span_sum(vr_span a, vr_span b);        /* known when both are */
-vr_span vr_span_difference(vr_span a, vr_span b); /* a - b, not below 0 */
+vr_bounds vr_bounds_of(const vr_finding *f, vr_fact_id id); /* of the event's own figures */
+bool vr_bounds_have(vr_bounds s, uint64_t x);               /* true of what is not known */
+uint64_t vr_bounds_middle(vr_bounds s);
+vr_bounds vr_bounds_sum(vr_bounds a, vr_bounds b);        /* known when both are */
+vr_bounds vr_bounds_difference(vr_bounds a, vr_bounds b); /* a - b, not below 0 */
 
 /* The figures of a message of PyTorch's allocator. */
 typedef struct vr_torch_figures {
-    vr_span total, left, allocated, idle, reserved, request, allowed;
+    vr_bounds total, left, allocated, idle, reserved, request, allowed;
 } vr_torch_figures;
 
 /* False: too few of them for a place. */
 bool vr_torch_figures_of(vr_torch_figures *out, const vr_finding *f);
+
+/* The program of the message loads and runs a model otherwise than transformers does. */
+bool vr_runs_otherwise(const vr_finding *f);
 
 /* Who looks, and what is used again from one rehearsal to the next. */
 typedef struct vr_seeker {
@@ -51,12 +54,14 @@ typedef struct vr_hit {
 /* ---- place_device.c ---- */
 
 /* The card with that total: of the table, or by its size. In d->arena. */
-vram_status vr_card_of_total(vram_device **out, vr_span total, struct vram_diagnosis *d);
+vram_status vr_card_of_total(vram_device **out, vr_bounds total, struct vram_diagnosis *d);
 /* So much is free before the run has its context. */
 void vr_card_leaves(vram_device *card, uint64_t available);
 
 /* ---- place_torch.c ---- */
 
+/* Of the run as transformers has it, in s->plans; *w is resolved. */
+vram_status vr_plan_of_run(vr_plan *out, const vram_workload **w, vr_seeker *s, const vram_workload *asked);
 /* All places of this variant of the run. */
 vram_status vr_seek(vr_hit *out, vr_seeker *s, const vram_workload *asked);
 /* What a load that dies would get further with expandable segments. */
@@ -82,6 +87,16 @@ vram_status vr_seek_pool(bool *is_one, vr_seeker *s);
 /* Of llama.cpp and what stands on it: which of the model's buffers was refused? *is_one as above. */
 vram_status vr_seek_buffer(bool *is_one, vr_seeker *s);
 
+/* ---- place_training.c ---- */
+
+/* Of a step of the optimizer: do live bytes lie between the sums of a full fine-tuning? */
+vram_status vr_seek_training(bool *is_one, vr_seeker *s);
+
+/* ---- place_weights.c ---- */
+
+/* Why there is no place, and what the weights alone say. */
+vram_status vr_tell_no_place(vr_seeker *s);
+
 /* ---- place_variants.c ---- */
 
 /* The run as it was given, then with what people leave out: the first that has such a place. */
@@ -95,6 +110,5 @@ bool vr_is_refusal(vram_status s);
  * context; NULL: the engine refuses it. */
 vram_status vr_tell_fit(const vram_fit **out, vr_seeker *s, const vram_workload *asked, uint64_t available);
 vram_status vr_tell_place(vr_seeker *s, const vr_hit *hit);
-vram_status vr_tell_no_place(vr_seeker *s);
 
 #endif

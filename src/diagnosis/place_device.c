@@ -6,23 +6,23 @@
 #include "device/gpus.h"
 #include "diagnosis/place.h"
 
-static const vr_gpu *of_table(vr_span total)
+static const vr_gpu *of_table(vr_bounds total)
 {
     size_t n;
     const vr_gpu *g = vr_gpus(&n);
     for (size_t i = 0; i < n; i++) {
         vr_range r = vr_gpu_usable(&g[i]);
-        if (vr_gpu_is_nvidia(&g[i]) && r.basis == VR_BASIS_TABLE && vr_span_has(total, r.bytes))
+        if (vr_gpu_is_nvidia(&g[i]) && r.basis == VR_BASIS_TABLE && vr_bounds_have(total, r.bytes))
             return &g[i];
     }
     return NULL;
 }
 
 /* By the middle of what the total can have been. */
-static vram_status of_size(vram_device *out, vr_span total, struct vram_diagnosis *d)
+static vram_status of_size(vram_device *out, vr_bounds total, struct vram_diagnosis *d)
 {
     vram_device *bare;
-    uint64_t bytes = vr_span_middle(total);
+    uint64_t bytes = vr_bounds_middle(total);
     const char *size = vr_text(&d->arena, U(bytes / VR_MIB), T("MiB"));
     if (size == NULL)
         return VRAM_ENOMEM;
@@ -32,7 +32,7 @@ static vram_status of_size(vram_device *out, vr_span total, struct vram_diagnosi
     return VRAM_OK;
 }
 
-vram_status vr_card_of_total(vram_device **out, vr_span total, struct vram_diagnosis *d)
+vram_status vr_card_of_total(vram_device **out, vr_bounds total, struct vram_diagnosis *d)
 {
     const vr_gpu *gpu = of_table(total);
     vram_device *card = VR_NEW(&d->arena, vram_device);

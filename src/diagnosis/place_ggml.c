@@ -5,7 +5,6 @@
  * that ran.
  */
 #include "diagnosis/place.h"
-#include "llama/llama.h"
 
 #define MOST_CARDS 8
 #define ENDLESS (UINT64_C(1) << 45) /* of a card whose size is not told: all of it fits */
@@ -15,13 +14,13 @@ typedef enum buffer_kind { NONE, WEIGHTS, KEPT, COMPUTE } buffer_kind;
 
 typedef struct seen {
     vr_seeker *s;
-    vr_span bytes;      /* of the refused buffer */
+    vr_bounds bytes;    /* of the refused buffer */
     buffer_kind only;   /* the text says which it was; NONE: it does not */
     size_t rank, cards; /* the card that refused, of so many */
     const vram_workload *w;
     buffer_kind found;
-    const vram_workload *asked;     /* then */
-    uint64_t exact, tokens, layers; /* layers: on the cards; UINT64_MAX: all */
+    const vram_workload *asked; /* then */
+    uint64_t exact, tokens;
     const char *assumed;
 } seen;
 
@@ -39,14 +38,14 @@ static buffer_kind by_phase(uint8_t phase)
     }
 }
 
-/* NULL in *out: the engine does not know where things go. Of seen.rank. */
-static vram_status sizes_of(const vr_lm_sizes **out, seen *x, const vram_workload *asked)
+/* *known false: the engine does not know where things go. Of seen.rank. */
+static vram_status buffers_of(vr_buffers *out, bool *known, seen *x, const vram_workload *asked)
 {
     vr_seeker *s = x->s;
     vr_device_facts facts[MOST_CARDS];
     vr_placement placement = { .n_gpus = x->cards };
     vram_workload *w;
-    *out = NULL;
+    *known = false;
     vr_arena_reset(&s->plans);
     VR_TRY(vr_workload_resolve(&w, asked, s->model, &s->plans));
     if (w->engine->place == NULL || !w->engine->always_spreads || !s->model->gguf)
@@ -56,10 +55,8 @@ static vram_status sizes_of(const vr_lm_sizes **out, seen *x, const vram_workloa
         facts[i].rank = i;
     }
     VR_TRY(w->engine->place(&placement, s->model, w, facts, x->cards, &s->plans));
-    if (placement.unknown == NULL && placement.refused == NULL)
-        *out = placement.run;
+    *known = vr_placement_buffers(out, &placement, x->rank);
     x->tokens = vr_mul_sat(w->context, w->slots ? 1 : w->sequences);
-    x->layers = w->gpu_layers;
     return VRAM_OK;
 }
 
@@ -69,33 +66,37 @@ static bool is_wanted(const seen *x, buffer_kind k)
 }
 
 /* A refused cache is the whole of it, or that of the layers that slide, or of those that do not. */
-static uint64_t kept_like(const seen *x, const vr_lm_memory *d)
+static uint64_t kept_like(const seen *x, const vr_buffers *b)
 {
-    const uint64_t all[] = { d->context, d->full.bytes, d->sliding.bytes, d->states.bytes };
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (all[i] != 0 && vr_span_has(x->bytes, all[i]))
-            return all[i];
+    for (size_t i = 0; i < sizeof b->kept / sizeof *b->kept; i++)
+        if (b->kept[i] != 0 && vr_bounds_have(x->bytes, b->kept[i]))
+            return b->kept[i];
     return 0;
+}
+
+static void hold_against(seen *x, const vr_buffers *b)
+{
+    uint64_t kept = is_wanted(x, KEPT) ? kept_like(x, b) : 0;
+    if (is_wanted(x, WEIGHTS) && b->weights != 0 && vr_bounds_have(x->bytes, b->weights)) {
+        x->found = WEIGHTS;
+        x->exact = b->weights;
+    } else if (kept != 0) {
+        x->found = KEPT;
+        x->exact = kept;
+    } else if (is_wanted(x, COMPUTE) && b->compute != 0 && vr_bounds_have(x->bytes, b->compute)) {
+        x->found = COMPUTE;
+        x->exact = b->compute;
+    }
 }
 
 static vram_status try_run(seen *x, const vram_workload *asked, const char *assumed)
 {
-    const vr_lm_sizes *sizes;
-    vram_status status = sizes_of(&sizes, x, asked);
-    if (status != VRAM_OK || sizes == NULL)
+    vr_buffers buffers;
+    bool known;
+    vram_status status = buffers_of(&buffers, &known, x, asked);
+    if (status != VRAM_OK || !known)
         return vr_is_refusal(status) ? VRAM_OK : status;
-    const vr_lm_memory *d = &sizes->device[x->rank];
-    uint64_t kept = is_wanted(x, KEPT) ? kept_like(x, d) : 0;
-    if (is_wanted(x, WEIGHTS) && d->model != 0 && vr_span_has(x->bytes, d->model)) {
-        x->found = WEIGHTS;
-        x->exact = d->model;
-    } else if (kept != 0) {
-        x->found = KEPT;
-        x->exact = kept;
-    } else if (is_wanted(x, COMPUTE) && d->compute != 0 && vr_span_has(x->bytes, d->compute)) {
-        x->found = COMPUTE;
-        x->exact = d->compute;
-    }
+    hold_against(x, &buffers);
     if (x->found != NONE) {
         x->asked = asked;
         x->assumed = assumed;
@@ -144,15 +145,15 @@ static vram_status try_contexts(seen *x)
 /* A cache that grows evenly tells its tokens. */
 static vram_status try_tokens_of_cache(seen *x)
 {
-    const vr_lm_sizes *sizes;
-    uint64_t token, tokens;
+    vr_buffers buffers;
+    bool known;
+    uint64_t tokens;
     if (!is_open(x, VR_SET_CONTEXT) || !is_wanted(x, KEPT))
         return VRAM_OK;
-    VR_TRY(sizes_of(&sizes, x, x->asked));
-    token = sizes != NULL ? sizes->device[x->rank].token : 0;
-    if (token == 0)
+    VR_TRY(buffers_of(&buffers, &known, x, x->asked));
+    if (!known || buffers.token == 0)
         return VRAM_OK;
-    tokens = (vr_span_middle(x->bytes) + token * (ROUNDING / 2)) / token / ROUNDING * ROUNDING;
+    tokens = vr_add_sat(vr_bounds_middle(x->bytes) / buffers.token, ROUNDING / 2) / ROUNDING * ROUNDING;
     return tokens != 0 && tokens <= UINT32_MAX ? try_context(x, tokens) : VRAM_OK;
 }
 
@@ -164,18 +165,18 @@ static vram_status try_layers(seen *x)
         return VRAM_OK;
     while (low <= high && x->found == NONE) {
         uint64_t middle = low + (high - low) / 2;
-        const vr_lm_sizes *sizes;
+        vr_buffers buffers;
+        bool known;
         vram_workload *w = changed(x, VR_SET_GPU_LAYERS);
         if (w == NULL)
             return VRAM_ENOMEM;
         w->gpu_layers = middle;
-        VR_TRY(sizes_of(&sizes, x, w));
-        if (sizes == NULL)
+        VR_TRY(buffers_of(&buffers, &known, x, w));
+        if (!known)
             return VRAM_OK;
-        uint64_t bytes = sizes->device[x->rank].model;
-        if (vr_span_has(x->bytes, bytes))
+        if (vr_bounds_have(x->bytes, buffers.weights))
             return try_run(x, w, vr_text(&x->s->d->arena, U(middle), T(" layers on the cards")));
-        if (bytes < x->bytes.low)
+        if (buffers.weights < x->bytes.low)
             low = middle + 1;
         else
             high = middle - 1;
@@ -263,7 +264,8 @@ static vram_status tell_card(const seen *x)
         return VRAM_OK;
     if (total == NULL || total->value < left->value)
         total = left;
-    vr_span span = { true, vr_sub_floor(total->value, total->slack), vr_add_sat(total->value, total->slack) };
+    vr_bounds span = { true, vr_sub_floor(total->value, total->slack),
+                       vr_add_sat(total->value, total->slack) };
     VR_TRY(vr_card_of_total(&s->card, span, s->d));
     if (left->value > s->card->usable.bytes)
         return VRAM_OK;
@@ -300,23 +302,23 @@ static vram_status tell(const seen *x)
 
 static vram_status tell_none(const seen *x)
 {
-    const vr_lm_sizes *sizes = NULL;
+    vr_buffers buffers = { 0 };
+    bool known = false;
     vr_seeker *s = x->s;
     seen own = *x;
     if (!s->model->gguf) {
         s->f->spot.not_found = "name the GGUF file that ran: its headers have the sizes of the buffers";
         return VRAM_OK;
     }
-    vram_status status = sizes_of(&sizes, &own, x->w);
-    if (status != VRAM_OK || sizes == NULL) {
+    vram_status status = buffers_of(&buffers, &known, &own, x->w);
+    if (status != VRAM_OK || !known) {
         s->f->spot.not_found = "where llama.cpp puts the pieces of this model is not known";
         return vr_is_refusal(status) ? VRAM_OK : status;
     }
-    const vr_lm_memory *d = &sizes->device[x->rank];
-    s->f->spot.not_found =
-        vr_text(&s->d->arena, T("none of this model's buffers is "), BYTES(vr_span_middle(x->bytes)),
-                T(": with "), GROUPED(own.tokens), T(" tokens its weights are "), BYTES(d->model),
-                T(", its cache "), BYTES(d->context), T(", its compute buffer "), BYTES(d->compute));
+    s->f->spot.not_found = vr_text(
+        &s->d->arena, T("none of this model's buffers is "), BYTES(vr_bounds_middle(x->bytes)), T(": with "),
+        GROUPED(own.tokens), T(" tokens its weights are "), BYTES(buffers.weights), T(", its cache "),
+        BYTES(buffers.kept[0]), T(", its compute buffer "), BYTES(buffers.compute));
     return s->f->spot.not_found != NULL ? VRAM_OK : VRAM_ENOMEM;
 }
 
@@ -344,15 +346,15 @@ static vram_status workload_of(seen *x)
 
 vram_status vr_seek_buffer(bool *is_one, vr_seeker *s)
 {
-    seen x = { .s = s, .bytes = vr_span_of(s->f, VR_FACT_BUFFER), .only = by_phase(s->f->phase) };
-    vr_span device = vr_span_of(s->f, VR_FACT_DEVICE);
+    seen x = { .s = s, .bytes = vr_bounds_of(s->f, VR_FACT_BUFFER), .only = by_phase(s->f->phase) };
+    vr_bounds device = vr_bounds_of(s->f, VR_FACT_DEVICE);
     *is_one = is_ggml(s->f->program) && x.bytes.known && x.bytes.low != 0;
     if (!*is_one)
         return VRAM_OK;
     s->f->spot.tried = true;
     if (device.known && device.low < MOST_CARDS)
         x.rank = (size_t)device.low;
-    VR_TRY(vr_card_of_total(&s->card, (vr_span){ true, VR_GIB, VR_GIB }, s->d));
+    VR_TRY(vr_card_of_total(&s->card, (vr_bounds){ true, VR_GIB, VR_GIB }, s->d));
     s->card->facts = (vr_device_facts){ .usable = ENDLESS, .available = ENDLESS };
     VR_TRY(workload_of(&x));
     if (s->model->gguf)

@@ -14,7 +14,7 @@ typedef struct pool {
     const vram_workload *w; /* one request, of the engine of the message */
     const char *engine;
     uint64_t length, splits;
-    vr_span needed, has;
+    vr_bounds needed, has;
     bool fp8;
 } pool;
 
@@ -53,7 +53,7 @@ static vram_status confirm(bool *found, pool *p)
         uint64_t bytes;
         VR_TRY(kept(&bytes, p, p->length, types[t]));
         for (uint64_t n = 1; n <= MOST_SPLITS && bytes != 0; n *= 2) {
-            if (!vr_span_has(p->needed, bytes / n))
+            if (!vr_bounds_have(p->needed, bytes / n))
                 continue;
             p->splits = n;
             p->fp8 = types[t];
@@ -166,7 +166,7 @@ static vram_status tell_other(const pool *p)
     else
         p->s->f->spot.not_found =
             vr_text(a, GROUPED(p->length), T(" tokens of this model take "), BYTES(bytes),
-                    T(" in 16 bits, and the message says "), BYTES(vr_span_middle(p->needed)),
+                    T(" in 16 bits, and the message says "), BYTES(vr_bounds_middle(p->needed)),
                     T(": another model or another type of cache"));
     return p->s->f->spot.not_found != NULL ? VRAM_OK : VRAM_ENOMEM;
 }
@@ -192,25 +192,25 @@ static vram_status workload_of(pool *p)
 /* What the pool has in bytes: as printed, or by its tokens. */
 static vram_status room_of(pool *p)
 {
-    vr_span tokens = vr_span_of(p->s->f, VR_FACT_KV_TOKENS);
+    vr_bounds tokens = vr_bounds_of(p->s->f, VR_FACT_KV_TOKENS);
     uint64_t bytes;
-    p->has = vr_span_of(p->s->f, VR_FACT_KV_AVAILABLE);
+    p->has = vr_bounds_of(p->s->f, VR_FACT_KV_AVAILABLE);
     if (p->has.known || !tokens.known)
         return VRAM_OK;
     VR_TRY(kept(&bytes, p, tokens.low, false));
-    p->has = (vr_span){ bytes != 0, bytes, bytes };
+    p->has = (vr_bounds){ bytes != 0, bytes, bytes };
     return VRAM_OK;
 }
 
 vram_status vr_seek_pool(bool *is_one, vr_seeker *s)
 {
     pool p = { .s = s, .splits = 1 };
-    vr_span length = vr_span_of(s->f, VR_FACT_MODEL_LENGTH);
+    vr_bounds length = vr_bounds_of(s->f, VR_FACT_MODEL_LENGTH);
     uint64_t bytes;
     bool found = true;
-    p.needed = vr_span_of(s->f, VR_FACT_KV_NEEDED);
+    p.needed = vr_bounds_of(s->f, VR_FACT_KV_NEEDED);
     *is_one = length.known && length.low >= BLOCK && length.low <= UINT32_MAX &&
-              (p.needed.known || vr_span_of(s->f, VR_FACT_KV_TOKENS).known);
+              (p.needed.known || vr_bounds_of(s->f, VR_FACT_KV_TOKENS).known);
     if (!*is_one)
         return VRAM_OK;
     p.length = length.low;

@@ -177,9 +177,3 @@ vram_status vr_tell_place(vr_seeker *s, const vr_hit *hit)
         conclude_load(s, fit);
     return VRAM_OK;
 }
-
-vram_status vr_tell_no_place(vr_seeker *s)
-{
-    s->f->spot.not_found = "no request of this model's run has these figures";
-    return VRAM_OK;
-}

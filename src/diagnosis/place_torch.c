@@ -45,28 +45,28 @@ static bool is_late(const vr_rehearsal *r)
 static bool agrees(const vr_rehearsal *r, const vr_torch_figures *g)
 {
     const vr_live *live = &r->failure.live;
-    return r->failed && !r->failure.outside && vr_span_has(g->request, r->failure.tried) &&
-           vr_span_has(g->allocated, live->allocated) && vr_span_has(g->reserved, live->reserved) &&
-           vr_span_has(g->idle, live->reserved - live->allocated);
+    return r->failed && !r->failure.outside && vr_bounds_have(g->request, r->failure.tried) &&
+           vr_bounds_have(g->allocated, live->allocated) && vr_bounds_have(g->reserved, live->reserved) &&
+           vr_bounds_have(g->idle, live->reserved - live->allocated);
 }
 
 /* What was free, as far as it counts: where the driver had more than was asked for, something else refused
  * (a limit, a hole too small), and all that is known is that the segment found no room. */
-static vr_span room_left(const vr_torch_figures *g)
+static vr_bounds room_left(const vr_torch_figures *g)
 {
     if (g->left.known && g->left.low < g->request.high)
         return g->left;
-    return (vr_span){ true, vr_sub_floor(g->request.low, PAGE), vr_sub_floor(g->request.low, 1) };
+    return (vr_bounds){ true, vr_sub_floor(g->request.low, PAGE), vr_sub_floor(g->request.low, 1) };
 }
 
 /* The room with which it dies there and leaves as much as the message says. */
 static vram_status settle(bool *same, vr_rehearsal *run, uint64_t *available, const scene *x)
 {
     const vr_torch_figures *g = &x->s->figures;
-    vr_span left = room_left(g);
+    vr_bounds left = room_left(g);
     *same = false;
     for (int i = 0; i < MOST_SETTLES && !*same; i++) {
-        uint64_t rest = vr_span_middle(left);
+        uint64_t rest = vr_bounds_middle(left);
         if (rest >= run->failure.tried)
             rest = vr_sub_floor(run->failure.tried, 1);
         *available = vr_add_sat(run->failure.live.driver, rest);
@@ -93,7 +93,7 @@ static void keep(vr_hit *out, const vr_rehearsal *run, uint64_t available)
 static vram_status go_through(vr_hit *out, const scene *x)
 {
     const vr_torch_figures *g = &x->s->figures;
-    vr_span room = vr_span_sum(g->reserved, room_left(g));
+    vr_bounds room = vr_bounds_sum(g->reserved, room_left(g));
     uint64_t available = vr_add_sat(room.low, outside(x)), most = vr_add_sat(room.high, outside(x)), next;
     for (int i = 0; i < MOST_ROUNDS && available <= most; i++) {
         vr_rehearsal run, there;
@@ -103,7 +103,7 @@ static vram_status go_through(vr_hit *out, const scene *x)
         if (!run.failed || (is_late(&run) && !x->late))
             return VRAM_OK;
         next = vr_add_sat(run.failure.live.driver, run.failure.tried);
-        if (agrees(&run, g) || (run.cut && vr_span_has(g->allocated, run.failure.live.allocated))) {
+        if (agrees(&run, g) || (run.cut && vr_bounds_have(g->allocated, run.failure.live.allocated))) {
             there = run;
             VR_TRY(settle(&same, &there, &at, x));
             if (same)
@@ -114,7 +114,7 @@ static vram_status go_through(vr_hit *out, const scene *x)
     return VRAM_OK;
 }
 
-static vram_status plan_of(vr_plan *out, const vram_workload **w, vr_seeker *s, const vram_workload *asked)
+vram_status vr_plan_of_run(vr_plan *out, const vram_workload **w, vr_seeker *s, const vram_workload *asked)
 {
     vram_workload *resolved;
     vr_arena_reset(&s->plans);
@@ -135,7 +135,7 @@ vram_status vr_seek(vr_hit *out, vr_seeker *s, const vram_workload *asked)
 {
     scene x = { .s = s };
     *out = (vr_hit){ .asked = asked };
-    VR_TRY(plan_of(&out->plan, &x.w, s, asked));
+    VR_TRY(vr_plan_of_run(&out->plan, &x.w, s, asked));
     x.plan = &out->plan;
     if (!is_rehearsed(&out->plan))
         return VRAM_OK;

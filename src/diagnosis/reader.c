@@ -1,37 +1,227 @@
-/* SPDX-License-Identifier: MIT */
-#include "diagnosis/findings.h"
+/* SPDX-License-Identifier: MIT
+ * Reads a text in pieces of any size through a window of fixed size. */
+#include "diagnosis/reader.h"
 
-struct vr_reader {
-    vr_arena *arena;
-    vr_findings out;
+#include <string.h>
+
+/* Texts that say where tracebacks begin and how they hang together (reader_events.c). */
+static const char *const own_texts[] = {
+    "traceback (most recent call last)",
+    "during handling of the above exception",
+    "the above exception was the direct cause",
 };
 
 vram_status vr_reader_new(vr_reader **out, vram_ctx *ctx, vr_arena *a)
 {
-    (void)ctx;
-    *out = VR_NEW(a, vr_reader);
-    if (*out == NULL)
+    vr_reader *r = VR_NEW(a, vr_reader);
+
+    *out = r;
+    if (r == NULL)
         return VRAM_ENOMEM;
-    (*out)->arena = a;
+    r->arena = a;
+    r->ctx = ctx;
+    r->line = 1;
+    return VRAM_OK;
+}
+
+/* What is large is made when the first byte comes. */
+static vram_status make_room(vr_reader *r)
+{
+    if (r->text != NULL)
+        return VRAM_OK;
+    r->anchors = vr_anchors_new(r->arena, own_texts, sizeof own_texts / sizeof own_texts[0]);
+    r->templates = VR_ARRAY(r->arena, vr_template *, VR_TEXT_ROWS);
+    r->templated = VR_ARRAY(r->arena, bool, VR_TEXT_ROWS);
+    r->seen = VR_ARRAY(r->arena, vr_seen_row *, VR_TEXT_ROWS);
+    if (r->anchors == NULL || r->arena->starved)
+        return VRAM_ENOMEM;
+    r->text = VR_ARRAY(r->arena, char, VR_WINDOW);
+    return r->text != NULL ? VRAM_OK : VRAM_ENOMEM;
+}
+
+static uint64_t newlines(const char *s, size_t n)
+{
+    uint64_t sum = 0;
+
+    while (n != 0) { /* counts in bytes, so that a compiler makes vectors of it */
+        size_t part = n < 255 ? n : 255;
+        uint8_t few = 0;
+        for (size_t i = 0; i < part; i++)
+            few = (uint8_t)(few + (s[i] == '\n'));
+        sum += few;
+        s += part;
+        n -= part;
+    }
+    return sum;
+}
+
+/* Control characters that no text has; ESC begins colours. */
+static uint64_t odd_bytes(const char *s, size_t n)
+{
+    uint64_t sum = 0;
+
+    while (n != 0) {
+        size_t part = n < 255 ? n : 255;
+        uint8_t few = 0;
+        for (size_t i = 0; i < part; i++) {
+            uint8_t c = (uint8_t)s[i];
+            few = (uint8_t)(few + ((c < 32) & ((uint8_t)(c - 8) > 5) & (c != 27)));
+        }
+        sum += few;
+        s += part;
+        n -= part;
+    }
+    return sum;
+}
+
+static vram_status search_strip(vr_reader *r, size_t to)
+{
+    const vr_candidate *list;
+    vr_str text = { r->text, r->n };
+    size_t n = vr_anchors_search(r->anchors, text, r->searched, to, &list);
+
+    for (size_t k = 0; k < n; k++) {
+        size_t i = 0, start, end;
+        const vr_anchor *a;
+        while ((a = vr_anchors_check(r->anchors, text, &list[k], &i, &start, &end)) != NULL)
+            VR_TRY(vr_reader_hit(r, a, start, end));
+    }
+    r->searched = to;
+    return VRAM_OK;
+}
+
+/* Works on the window up to `to` and moves it. */
+static vram_status work(vr_reader *r, size_t to)
+{
+    while (r->searched < to) {
+        size_t strip = to - r->searched < VR_STRIP ? to - r->searched : VR_STRIP;
+        VR_TRY(search_strip(r, r->searched + strip));
+    }
+    VR_TRY(vr_reader_close(r, r->base + to));
+    size_t drop = to > VR_BACK ? to - VR_BACK : 0;
+    if (r->counted < drop) {
+        r->line += newlines(r->text + r->counted, drop - r->counted);
+        r->counted = drop;
+    }
+    r->odd += odd_bytes(r->text, drop);
+    memmove(r->text, r->text + drop, r->n - drop);
+    r->n -= drop;
+    r->searched -= drop;
+    r->counted -= drop;
+    r->base += drop;
+    return VRAM_OK;
+}
+
+static vram_status put_bytes(vr_reader *r, const char *s, size_t n)
+{
+    while (n != 0) {
+        size_t room = VR_WINDOW - r->n, part = n < room ? n : room;
+        memcpy(r->text + r->n, s, part);
+        r->n += part;
+        s += part;
+        n -= part;
+        if (r->n == VR_WINDOW)
+            VR_TRY(work(r, r->n - VR_AHEAD));
+    }
+    return VRAM_OK;
+}
+
+/* Ends the text of one file. */
+static vram_status end_file(vr_reader *r)
+{
+    if (r->text == NULL)
+        return VRAM_OK;
+    if (r->head_n == 1)
+        VR_TRY(put_bytes(r, r->head, 1));
+    VR_TRY(work(r, r->n));
+    VR_TRY(vr_reader_close(r, UINT64_MAX));
+    r->line += newlines(r->text + r->counted, r->n - r->counted);
+    r->odd += odd_bytes(r->text, r->n);
+    bool open_end = r->n != 0 && r->text[r->n - 1] != '\n';
+    r->out.lines += r->line - 1 + open_end;
+    r->line = 1;
+    r->n = r->searched = r->counted = 0;
+    r->base = 0;
+    r->wide = r->head_n = 0;
+    r->half = false;
+    r->n_lanes = 0;
+    r->step.sign.row = NULL;
+    vr_anchors_restart(r->anchors);
     return VRAM_OK;
 }
 
 vram_status vr_reader_file(vr_reader *r, vr_str name)
 {
-    (void)r;
-    (void)name;
+    VR_TRY(end_file(r));
+    if (r->n_files == r->files_room) {
+        size_t room = r->files_room * 2 + 4;
+        char **files = vr_arena_grow(r->arena, r->files, r->n_files, room, sizeof *files);
+        if (files == NULL)
+            return VRAM_ENOMEM;
+        r->files = files;
+        r->files_room = room;
+    }
+    r->files[r->n_files] = vr_arena_copy(r->arena, name);
+    if (r->files[r->n_files] == NULL)
+        return VRAM_ENOMEM;
+    r->n_files++;
+    return VRAM_OK;
+}
+
+/* A byte for each character of two, so that places stay what they are. */
+static vram_status put_wide(vr_reader *r, const char *s, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (!r->half) {
+            r->half = true;
+            r->half_byte = s[i];
+            continue;
+        }
+        char low = r->wide == 1 ? r->half_byte : s[i], high = r->wide == 1 ? s[i] : r->half_byte;
+        char c = high == 0 && (unsigned char)low < 128 ? low : '?';
+        r->half = false;
+        VR_TRY(put_bytes(r, &c, 1));
+    }
+    return VRAM_OK;
+}
+
+/* The first two bytes of a file say whether it is UTF-16. */
+static vram_status take_head(vr_reader *r, const char **s, size_t *n)
+{
+    while (r->head_n < 2 && *n != 0) {
+        r->head[r->head_n++] = *(*s)++;
+        --*n;
+        if (r->head_n != 2)
+            continue;
+        if (memcmp(r->head, "\xff\xfe", 2) == 0)
+            r->wide = 1;
+        else if (memcmp(r->head, "\xfe\xff", 2) == 0)
+            r->wide = 2;
+        else
+            return put_bytes(r, r->head, 2);
+    }
     return VRAM_OK;
 }
 
 vram_status vr_reader_feed(vr_reader *r, const void *bytes, size_t n)
 {
-    (void)bytes;
+    const char *s = bytes;
+
+    if (n == 0)
+        return VRAM_OK;
+    VR_TRY(make_room(r));
+    if (r->n_files == 0)
+        VR_TRY(vr_reader_file(r, VR_LIT("")));
     r->out.bytes += n;
-    return VRAM_OK;
+    VR_TRY(take_head(r, &s, &n));
+    return r->wide != 0 ? put_wide(r, s, n) : put_bytes(r, s, n);
 }
 
 vram_status vr_reader_end(vr_reader *r, vr_findings *out)
 {
-    *out = r->out;
-    return VRAM_OK;
+    VR_TRY(end_file(r));
+    r->out.binary = r->odd > 32 && r->odd > r->out.bytes / 64;
+    r->out.files = (const char *const *)r->files;
+    r->out.n_files = r->n_files;
+    return vr_reader_collect(r, out);
 }

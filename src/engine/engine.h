@@ -275,6 +275,16 @@ typedef struct vr_device_facts {
     const vr_placement *placement; /* NULL: all is on this one */
 } vr_device_facts;
 
+/* What llama.cpp asks the driver of one GPU for, a buffer each. */
+typedef struct vr_buffers {
+    uint64_t weights, compute;
+    uint64_t kept[4]; /* caches and states of all layers; then of those that attend to all, that slide, of
+                         states */
+    uint64_t token;   /* kept of one more token, as long as no window is full */
+} vr_buffers;
+/* Of a placement that an engine on llama.cpp made; false: it knows nothing of the kind. */
+bool vr_placement_buffers(vr_buffers *out, const vr_placement *p, size_t rank);
+
 typedef struct vr_plan {
     vr_tape tape;
     /* The tape holds sums that are there at once, outside any allocator: nothing can be told of how a run

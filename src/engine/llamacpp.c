@@ -500,6 +500,19 @@ static vram_status plan(vr_plan *out, const vram_model *m, const vram_workload *
 }
 
 /* ggml-cuda.cu, ggml_backend_cuda_buffer_type_alloc_buffer */
+bool vr_placement_buffers(vr_buffers *out, const vr_placement *p, size_t rank)
+{
+    const vr_lm_sizes *s = p->run;
+    if (s == NULL || p->unknown != NULL || p->refused != NULL || rank >= VR_LM_MOST_DEVICES)
+        return false;
+    const vr_lm_memory *d = &s->device[rank];
+    *out = (vr_buffers){ .weights = d->model,
+                         .compute = d->compute,
+                         .kept = { d->context, d->full.bytes, d->sliding.bytes, d->states.bytes },
+                         .token = d->token };
+    return true;
+}
+
 const char *vr_llamacpp_no_room(vr_item item, uint64_t bytes, size_t rank, vr_arena *a)
 {
     if (item == VR_ITEM_CONTEXT || item == VR_ITEM_POOL)

@@ -86,8 +86,145 @@ static void test_pool(void **state)
     close_place(&p);
 }
 
+/* ---- there and back ---- */
+
+typedef struct run {
+    const char *model, *card, *dtype, *context;
+    uint64_t available; /* 0: all of the card */
+} run;
+
+/* A run that dies, as `vram fit` foresees it, and its figures as PyTorch would print them. False: it lives.
+ */
+static bool dies(place_world *p, const run *r, vr_rehearsal *died, char label[128])
+{
+    vram_device *d;
+    vram_fit *f;
+    open_place(p, r->model, NULL);
+    assert_int_equal(vram_workload_set(p->work, "dtype", r->dtype), VRAM_OK);
+    assert_int_equal(vram_workload_set(p->work, "context", r->context), VRAM_OK);
+    if (vram_device_new(&d, p->ctx, r->card, r->available) != VRAM_OK)
+        return false;
+    const vram_device *cards[] = { d };
+    assert_int_equal(vram_fit_new(&f, p->model, p->work, cards, 1), VRAM_OK);
+    *died = f->run;
+    if (!f->run.failed || f->run.failure.outside)
+        return false;
+    const vr_live *live = &died->failure.live;
+    vr_str name = f->plan.tape.labels[died->failure.label];
+    say_printed(p, VR_FACT_REQUEST, died->failure.tried);
+    say_printed(p, VR_FACT_TOTAL, d->usable.bytes);
+    say_printed(p, VR_FACT_FREE, died->failure.driver_free);
+    say_printed(p, VR_FACT_ALLOCATED, live->allocated);
+    say_printed(p, VR_FACT_IDLE, live->reserved - live->allocated);
+    assert_true(name.n < 128);
+    memcpy(label, name.s, name.n);
+    label[name.n] = '\0';
+    return true;
+}
+
+static const char *const MODELS[] = { "qwen2.5-7b-instruct",   "llama-3.1-8b-instruct", "gemma-2-9b-it",
+                                      "llama-3.2-3b-instruct", "gpt-oss-20b",           "deepseek-v2-lite" };
+static const char *const CARDS[] = { "rtx-3060-12gb", "rtx-4090", "t4", "a100-sxm-40gb" };
+#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
+
+/* The same model comes back to the very request, another one never. */
+static void there_and_back(const run *r, const char *other, unsigned *n)
+{
+    place_world p, q;
+    vr_rehearsal died;
+    char label[128];
+    if (dies(&p, r, &died, label)) {
+        look(&p);
+        if (!p.finding.spot.found || p.finding.spot.assumed != NULL || p.finding.spot.places != 1 ||
+            (label[0] != '\0' && strcmp(label, p.finding.spot.label) != 0))
+            fail_msg("%s on %s in %s, %llu free: %s instead of %s", r->model, r->card, r->dtype,
+                     (unsigned long long)r->available,
+                     p.finding.spot.found ? p.finding.spot.label : p.finding.spot.not_found, label);
+        (*n)++;
+        open_place(&q, other, NULL);
+        memcpy(q.facts, p.facts, sizeof q.facts);
+        q.event.sign.facts.n = p.event.sign.facts.n;
+        look(&q);
+        if (q.finding.spot.found)
+            fail_msg("%s is found in a message of %s: %s", other, r->model, q.finding.spot.label);
+        assert_true(q.finding.spot.tried);
+        assert_non_null(q.finding.spot.not_found);
+        close_place(&q);
+    }
+    close_place(&p);
+}
+
+static void test_there_and_back(void **state)
+{
+    static const struct {
+        const char *dtype, *context;
+        uint64_t available;
+    } ways[] = { { "auto", "4096", 0 }, { "float32", "2048", 0 }, { "float16", "8000", 7600123456 } };
+    unsigned n = 0;
+    (void)state;
+    for (size_t m = 0; m < COUNT(MODELS); m++)
+        for (size_t c = 0; c < COUNT(CARDS); c++)
+            for (size_t k = 0; k < COUNT(ways); k++) {
+                run r = { MODELS[m], CARDS[c], ways[k].dtype, ways[k].context, ways[k].available };
+                there_and_back(&r, MODELS[(m + 1 + c) % COUNT(MODELS)], &n);
+            }
+    assert_true(n > 40);
+}
+
+/* ---- what was not said ---- */
+
+/* What ran is another workload than the one that is asked about. */
+static void test_assumed(void **state)
+{
+    static const char *const settings[][2] = { { "dtype", "float32" }, { "device_map", "cuda" } };
+    (void)state;
+    for (size_t i = 0; i < COUNT(settings); i++) {
+        place_world p, q;
+        vr_rehearsal died;
+        char label[128];
+        run r = { "llama-3.1-8b-instruct", "rtx-3060-12gb", i == 0 ? "float32" : "auto", "4096", 0 };
+        assert_true(dies(&p, &r, &died, label));
+        open_place(&q, r.model, NULL);
+        memcpy(q.facts, p.facts, sizeof q.facts);
+        q.event.sign.facts.n = p.event.sign.facts.n;
+        look(&q);
+        assert_true(q.finding.spot.found);
+        assert_string_equal(q.finding.spot.label, label);
+        assert_true(i != 0 || strstr(q.finding.spot.assumed, "fp32") != NULL);
+        close_place(&q);
+        close_place(&p);
+    }
+}
+
+/* ---- training ---- */
+
+/* 3,212,749,824 parameters: weights, gradients and Adam in 16 bits are 23.94 GiB. */
+static void test_training(void **state)
+{
+    place_world p;
+    const vr_finding *f = &p.finding;
+    (void)state;
+    open_place(&p, "llama-3.2-3b-instruct", NULL);
+    p.finding.phase = VR_PHASE_OPTIMIZER_STEP;
+    say_in(&p, VR_FACT_REQUEST, 502.00, VR_MIB);
+    say_in(&p, VR_FACT_TOTAL, 23.52, VR_GIB);
+    say_in(&p, VR_FACT_FREE, 100.00, VR_MIB);
+    say_in(&p, VR_FACT_ALLOCATED, 22.30, VR_GIB);
+    say_in(&p, VR_FACT_IDLE, 190.00, VR_MIB);
+    look(&p);
+    assert_true(f->spot.found);
+    assert_non_null(strstr(f->spot.matched, "11.97 GiB"));
+    assert_non_null(strstr(f->spot.matched, "23.94 GiB"));
+    assert_int_equal(f->certainty, VR_CERTAINTY_UNKNOWN); /* not by this alone */
+    /* 23.94 - 22.30 - 0.10 - 0.19 */
+    assert_in_range(f->missing_at_least, HUNDREDTHS(1.34, VR_GIB), HUNDREDTHS(1.37, VR_GIB));
+    close_place(&p);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_published), cmocka_unit_test(test_pool) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_published), cmocka_unit_test(test_pool),
+                                        cmocka_unit_test(test_there_and_back), cmocka_unit_test(test_assumed),
+                                        cmocka_unit_test(test_training) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

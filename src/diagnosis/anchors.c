@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: MIT
+ * The automaton of Aho and Corasick over the first bytes of every anchor, as one table: a look-up for each
+ * byte of the text, whatever it is. A look-up waits for the one before; so four stretches of the text are
+ * read at once, which hides that. What is found is compared in full.
+ *
+ * A blank that follows a blank changes no state, so a run of white space is one blank by itself. */
+#include "diagnosis/anchors.h"
+
+#include <string.h>
+
+#define DEPTH 8u          /* bytes of an anchor that the table knows */
+#define BLANK 1u          /* the class of white space */
+#define CLASSES 64u       /* bytes are alike when no anchor tells them apart */
+#define STATES_MAX 32768u /* the highest bit says that an anchor's first bytes end */
+#define ENDS 0x8000u
+#define LANES 4u
+#define MATCH_MAX 4096u /* bytes that an anchor may be spread over, white space included */
+
+struct vr_anchors {
+    vr_anchor *all;
+    size_t n, room;
+    uint8_t class_of[256];
+    uint16_t *next; /* [state][class] */
+    size_t n_states;
+    uint32_t *tail;  /* of a state: the first anchor + 1 of the list below, or 0 */
+    uint32_t *chain; /* of an anchor: the next one + 1 with the same first bytes */
+    uint16_t *also;  /* of a state: the next state behind it where other first bytes end; 0: none */
+    uint16_t *fail;
+    bool *blank;   /* of a state: it ends in a blank */
+    uint8_t *head; /* of an anchor: how many bytes the table knows */
+    uint16_t state;
+    vr_candidate *found;
+};
+
+static bool is_space(char c)
+{
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+static char lower(char c)
+{
+    return c >= 'A' && c <= 'Z' ? (char)(c + 32) : c;
+}
+
+/* ---- building ---- */
+
+static void add_anchor(vr_anchors *s, vr_anchor one)
+{
+    one.begins = one.text.n != 0 && one.text.s[0] == '^';
+    if (one.begins)
+        one.text = (vr_str){ one.text.s + 1, one.text.n - 1 };
+    one.ends = one.text.n > 1 && one.text.s[one.text.n - 1] == '$';
+    one.text.n -= one.ends;
+    if (one.text.n != 0)
+        s->all[s->n++] = one;
+}
+
+static size_t alternatives(const char *anchor)
+{
+    size_t n = 1, i;
+    vr_str rest = vr_str_of(anchor);
+
+    while (vr_str_find(rest, " | ", &i)) {
+        rest = (vr_str){ rest.s + i + 3, rest.n - i - 3 };
+        n++;
+    }
+    return n;
+}
+
+static void add_row(vr_anchors *s, size_t number)
+{
+    const vr_text_row *row = vr_text_row_at(number);
+    vr_str rest = vr_str_of(row->anchor);
+    size_t i;
+
+    for (uint32_t k = 0; rest.n != 0; k++) {
+        vr_str one = rest;
+        bool more = vr_str_find(rest, " | ", &i);
+        one.n = more ? i : rest.n;
+        add_anchor(s, (vr_anchor){ .text = one, .row = row, .number = (uint32_t)number, .alternative = k });
+        rest = more ? (vr_str){ rest.s + i + 3, rest.n - i - 3 } : (vr_str){ rest.s, 0 };
+    }
+}
+
+static bool collect(vr_anchors *s, vr_arena *a, const char *const *own, size_t n_own)
+{
+    size_t room = n_own;
+
+    for (size_t i = 0; i < VR_TEXT_ROWS; i++)
+        room += alternatives(vr_text_row_at(i)->anchor);
+    s->all = VR_ARRAY(a, vr_anchor, room);
+    if (s->all == NULL)
+        return false;
+    for (size_t i = 0; i < n_own; i++)
+        add_anchor(s, (vr_anchor){ .text = vr_str_of(own[i]), .number = (uint32_t)i });
+    for (size_t i = 0; i < VR_TEXT_ROWS; i++)
+        add_row(s, i);
+    return true;
+}
+
+/* The first bytes that the table knows of an anchor: they do not end in a blank, which would be found again
+ * at each further one. */
+static size_t head_of(const vr_anchor *one)
+{
+    size_t n = one->text.n < DEPTH ? one->text.n : DEPTH;
+
+    return n > 1 && one->text.s[n - 1] == ' ' ? n - 1 : n;
+}
+
+/* Bytes that share a class by chance (there are more than CLASSES) only make candidates that are none. */
+static void make_classes(vr_anchors *s)
+{
+    uint8_t n = 2;
+
+    for (unsigned c = '\t'; c <= '\r'; c++)
+        s->class_of[c] = BLANK;
+    s->class_of[' '] = BLANK;
+    for (size_t i = 0; i < s->n; i++) {
+        for (size_t k = 0; k < head_of(&s->all[i]); k++) {
+            uint8_t c = (uint8_t)lower(s->all[i].text.s[k]);
+            if (s->class_of[c] != 0)
+                continue;
+            s->class_of[c] = n < CLASSES ? n++ : (uint8_t)(2 + c % (CLASSES - 2));
+            if (c >= 'a' && c <= 'z')
+                s->class_of[c - 32] = s->class_of[c];
+        }
+    }
+}
+
+static size_t nodes_needed(const vr_anchors *s)
+{
+    size_t n = 1;
+
+    for (size_t i = 0; i < s->n; i++)
+        n += head_of(&s->all[i]);
+    return n < STATES_MAX ? n : STATES_MAX;
+}
+
+/* False: the table is full, and knows fewer bytes of this one. */
+static bool grow_by(vr_anchors *s, uint16_t *at, char byte, size_t room)
+{
+    uint8_t class = s->class_of[(uint8_t)lower(byte)];
+    uint16_t *to = &s->next[*at * CLASSES + class];
+
+    if (*to == 0 && s->n_states == room)
+        return false;
+    if (*to == 0) {
+        s->blank[s->n_states] = class == BLANK;
+        *to = (uint16_t)s->n_states++;
+    }
+    *at = *to;
+    return true;
+}
+
+static void grow_trie(vr_anchors *s, size_t room)
+{
+    s->n_states = 1;
+    for (size_t i = 0; i < s->n; i++) {
+        uint16_t at = 0;
+        size_t k = 0, head = head_of(&s->all[i]);
+        while (k < head && grow_by(s, &at, s->all[i].text.s[k], room))
+            k++;
+        s->head[i] = (uint8_t)k;
+        s->chain[i] = s->tail[at];
+        s->tail[at] = (uint32_t)i + 1;
+    }
+}
+
+/* Breadth first: a state's row is that of the state behind it, where it has no way of its own. Another blank
+ * changes nothing. */
+static void link_states(vr_anchors *s, uint16_t *queue)
+{
+    size_t head = 0, tail = 0;
+
+    for (size_t c = 0; c < CLASSES; c++) {
+        if (s->next[c] != 0)
+            queue[tail++] = s->next[c];
+    }
+    while (head < tail) {
+        uint16_t at = queue[head++], behind = s->fail[at];
+        s->also[at] = s->tail[behind] != 0 ? behind : s->also[behind];
+        for (size_t c = 0; c < CLASSES; c++) {
+            uint16_t *to = &s->next[at * CLASSES + c], over = s->next[behind * CLASSES + c];
+            if (*to != 0) {
+                s->fail[*to] = over;
+                queue[tail++] = *to;
+            } else {
+                *to = c == BLANK && s->blank[at] ? at : over;
+            }
+        }
+    }
+}
+
+static void mark_ends(vr_anchors *s)
+{
+    for (size_t i = 0; i < s->n_states * CLASSES; i++) {
+        uint16_t to = s->next[i];
+        if (s->tail[to] != 0 || s->also[to] != 0)
+            s->next[i] = to | ENDS;
+    }
+}
+
+static bool make_table(vr_anchors *s, vr_arena *a, vr_arena *scratch)
+{
+    size_t room = nodes_needed(s);
+    uint16_t *queue = VR_ARRAY(scratch, uint16_t, room);
+
+    s->next = VR_ARRAY(a, uint16_t, room * CLASSES);
+    s->tail = VR_ARRAY(a, uint32_t, room);
+    s->chain = VR_ARRAY(a, uint32_t, s->n + 1);
+    s->also = VR_ARRAY(a, uint16_t, room);
+    s->fail = VR_ARRAY(a, uint16_t, room);
+    s->blank = VR_ARRAY(a, bool, room);
+    s->head = VR_ARRAY(a, uint8_t, s->n + 1);
+    s->found = VR_ARRAY(a, vr_candidate, VR_STRIP + 1);
+    if (queue == NULL || a->starved)
+        return false;
+    grow_trie(s, room);
+    link_states(s, queue);
+    mark_ends(s);
+    return true;
+}
+
+vr_anchors *vr_anchors_new(vr_arena *a, const char *const *own, size_t n)
+{
+    vr_arena scratch;
+    vr_anchors *s = VR_NEW(a, vr_anchors);
+
+    if (s == NULL || !collect(s, a, own, n))
+        return NULL;
+    make_classes(s);
+    vr_arena_init(&scratch, a->ctx);
+    bool made = make_table(s, a, &scratch);
+    vr_arena_free(&scratch);
+    return made ? s : NULL;
+}
+
+/* ---- searching ---- */
+
+void vr_anchors_restart(vr_anchors *s)
+{
+    s->state = 0;
+}
+
+size_t vr_anchors_search(vr_anchors *s, vr_str text, size_t from, size_t to, const vr_candidate **out)
+{
+    uint16_t state = s->state;
+    size_t n = 0;
+
+    for (size_t i = from; i < to; i++) {
+        state = s->next[(state & ~ENDS) * CLASSES + s->class_of[(uint8_t)text.s[i]]];
+        if ((state & ENDS) != 0)
+            s->found[n++] = (vr_candidate){ (uint32_t)(i + 1), state & ~ENDS };
+    }
+    s->state = state;
+    *out = s->found;
+    return n;
+}
+
+/* The place where n bytes of an anchor begin that end at `end`; SIZE_MAX: they do not. */
+static size_t match_back(vr_str text, size_t end, vr_str anchor, size_t n)
+{
+    size_t at = end;
+
+    while (n-- > 0) {
+        if (at == 0 || end - at > MATCH_MAX)
+            return SIZE_MAX;
+        char c = text.s[--at];
+        if (anchor.s[n] != ' ' ? lower(c) != anchor.s[n] : !is_space(c))
+            return SIZE_MAX;
+        while (n != 0 && anchor.s[n] == ' ' && at > 0 && end - at <= MATCH_MAX && is_space(text.s[at - 1]))
+            at--;
+    }
+    return at;
+}
+
+/* The place behind the rest of an anchor, from its byte n on; SIZE_MAX: it is not there. */
+static size_t match_on(vr_str text, size_t at, vr_str anchor, size_t n)
+{
+    size_t from = at;
+
+    for (; n < anchor.n; n++) {
+        if (at >= text.n || at - from > MATCH_MAX)
+            return SIZE_MAX;
+        char c = text.s[at++];
+        if (anchor.s[n] != ' ' ? lower(c) != anchor.s[n] : !is_space(c))
+            return SIZE_MAX;
+        while (anchor.s[n] == ' ' && at < text.n && at - from <= MATCH_MAX && is_space(text.s[at]))
+            at++;
+    }
+    return at;
+}
+
+const vr_anchor *vr_anchors_check(const vr_anchors *s, vr_str text, const vr_candidate *c, size_t *i,
+                                  size_t *start, size_t *end)
+{
+    size_t k = 0;
+
+    for (uint16_t state = (uint16_t)c->state; state != 0; state = s->also[state]) {
+        for (uint32_t one = s->tail[state]; one != 0; one = s->chain[one - 1], k++) {
+            const vr_anchor *a = &s->all[one - 1];
+            if (k < *i)
+                continue;
+            *start = match_back(text, c->end, a->text, s->head[one - 1]);
+            *end = *start == SIZE_MAX ? SIZE_MAX : match_on(text, c->end, a->text, s->head[one - 1]);
+            if (*end == SIZE_MAX)
+                continue;
+            *i = k + 1;
+            return a;
+        }
+    }
+    return NULL;
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A message whose figures are at no place of the run: why not, as far as it can be told, and what the bytes
+ * of the weights say by themselves.
+ */
+#include "diagnosis/place.h"
+
+typedef struct nearest {
+    const char *label; /* where the run has as much live; NULL: nowhere */
+    uint64_t requested, most;
+} nearest;
+
+/* Plays the run as it was given without a limit, up to where as much is live. */
+static vram_status go_there(nearest *out, vr_seeker *s, const vr_plan *plan, const vram_workload *w)
+{
+    vr_player *p;
+    vr_rehearsal run;
+    vr_live live = { .allocated = 0 };
+    bool more = true;
+    vr_stage stage = { .alloc = &w->alloc,
+                       .available = UINT64_MAX,
+                       .usable = s->card->usable.bytes,
+                       .context = s->card->context.bytes,
+                       .kernels = s->card->kernels.bytes };
+    VR_TRY(vr_player_new(&p, &run, &plan->tape, &stage, &s->plans));
+    while (more && live.allocated < s->figures.allocated.low) {
+        VR_TRY(vr_player_step(p, &more));
+        if (run.peak_allocated < s->figures.allocated.low)
+            continue;
+        vr_player_live(p, &live);
+    }
+    out->most = run.peak_allocated;
+    if (live.allocated < s->figures.allocated.low || run.n_events >= plan->tape.n)
+        return VRAM_OK;
+    const vr_event *e = &plan->tape.events[run.n_events];
+    out->requested = e->bytes;
+    out->label = vr_arena_copy(&s->d->arena, plan->tape.labels[e->label]);
+    return out->label != NULL ? VRAM_OK : VRAM_ENOMEM;
+}
+
+static bool is_rehearsed(const vr_plan *p)
+{
+    return !p->sums_only && !p->outside_only && !p->as_stored && p->refused == NULL && p->doubt == NULL;
+}
+
+static const char *why_words(vr_seeker *s, const nearest *n, const vram_workload *w)
+{
+    vr_arena *a = &s->d->arena;
+    uint64_t live = vr_bounds_middle(s->figures.allocated), tried = vr_bounds_middle(s->figures.request);
+    if (n->label == NULL)
+        return vr_text(a, BYTES(live), T(" live is more than this model ever holds with "),
+                       GROUPED(w->context), T(" tokens and "), U(w->sequences),
+                       T(w->sequences == 1 ? " sequence" : " sequences"), T(", which is "), BYTES(n->most),
+                       T(": say what ran (-c, --sequences, --dtype)"));
+    if (*n->label == '\0')
+        return vr_text(a, T("with "), BYTES(live), T(" live this model's run asks for nothing of "),
+                       BYTES(tried));
+    return vr_text(a, T("with "), BYTES(live), T(" live this model's run is at "), T(n->label), T(", of "),
+                   BYTES(n->requested), T(", where nothing of "), BYTES(tried), T(" is asked for"));
+}
+
+/* True of whatever runs it, as long as it is not split over cards. */
+static void tell_weights(vr_seeker *s, const vr_plan *plan)
+{
+    uint64_t total = s->card->usable.bytes;
+    if (plan->weight_bytes > total)
+        vr_because(s->d, s->f, 0, T("this model's weights are "), BYTES(plan->weight_bytes),
+                   T(", the card has "), BYTES(total));
+}
+
+vram_status vr_tell_no_place(vr_seeker *s)
+{
+    vr_plan plan;
+    const vram_workload *w;
+    nearest n = { .label = NULL };
+    vr_spot *spot = &s->f->spot;
+    vram_status status = vr_plan_of_run(&plan, &w, s, s->asked);
+    if (status != VRAM_OK) {
+        spot->not_found = "this model is not rehearsed with these settings";
+        return vr_is_refusal(status) ? VRAM_OK : status;
+    }
+    tell_weights(s, &plan);
+    if (!is_rehearsed(&plan) || (vr_runs_otherwise(s->f) && !s->asked->engine_given)) {
+        spot->not_found = "what this engine asks for is not rehearsed request by request";
+        return VRAM_OK;
+    }
+    VR_TRY(go_there(&n, s, &plan, w));
+    spot->not_found = why_words(s, &n, w);
+    return spot->not_found != NULL ? VRAM_OK : VRAM_ENOMEM;
+}

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The reader's inside: a window that moves over the text, what is open in it, and what is kept of it.
+ *
+ * Everything is decided by places in the text, never by how it was cut when it was fed: the window is worked
+ * on when it is full or the text ends, and a hit only when all that its block may reach is there.
+ */
+#ifndef VR_READER_H
+#define VR_READER_H
+
+#include "diagnosis/anchors.h"
+#include "diagnosis/block.h"
+#include "diagnosis/findings.h"
+#include "diagnosis/template.h"
+
+#define VR_SIGN_TEXT 200u
+#define VR_MAX_LANES 64u  /* processes that are told apart at one time */
+#define VR_MAX_OPEN 32u   /* messages that are being read at one time */
+#define VR_EVENT_ROWS 12u /* texts that one message may be of */
+#define VR_FACT_TEXT 40u
+
+/* A sign that lies where it is, with its text. */
+typedef struct vr_kept_sign {
+    vr_sign sign;
+    char text[VR_SIGN_TEXT + 1];
+} vr_kept_sign;
+
+/* The same with figures. */
+typedef struct vr_kept_facts {
+    vr_fact f[VR_MAX_FOUND];
+    char text[VR_MAX_FOUND][VR_FACT_TEXT];
+    size_t n;
+} vr_kept_facts;
+
+/* A message from its first hit on; when it was read, an event that is kept. */
+typedef struct vr_event {
+    struct vr_event *next; /* of unused ones */
+    vr_incident incident;
+    vr_kept_sign sign;
+    vr_kept_facts facts;
+    vr_kept_sign step;
+    vr_kept_sign near[VR_NEAR_SIGNS];
+    vr_sign near_signs[VR_NEAR_SIGNS];
+    size_t n_near, n_before;
+    char block[VR_BLOCK_BYTES + 1];
+    uint64_t key;
+    /* while it is open */
+    uint64_t from, hit, line_from; /* offsets: of the block, of the hit that leads, of that one's line */
+    uint64_t end;                  /* where the block ends at the latest */
+    uint64_t from_line, last_line; /* of the block's start, of the last hit */
+    struct {
+        const vr_text_row *row;
+        uint32_t number, alternative;
+    } rows[VR_EVENT_ROWS];
+    size_t n_rows;
+    bool ended; /* nothing further belongs to it */
+} vr_event;
+
+/* What one process printed: the frames of its traceback so far, its last step. */
+typedef struct vr_lane {
+    uint64_t key, used;                 /* used: when last, to give way to another */
+    vr_kept_sign frames[VR_NEAR_SIGNS]; /* a ring */
+    uint64_t n_frames;
+    vr_kept_sign step;
+    vr_event *last; /* its last event, while frames behind it may belong to it */
+    uint64_t last_line;
+    uint64_t chain; /* of its last event */
+    bool chained;   /* the next event is of the same chain of exceptions */
+} vr_lane;
+
+/* The last of a row, with its figures. */
+typedef struct vr_seen_row {
+    vr_kept_sign sign;
+    vr_kept_facts facts;
+    uint64_t order;
+} vr_seen_row;
+
+struct vr_reader {
+    vram_ctx *ctx;
+    vr_arena *arena;
+    vr_anchors *anchors;
+    vr_template **templates; /* of a row, made when it is first needed */
+    bool *templated;
+    vr_findings out;
+    char **files;
+    size_t n_files, files_room;
+
+    /* the window */
+    char *text;
+    size_t n;        /* bytes in it */
+    size_t searched; /* of them */
+    uint64_t base;   /* offset of its first byte */
+    size_t counted;  /* bytes whose lines are counted */
+    uint64_t line;   /* number of the line at `counted` */
+    uint64_t odd;    /* bytes that no text has */
+    uint8_t wide;    /* UTF-16: 1 little, 2 big endian */
+    uint8_t head_n;  /* of the file's first two bytes, how many came */
+    char head[2];
+    bool half; /* the first byte of a wide character came */
+    char half_byte;
+
+    vr_lane *lanes[VR_MAX_LANES];
+    size_t n_lanes;
+    vr_event *open[VR_MAX_OPEN];
+    size_t n_open;
+    vr_event *kept[VR_MAX_EVENTS];
+    size_t n_kept;
+    vr_event *unused;
+    vr_seen_row **seen; /* of a row, or NULL */
+    vr_kept_sign step;  /* the last of any process */
+    uint64_t ticks, chains;
+    vr_block block;
+    vr_found_list found;
+};
+
+/* A hit: an anchor in the window. */
+typedef struct vr_hit {
+    const vr_anchor *anchor;
+    size_t start, end; /* in the window */
+    size_t line_from;  /* start of its line, or of what is looked at of a long one */
+    uint64_t line;
+    vr_origin origin;
+    char text[VR_SIGN_TEXT * 2]; /* its line, cleaned */
+    size_t text_n;
+} vr_hit;
+
+#define VR_WINDOW ((size_t)256 * 1024)
+#define VR_AHEAD ((size_t)16 * 1024) /* behind a hit, before it is worked on */
+#define VR_BACK ((size_t)16 * 1024)  /* kept before what was worked on */
+#define VR_LINE_BACK 2048u
+
+/* reader_hits.c */
+vram_status vr_reader_hit(vr_reader *r, const vr_anchor *a, size_t start, size_t end);
+vr_lane *vr_reader_lane(vr_reader *r, uint64_t key);
+void vr_keep_sign(vr_kept_sign *to, const vr_reader *r, const vr_hit *hit, const vr_text_row *row);
+void vr_copy_sign(vr_kept_sign *to, const vr_kept_sign *from);
+const vr_template *vr_reader_template(vr_reader *r, const vr_text_row *row, size_t number);
+void vr_keep_facts(vr_kept_facts *to, const vr_block *b, const vr_found_list *found);
+/* reader_events.c */
+vram_status vr_reader_event(vr_reader *r, const vr_hit *hit);
+/* Closes what can have nothing further: blocks that reach no further than `to`. */
+vram_status vr_reader_close(vr_reader *r, uint64_t to);
+/* Frames of a traceback end, another exception follows. */
+void vr_reader_mark(vr_reader *r, const vr_hit *hit);
+vram_status vr_reader_collect(vr_reader *r, vr_findings *out);
+
+#endif

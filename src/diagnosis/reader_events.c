@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: MIT
+ * Messages: which hits are of one, what belongs to it, and which messages say the same again. */
+#include "diagnosis/reader.h"
+
+#include <string.h>
+
+#define ADJACENT 3u /* lines between texts of one message */
+
+static bool is_generic(const vr_text_row *row)
+{
+    return row->kind == VR_TEXT_GENERIC;
+}
+
+static bool is_shortage(const vr_text_row *row)
+{
+    return row->kind == VR_TEXT_FATAL || row->kind == VR_TEXT_REFUSAL || is_generic(row);
+}
+
+static const vr_text_row *leading(const vr_event *e)
+{
+    return e->sign.sign.row;
+}
+
+static vr_event *open_of(vr_reader *r, uint64_t key)
+{
+    for (size_t i = r->n_open; i > 0; i--) {
+        if (r->open[i - 1]->key == key)
+            return r->open[i - 1];
+    }
+    return NULL;
+}
+
+static bool has_row(const vr_event *e, const vr_anchor *a, bool same_alternative)
+{
+    for (size_t i = 0; i < e->n_rows; i++) {
+        if (e->rows[i].row == a->row && (!same_alternative || e->rows[i].alternative == a->alternative))
+            return true;
+    }
+    return false;
+}
+
+/* Whether a hit is of the message e: in the same line always; a text that says little near one that says
+ * more; texts of a shortage in lines that follow each other; another part of the same text. */
+static bool belongs(const vr_event *e, const vr_hit *hit)
+{
+    const vr_text_row *row = hit->anchor->row, *lead = leading(e);
+
+    if (e->ended)
+        return false;
+    if (hit->line == e->last_line)
+        return true;
+    if (has_row(e, hit->anchor, true))
+        return false;
+    bool adjacent = hit->line <= e->last_line + ADJACENT;
+    if (has_row(e, hit->anchor, false))
+        return adjacent;
+    if (!is_shortage(row) || !is_shortage(lead))
+        return false;
+    return adjacent || is_generic(row) || is_generic(lead);
+}
+
+static void add_row(vr_event *e, const vr_hit *hit)
+{
+    if (e->n_rows < VR_EVENT_ROWS && !has_row(e, hit->anchor, true)) {
+        e->rows[e->n_rows].row = hit->anchor->row;
+        e->rows[e->n_rows].number = hit->anchor->number;
+        e->rows[e->n_rows++].alternative = hit->anchor->alternative;
+    }
+    e->last_line = hit->line;
+}
+
+static void lead_with(vr_reader *r, vr_event *e, const vr_hit *hit)
+{
+    vr_keep_sign(&e->sign, r, hit, hit->anchor->row);
+    e->hit = r->base + hit->start;
+}
+
+static vr_event *unused_event(vr_reader *r)
+{
+    vr_event *e = r->unused;
+
+    if (e == NULL)
+        return VR_NEW(r->arena, vr_event);
+    r->unused = e->next;
+    return e;
+}
+
+static void take_frames(vr_event *e, vr_lane *l, uint64_t line)
+{
+    uint64_t n = l->n_frames < VR_NEAR_SIGNS ? l->n_frames : VR_NEAR_SIGNS;
+    uint64_t reach = l->key == 0 ? 60 : 1000; /* lines; of several processes all mixed */
+
+    e->n_near = 0;
+    if (n != 0 && l->frames[(l->n_frames - 1) % VR_NEAR_SIGNS].sign.line + reach < line)
+        n = 0;
+    for (uint64_t i = l->n_frames - n; i < l->n_frames; i++)
+        vr_copy_sign(&e->near[e->n_near++], &l->frames[i % VR_NEAR_SIGNS]);
+    e->n_before = e->n_near;
+    l->n_frames = 0;
+}
+
+static vram_status close_event(vr_reader *r, size_t i);
+
+static vram_status open_event(vr_reader *r, const vr_hit *hit, vr_lane *l)
+{
+    if (r->n_open == VR_MAX_OPEN)
+        VR_TRY(close_event(r, 0));
+    vr_event *e = unused_event(r);
+    if (e == NULL)
+        return VRAM_ENOMEM;
+    e->key = hit->origin.key;
+    e->from = r->base + hit->line_from;
+    e->end = UINT64_MAX;
+    e->from_line = hit->line;
+    e->n_rows = 0;
+    e->ended = false;
+    e->incident = (vr_incident){ .repeats = 0 };
+    add_row(e, hit);
+    lead_with(r, e, hit);
+    take_frames(e, l, hit->line);
+    e->step.sign.row = NULL;
+    if (l->step.sign.row != NULL || r->step.sign.row != NULL)
+        vr_copy_sign(&e->step, l->step.sign.row != NULL ? &l->step : &r->step);
+    if (l->chained && l->chain == 0)
+        l->chain = ++r->chains;
+    r->open[r->n_open++] = e;
+    l->last = e;
+    l->last_line = hit->line;
+    return VRAM_OK;
+}
+
+static void end_block(vr_event *e, uint64_t at)
+{
+    e->end = e->end < at ? e->end : at;
+    e->ended = true;
+}
+
+vram_status vr_reader_event(vr_reader *r, const vr_hit *hit)
+{
+    vr_lane *l = vr_reader_lane(r, hit->origin.key);
+    vr_event *e = open_of(r, hit->origin.key);
+
+    if (l == NULL)
+        return VRAM_ENOMEM;
+    if (e != NULL && belongs(e, hit)) {
+        add_row(e, hit);
+        if (hit->anchor->row->rank > leading(e)->rank)
+            lead_with(r, e, hit);
+        l->last_line = hit->line;
+        return VRAM_OK;
+    }
+    if (e != NULL)
+        end_block(e, r->base + hit->line_from);
+    return open_event(r, hit, l);
+}
+
+void vr_reader_mark(vr_reader *r, const vr_hit *hit)
+{
+    vr_lane *l = vr_reader_lane(r, hit->origin.key);
+    vr_event *e = open_of(r, hit->origin.key);
+
+    if (e != NULL)
+        end_block(e, r->base + hit->line_from);
+    if (l == NULL)
+        return;
+    l->n_frames = 0;
+    l->last = NULL;
+    if (hit->anchor->number != 0)
+        l->chained = true;
+}
+
+/* ---- when all of it was read ---- */
+
+static bool tells_apart(uint8_t fact)
+{
+    return fact != VR_FACT_PROCESS_ID && fact != VR_FACT_GPU && fact != VR_FACT_DEVICE &&
+           fact != VR_FACT_RANK;
+}
+
+static size_t next_figure(const vr_kept_facts *f, size_t i)
+{
+    while (i < f->n && !tells_apart(f->f[i].id))
+        i++;
+    return i;
+}
+
+static bool same_figures(const vr_kept_facts *a, const vr_kept_facts *b)
+{
+    size_t i = next_figure(a, 0), k = next_figure(b, 0);
+
+    while (i < a->n && k < b->n) {
+        if (a->f[i].id != b->f[k].id || a->f[i].value != b->f[k].value ||
+            a->f[i].negative != b->f[k].negative)
+            return false;
+        i = next_figure(a, i + 1);
+        k = next_figure(b, k + 1);
+    }
+    return i >= a->n && k >= b->n;
+}
+
+static vr_event *same_event(const vr_reader *r, const vr_event *e)
+{
+    for (size_t i = 0; i < r->n_kept; i++) {
+        if (leading(r->kept[i]) == leading(e) && same_figures(&r->kept[i]->facts, &e->facts))
+            return r->kept[i];
+    }
+    return NULL;
+}
+
+/* The message again with the traceback that the first one lacked. */
+static void adopt_frames(vr_event *to, const vr_event *from)
+{
+    if (to->n_near != 0)
+        return;
+    for (size_t i = 0; i < from->n_near; i++)
+        vr_copy_sign(&to->near[i], &from->near[i]);
+    to->n_near = from->n_near;
+    to->n_before = from->n_before;
+}
+
+static vram_status read_block(vr_reader *r, vr_event *e)
+{
+    vr_str text = { r->text, r->n };
+    size_t end = e->end == UINT64_MAX || e->end < r->base ? SIZE_MAX : (size_t)(e->end - r->base);
+
+    vr_block_make(&r->block, text, (size_t)(e->from - r->base), (size_t)(e->hit - r->base), end,
+                  e->from_line);
+    r->found.n = 0;
+    for (size_t i = 0; i < e->n_rows; i++) {
+        if (e->rows[i].row->wants == NULL)
+            continue;
+        const vr_template *t = vr_reader_template(r, e->rows[i].row, e->rows[i].number);
+        if (t == NULL)
+            return VRAM_ENOMEM;
+        vr_template_read(t, (vr_str){ r->block.s, r->block.n }, &r->found);
+    }
+    vr_keep_facts(&e->facts, &r->block, &r->found);
+    memcpy(e->block, r->block.s, r->block.n);
+    for (size_t i = 0; i < r->block.n; i++)
+        e->block[i] = e->block[i] == '\v' ? '\n' : e->block[i];
+    e->block[r->block.n] = 0;
+    return VRAM_OK;
+}
+
+static void drop(vr_reader *r, vr_event *e)
+{
+    for (size_t i = 0; i < r->n_lanes; i++) {
+        if (r->lanes[i]->last == e)
+            r->lanes[i]->last = NULL;
+    }
+    e->next = r->unused;
+    r->unused = e;
+}
+
+static vram_status close_event(vr_reader *r, size_t i)
+{
+    vr_event *e = r->open[i], *same;
+
+    memmove(&r->open[i], &r->open[i + 1], (r->n_open - i - 1) * sizeof *r->open);
+    r->n_open--;
+    VR_TRY(read_block(r, e));
+    same = same_event(r, e);
+    if (same != NULL) {
+        same->incident.repeats++;
+        adopt_frames(same, e);
+        drop(r, e);
+    } else if (r->n_kept == VR_MAX_EVENTS) {
+        r->out.n_dropped++;
+        drop(r, e);
+    } else {
+        r->kept[r->n_kept++] = e;
+    }
+    return VRAM_OK;
+}
+
+vram_status vr_reader_close(vr_reader *r, uint64_t to)
+{
+    while (r->n_open != 0 && vr_add_sat(r->open[0]->from, VR_BLOCK_REACH) <= to)
+        VR_TRY(close_event(r, 0));
+    return VRAM_OK;
+}
+
+/* ---- at the end ---- */
+
+static bool earlier(void *ud, const void *x, const void *y)
+{
+    const vr_sign *a = x, *b = y;
+
+    (void)ud;
+    return a->file != b->file ? a->file < b->file : a->offset < b->offset;
+}
+
+static bool event_earlier(void *ud, const void *x, const void *y)
+{
+    vr_event *const *a = x, *const *b = y;
+
+    return earlier(ud, &(*a)->sign.sign, &(*b)->sign.sign);
+}
+
+static void finish_event(vr_event *e, vr_incident *out)
+{
+    for (size_t i = 0; i < e->n_near; i++)
+        e->near_signs[i] = e->near[i].sign;
+    *out = e->incident;
+    out->sign = e->sign.sign;
+    out->sign.facts = (vr_fact_list){ e->facts.f, e->facts.n };
+    out->near = e->near_signs;
+    out->n_near = e->n_near;
+    out->n_before_line = e->n_before;
+    out->step = e->step.sign.row != NULL ? &e->step.sign : NULL;
+    out->block = e->block;
+}
+
+static vram_status collect_seen(vr_reader *r)
+{
+    vr_sign *list = VR_ARRAY(r->arena, vr_sign, VR_TEXT_ROWS);
+    size_t n = 0;
+
+    if (list == NULL)
+        return VRAM_ENOMEM;
+    for (size_t i = 0; r->seen != NULL && i < VR_TEXT_ROWS; i++) {
+        if (r->seen[i] != NULL)
+            list[n++] = r->seen[i]->sign.sign;
+    }
+    r->out.seen = list;
+    r->out.n_seen = n;
+    return vr_sort(r->ctx, list, n, sizeof *list, earlier, NULL);
+}
+
+vram_status vr_reader_collect(vr_reader *r, vr_findings *out)
+{
+    vr_incident *list = VR_ARRAY(r->arena, vr_incident, VR_MAX_EVENTS);
+
+    if (list == NULL)
+        return VRAM_ENOMEM;
+    VR_TRY(vr_sort(r->ctx, r->kept, r->n_kept, sizeof *r->kept, event_earlier, NULL));
+    for (size_t i = 0; i < r->n_kept; i++)
+        finish_event(r->kept[i], &list[i]);
+    r->out.events = list;
+    r->out.n_events = r->n_kept;
+    VR_TRY(collect_seen(r));
+    *out = r->out;
+    return VRAM_OK;
+}

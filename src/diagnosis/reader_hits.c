@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: MIT
+ * What becomes of a hit, by the kind of its row. */
+#include "diagnosis/reader.h"
+
+#include <string.h>
+
+/* ---- keeping ---- */
+
+void vr_keep_sign(vr_kept_sign *to, const vr_reader *r, const vr_hit *hit, const vr_text_row *row)
+{
+    size_t n = hit->text_n < VR_SIGN_TEXT ? hit->text_n : VR_SIGN_TEXT;
+    const char *end = memchr(hit->text, '\n', n);
+
+    n = end != NULL ? (size_t)(end - hit->text) : n;
+    while (n > 0 && n < hit->text_n && ((uint8_t)hit->text[n] & 0xC0) == 0x80) /* whole characters */
+        n--;
+    memcpy(to->text, hit->text, n);
+    to->text[vr_utf8_clean(to->text, n)] = 0;
+    to->sign = (vr_sign){ .row = row,
+                          .line = hit->line,
+                          .offset = r->wide != 0 ? 2 + 2 * (r->base + hit->start) : r->base + hit->start,
+                          .file = (uint32_t)(r->n_files - 1),
+                          .rank = hit->origin.rank,
+                          .text = to->text };
+}
+
+void vr_copy_sign(vr_kept_sign *to, const vr_kept_sign *from)
+{
+    *to = *from;
+    to->sign.text = to->text;
+}
+
+const vr_template *vr_reader_template(vr_reader *r, const vr_text_row *row, size_t number)
+{
+    if (!r->templated[number] && row->wants != NULL)
+        r->templates[number] = vr_template_new(r->arena, row->wants, NULL);
+    r->templated[number] = true;
+    return r->templates[number];
+}
+
+void vr_keep_facts(vr_kept_facts *to, const vr_block *b, const vr_found_list *found)
+{
+    to->n = found->n;
+    for (size_t i = 0; i < found->n; i++) {
+        const vr_found *f = &found->f[i];
+        size_t n = f->n < VR_FACT_TEXT - 1 ? f->n : VR_FACT_TEXT - 1, k = 0;
+        for (size_t j = 0; j < n; j++) {
+            char c = b->s[f->at + j];
+            if (c != '\v' && c != '\n')
+                to->text[i][k++] = c;
+            else if (c == '\n')
+                to->text[i][k++] = ' ';
+        }
+        to->text[i][k] = 0;
+        to->f[i] = (vr_fact){ .id = f->fact,
+                              .negative = f->figure.negative,
+                              .value = f->figure.value,
+                              .slack = f->figure.slack,
+                              .line = vr_block_line(b, f->at),
+                              .text = to->text[i] };
+    }
+}
+
+/* ---- lanes ---- */
+
+vr_lane *vr_reader_lane(vr_reader *r, uint64_t key)
+{
+    size_t oldest = 0;
+
+    r->ticks++;
+    for (size_t i = 0; i < r->n_lanes; i++) {
+        if (r->lanes[i]->key == key) {
+            r->lanes[i]->used = r->ticks;
+            return r->lanes[i];
+        }
+        oldest = r->lanes[i]->used < r->lanes[oldest]->used ? i : oldest;
+    }
+    if (r->n_lanes < VR_MAX_LANES) {
+        oldest = r->n_lanes;
+        if (r->lanes[oldest] == NULL)
+            r->lanes[oldest] = VR_NEW(r->arena, vr_lane);
+        if (r->lanes[oldest] == NULL)
+            return NULL;
+        r->n_lanes++;
+    }
+    vr_lane *l = r->lanes[oldest];
+    l->key = key;
+    l->used = r->ticks;
+    l->n_frames = 0;
+    l->last = NULL;
+    l->chain = 0;
+    l->chained = false;
+    l->step.sign.row = NULL;
+    return l;
+}
+
+/* ---- hits ---- */
+
+static void count_lines(vr_reader *r, size_t to)
+{
+    for (size_t i = r->counted; i < to; i++)
+        r->line += r->text[i] == '\n';
+    r->counted = to > r->counted ? to : r->counted;
+}
+
+/* Fills in line and origin. */
+static void find_line(vr_reader *r, vr_hit *hit)
+{
+    size_t low = hit->start > VR_LINE_BACK ? hit->start - VR_LINE_BACK : 0, from = hit->start, to;
+    const char *end;
+
+    while (from > low && r->text[from - 1] != '\n')
+        from--;
+    if (from == low && low != 0)
+        from = hit->start - 256;
+    end = memchr(r->text + hit->start, '\n', r->n - hit->start);
+    to = end != NULL ? (size_t)(end - r->text) : r->n;
+    to = to > hit->start + 1024 ? hit->start + 1024 : to;
+    hit->line_from = from;
+    count_lines(r, from > r->counted ? from : r->counted);
+    hit->line = r->line;
+    for (size_t i = from; i < r->counted; i++) /* a hit before the one that was counted to */
+        hit->line -= r->text[i] == '\n';
+    hit->text_n = vr_line_clean((vr_str){ r->text + from, to - from }, hit->start - from, hit->text,
+                                sizeof hit->text, &hit->origin);
+}
+
+/* What stands between NUL bytes is no log. */
+static bool is_binary(const vr_reader *r, const vr_hit *hit)
+{
+    size_t from = hit->start > 48 ? hit->start - 48 : 0, to = hit->end + 48 < r->n ? hit->end + 48 : r->n,
+           n = 0;
+
+    for (size_t i = from; i < to; i++) {
+        uint8_t c = (uint8_t)r->text[i];
+        n += c < 32 && (uint8_t)(c - 8) > 5 && c != 27;
+    }
+    return n >= 2;
+}
+
+static size_t line_before(const vr_reader *r, size_t from)
+{
+    size_t low = from > 1024 ? from - 1024 : 0, i = from;
+
+    if (i > low)
+        i--;
+    while (i > low && r->text[i - 1] != '\n')
+        i--;
+    return i == low && low != 0 ? from : i;
+}
+
+/* Whether the block holds what the row needs besides. */
+static bool needs_met(vr_reader *r, const vr_hit *hit, const char *needs)
+{
+    if (needs == NULL)
+        return true;
+    size_t from = line_before(r, hit->line_from);
+    vr_block_make(&r->block, (vr_str){ r->text, r->n }, from, hit->start, SIZE_MAX, 0);
+    return vr_text_holds((vr_str){ r->block.s, r->block.n }, vr_str_of(needs));
+}
+
+/* Whether it stands where its row wants it in the line. */
+static bool is_placed(const vr_hit *hit)
+{
+    const vr_anchor *a = hit->anchor;
+    vr_str text = { hit->text, hit->text_n };
+
+    if (a->begins && !vr_text_begins(text, a->text))
+        return false;
+    return !a->ends || (hit->text_n < sizeof hit->text && vr_text_ends(text, a->text));
+}
+
+static vram_status keep_seen(vr_reader *r, const vr_hit *hit)
+{
+    const vr_text_row *row = hit->anchor->row;
+    vr_seen_row *s = r->seen[hit->anchor->number];
+
+    if (s != NULL && row->kind == VR_TEXT_WARNING)
+        return VRAM_OK;
+    if (s == NULL)
+        s = r->seen[hit->anchor->number] = VR_NEW(r->arena, vr_seen_row);
+    if (s == NULL)
+        return VRAM_ENOMEM;
+    vr_keep_sign(&s->sign, r, hit, row);
+    s->order = ++r->ticks;
+    s->facts.n = 0;
+    if (row->wants == NULL)
+        return VRAM_OK;
+    const vr_template *t = vr_reader_template(r, row, hit->anchor->number);
+    if (t == NULL)
+        return VRAM_ENOMEM;
+    vr_block_make(&r->block, (vr_str){ r->text, r->n }, hit->line_from, hit->start, SIZE_MAX, hit->line);
+    r->found.n = 0;
+    vr_template_read(t, (vr_str){ r->block.s, r->block.n }, &r->found);
+    vr_keep_facts(&s->facts, &r->block, &r->found);
+    s->sign.sign.facts = (vr_fact_list){ s->facts.f, s->facts.n };
+    return VRAM_OK;
+}
+
+#define NEAR_LINES 12u
+
+static vram_status keep_frame(vr_reader *r, const vr_hit *hit)
+{
+    vr_lane *l = vr_reader_lane(r, hit->origin.key);
+    vr_event *e;
+
+    if (l == NULL)
+        return VRAM_ENOMEM;
+    vr_kept_sign *to = &l->frames[l->n_frames++ % VR_NEAR_SIGNS];
+    vr_keep_sign(to, r, hit, hit->anchor->row);
+    e = l->last;
+    if (e == NULL)
+        return VRAM_OK;
+    if (hit->line > l->last_line + NEAR_LINES || e->n_near == VR_NEAR_SIGNS) {
+        l->last = NULL;
+        return VRAM_OK;
+    }
+    vr_copy_sign(&e->near[e->n_near++], to);
+    l->last_line = hit->line;
+    return VRAM_OK;
+}
+
+static vram_status keep_step(vr_reader *r, const vr_hit *hit)
+{
+    vr_lane *l = vr_reader_lane(r, hit->origin.key);
+
+    if (l == NULL)
+        return VRAM_ENOMEM;
+    vr_keep_sign(&l->step, r, hit, hit->anchor->row);
+    vr_copy_sign(&r->step, &l->step);
+    return VRAM_OK;
+}
+
+vram_status vr_reader_hit(vr_reader *r, const vr_anchor *a, size_t start, size_t end)
+{
+    vr_hit hit = { .anchor = a, .start = start, .end = end };
+
+    if (is_binary(r, &hit))
+        return VRAM_OK;
+    find_line(r, &hit);
+    VR_TRY(vr_reader_close(r, r->base + start));
+    if (a->row == NULL) {
+        vr_reader_mark(r, &hit);
+        return VRAM_OK;
+    }
+    if (!is_placed(&hit) || !needs_met(r, &hit, a->row->needs))
+        return VRAM_OK;
+    switch (a->row->kind) {
+    case VR_TEXT_FRAME:
+        return keep_frame(r, &hit);
+    case VR_TEXT_STEP:
+        return keep_step(r, &hit);
+    case VR_TEXT_WARNING:
+    case VR_TEXT_INFO:
+    case VR_TEXT_PROGRAM:
+    case VR_TEXT_PLATFORM:
+    case VR_TEXT_OPTION:
+        return keep_seen(r, &hit);
+    default:
+        return vr_reader_event(r, &hit);
+    }
+}
