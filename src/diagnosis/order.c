@@ -3,7 +3,6 @@
  * Which events are failures of their own and which follow from one before them.
  */
 #include "diagnosis/diagnosis.h"
-#include "diagnosis/when.h"
 
 #define SAME_FAILURE_SECONDS 600 /* ranks, watchdogs and supervisors report within this time */
 #define SAME_FAILURE_LINES 5000  /* without times: tracebacks of as many ranks as a job has */
@@ -48,7 +47,7 @@ static bool follows(const vr_incident *first, const vr_incident *later)
 
     if (first->sign.file != later->sign.file || started_anew(first, later) || of_other_cards(first, later))
         return false;
-    if (vr_seconds_between(first->sign.text, later->sign.text, &seconds))
+    if (vr_seconds_between(first->sign.when, later->sign.when, &seconds))
         return seconds <= SAME_FAILURE_SECONDS;
     return lines_between(first, later) <= SAME_FAILURE_LINES;
 }
