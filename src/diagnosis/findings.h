@@ -17,7 +17,7 @@ typedef struct vr_sign {
     uint32_t file;         /* index into vr_findings.files */
     int32_t rank;          /* of the process, from a prefix such as [rank3]:; -1: none */
     vr_fact_list facts;    /* of its template */
-    vr_moment when;        /* of its line, before what loggers put in front was taken off */
+    vr_log_time when;      /* of its line, before what loggers put in front was taken off */
     const char *text;      /* the line, cleaned and cut to 200 bytes */
 } vr_sign;
 

@@ -54,25 +54,25 @@ static bool since_start(vr_str s, uint64_t *seconds)
     return i > first && i < s.n && s.s[i] == '.' && vr_parse_u64((vr_str){ s.s + first, i - first }, seconds);
 }
 
-vr_moment vr_moment_of(vr_str s)
+vr_log_time vr_log_time_of(vr_str s)
 {
     uint64_t t, days;
 
     if (s.n > SEARCHED)
         s.n = SEARCHED;
     if (since_start(s, &t))
-        return (vr_moment){ VR_SINCE_START, t };
+        return (vr_log_time){ VR_SINCE_START, t };
     for (size_t i = 0; i + 8 <= s.n; i++) {
         if (!time_at(s, i, &t))
             continue;
         if (date_before(s, i, &days))
-            return (vr_moment){ VR_DATE_AND_TIME, days * 86400 + t };
-        return (vr_moment){ VR_TIME_OF_DAY, t };
+            return (vr_log_time){ VR_DATE_AND_TIME, days * 86400 + t };
+        return (vr_log_time){ VR_TIME_OF_DAY, t };
     }
-    return (vr_moment){ VR_NO_CLOCK, 0 };
+    return (vr_log_time){ VR_NO_CLOCK, 0 };
 }
 
-bool vr_seconds_between(vr_moment a, vr_moment b, uint64_t *seconds)
+bool vr_seconds_between(vr_log_time a, vr_log_time b, uint64_t *seconds)
 {
     if (a.kind == VR_NO_CLOCK || a.kind != b.kind)
         return false;

@@ -14,14 +14,14 @@ typedef enum vr_clock_kind {
     VR_SINCE_START    /* of the machine */
 } vr_clock_kind;
 
-typedef struct vr_moment {
+typedef struct vr_log_time {
     uint8_t kind; /* vr_clock_kind */
     uint64_t seconds;
-} vr_moment;
+} vr_log_time;
 
 /* Of a line as it stands in the log, with what loggers put in front. Looks at its first 96 bytes. */
-vr_moment vr_moment_of(vr_str line);
+vr_log_time vr_log_time_of(vr_str line);
 /* False: one has no time, or they count differently. */
-bool vr_seconds_between(vr_moment a, vr_moment b, uint64_t *seconds);
+bool vr_seconds_between(vr_log_time a, vr_log_time b, uint64_t *seconds);
 
 #endif

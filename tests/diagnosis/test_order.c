@@ -54,7 +54,7 @@ static void order(void **state)
 
 static bool between(const char *a, const char *b, uint64_t *seconds)
 {
-    return vr_seconds_between(vr_moment_of(vr_str_of(a)), vr_moment_of(vr_str_of(b)), seconds);
+    return vr_seconds_between(vr_log_time_of(vr_str_of(a)), vr_log_time_of(vr_str_of(b)), seconds);
 }
 
 static void times(void **state)
