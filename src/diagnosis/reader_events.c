@@ -132,6 +132,14 @@ static vram_status open_event(vr_reader *r, const vr_hit *hit, vr_lane *l)
     return VRAM_OK;
 }
 
+/* Whether two offsets of the file are in one line, the first before the second in the window. */
+static bool same_line(const vr_reader *r, uint64_t a, uint64_t b)
+{
+    if (a > b || b - a > VR_LINE_BACK || a < r->base)
+        return false;
+    return memchr(r->text + (a - r->base), '\n', (size_t)(b - a)) == NULL;
+}
+
 static void end_block(vr_event *e, uint64_t at)
 {
     e->end = e->end < at ? e->end : at;
@@ -175,14 +183,6 @@ static void take_out(vr_reader *r, size_t i)
 {
     memmove(&r->open[i], &r->open[i + 1], (r->n_open - i - 1) * sizeof *r->open);
     r->n_open--;
-}
-
-/* Whether two offsets of the file are in one line, the first before the second in the window. */
-static bool same_line(const vr_reader *r, uint64_t a, uint64_t b)
-{
-    if (a > b || b - a > VR_LINE_BACK || a < r->base)
-        return false;
-    return memchr(r->text + (a - r->base), '\n', (size_t)(b - a)) == NULL;
 }
 
 void vr_reader_warned(vr_reader *r, const vr_anchor *a, size_t start, size_t end)
