@@ -8,6 +8,7 @@
 
 #include "diagnosis/facts.h"
 #include "diagnosis/texts.h"
+#include "diagnosis/when.h"
 
 /* A row that was seen, and where. */
 typedef struct vr_sign {
@@ -16,6 +17,7 @@ typedef struct vr_sign {
     uint32_t file;         /* index into vr_findings.files */
     int32_t rank;          /* of the process, from a prefix such as [rank3]:; -1: none */
     vr_fact_list facts;    /* of its template */
+    vr_log_time when;      /* of its line, before what loggers put in front was taken off */
     const char *text;      /* the line, cleaned and cut to 200 bytes */
 } vr_sign;
 
