@@ -26,7 +26,8 @@ typedef enum kind {
     CAPABILITY, /* "8.6" sets two fields; a gfx target of AMD sets none */
     YES_NO,
     CHOICE, /* one of "word=C_NAME|word=C_NAME" */
-    WORDS   /* any of "word=field|word=field", with blanks between; sets each field to true */
+    WORDS,  /* any of "word=field|word=field", with blanks between; sets each field to true */
+    MASK    /* any of "word=BITS|word=BITS", with blanks between; all their bits */
 } kind;
 
 typedef struct column {
@@ -175,6 +176,52 @@ static const char programs[] = VR_PROGRAMS(X);
 static const char text_kinds[] = VR_TEXT_KINDS(X);
 #undef X
 
+#define X(id, word, meaning) word "=VR_COST_" #id "|"
+static const char costs[] = VR_COSTS(X);
+#undef X
+#define X(id, word) word "=VR_BIT(VR_IF_" #id ")|"
+static const char circumstance_bits[] = VR_CIRCUMSTANCES(X);
+#undef X
+
+#define X(id, word) word "=VR_LANGUAGE_" #id "|"
+static const char languages[] = VR_LANGUAGES(X);
+#undef X
+
+/* Masks of all words, and names for sets of programs. */
+#define X(id, word, meaning) word "=VR_BIT(VR_PROGRAM_" #id ")|"
+static const char program_bits[] = VR_PROGRAMS(X) "torch=VR_TORCH_PROGRAMS|hf=VR_HF_PROGRAMS|";
+#undef X
+#define X(id, word, meaning) word "=VR_BIT(VR_CAUSE_" #id ")|"
+static const char cause_bits[] = VR_CAUSES(X);
+#undef X
+#define X(id, word, meaning) word "=VR_BIT(VR_PHASE_" #id ")|"
+static const char phase_bits[] = VR_PHASES(X);
+#undef X
+#define X(id, word, meaning) word "=VR_BIT(VR_MEMORY_" #id ")|"
+static const char memory_bits[] = VR_MEMORIES(X);
+#undef X
+
+static const column remedy_columns[] = {
+    { "id", TEXT, "id", NULL, true },
+    { "group", TEXT, "group", NULL, true },
+    { "programs", MASK, "programs", program_bits, false },
+    { "causes", MASK, "causes", cause_bits, true },
+    { "phases", MASK, "phases", phase_bits, false },
+    { "memories", MASK, "memories", memory_bits, false },
+    { "when", MASK, "when", circumstance_bits, false },
+    { "unless", MASK, "unless", circumstance_bits, false },
+    { "says", TEXT, "says", NULL, false },
+    { "change", TEXT, "change", NULL, true },
+    { "language", CHOICE, "language", languages, true },
+    { "command", TEXT, "command", NULL, true },
+    { "gain", TEXT, "gain", NULL, false },
+    { "cost", CHOICE, "cost", costs, true },
+    { "cost_in_words", TEXT, "cost_in_words", NULL, false },
+    { "rank", NUMBER, "rank", NULL, true },
+    { "source", TEXT, "source", NULL, true },
+    { NULL, TEXT, NULL, NULL, false },
+};
+
 static const column text_columns[] = {
     { "id", TEXT, "id", NULL, true },
     { "kind", CHOICE, "kind", text_kinds, true },
@@ -195,6 +242,7 @@ static const column text_columns[] = {
 };
 
 static const table tables[] = {
+    { "remedies", "diagnosis/levers.h", "vr_lever_row", "vr_remedy_table", remedy_columns },
     { "error_texts", "diagnosis/texts.h", "vr_text_row", "vr_error_text_table", text_columns },
     { "log_signs", "diagnosis/texts.h", "vr_text_row", "vr_log_sign_table", text_columns },
     { "gpus", "device/gpus.h", "vr_gpu", "vr_gpu_table", gpu_columns },
@@ -305,6 +353,32 @@ static void put_word(FILE *out, const char *word, size_t n, const column *c)
     stop("column %s: \"%.*s\" is not one of %s", c->name, (int)n, word, c->choices);
 }
 
+/* The bits of one word of a cell. */
+static void put_bits(FILE *out, const char *word, size_t n, const column *c)
+{
+    for (const char *at = c->choices; at != NULL; at = strchr(at, '|')) {
+        if (*at == '|')
+            at++;
+        if (strncmp(at, word, n) == 0 && at[n] == '=') {
+            fprintf(out, " | %.*s", (int)strcspn(at + n + 1, "|"), at + n + 1);
+            return;
+        }
+    }
+    stop("column %s: \"%.*s\" is not one of %s", c->name, (int)n, word, c->choices);
+}
+
+static void put_mask(FILE *out, const char *cell, const column *c)
+{
+    fprintf(out, " .%s = 0", c->field);
+    while (*cell != '\0') {
+        size_t n = strcspn(cell, " ");
+        put_bits(out, cell, n, c);
+        cell += n;
+        cell += *cell == ' ' ? 1 : 0;
+    }
+    fputc(',', out);
+}
+
 static void put_words(FILE *out, const char *cell, const column *c)
 {
     while (*cell != '\0') {
@@ -344,6 +418,9 @@ static void put_cell(FILE *out, const column *c, const char *cell)
         break;
     case WORDS:
         put_words(out, cell, c);
+        break;
+    case MASK:
+        put_mask(out, cell, c);
         break;
     }
 }

@@ -46,6 +46,11 @@ static char lower(char c)
 
 static void add_anchor(vr_anchors *s, vr_anchor one)
 {
+    one.begins = one.text.n != 0 && one.text.s[0] == '^';
+    if (one.begins)
+        one.text = (vr_str){ one.text.s + 1, one.text.n - 1 };
+    one.ends = one.text.n > 1 && one.text.s[one.text.n - 1] == '$';
+    one.text.n -= one.ends;
     if (one.text.n != 0)
         s->all[s->n++] = one;
 }
@@ -72,7 +77,7 @@ static void add_row(vr_anchors *s, size_t number)
         vr_str one = rest;
         bool more = vr_str_find(rest, " | ", &i);
         one.n = more ? i : rest.n;
-        add_anchor(s, (vr_anchor){ one, row, (uint32_t)number, k });
+        add_anchor(s, (vr_anchor){ .text = one, .row = row, .number = (uint32_t)number, .alternative = k });
         rest = more ? (vr_str){ rest.s + i + 3, rest.n - i - 3 } : (vr_str){ rest.s, 0 };
     }
 }
@@ -87,7 +92,7 @@ static bool collect(vr_anchors *s, vr_arena *a, const char *const *own, size_t n
     if (s->all == NULL)
         return false;
     for (size_t i = 0; i < n_own; i++)
-        add_anchor(s, (vr_anchor){ vr_str_of(own[i]), NULL, (uint32_t)i, 0 });
+        add_anchor(s, (vr_anchor){ .text = vr_str_of(own[i]), .number = (uint32_t)i });
     for (size_t i = 0; i < VR_TEXT_ROWS; i++)
         add_row(s, i);
     return true;

@@ -14,6 +14,7 @@ typedef struct vr_anchor {
     const vr_text_row *row; /* NULL: the reader's own */
     uint32_t number;        /* of the row, or of the reader's text */
     uint32_t alternative;   /* 0: the row's first */
+    bool begins, ends;      /* "^", "$": where its line begins, where it ends */
 } vr_anchor;
 
 typedef struct vr_anchors vr_anchors;

@@ -16,11 +16,11 @@ typedef struct sink {
 
 static void put(sink *to, char c)
 {
-    bool blank = c == ' ' || c == '\t';
+    bool blank = c == ' ';
 
     to->blanks = blank ? to->blanks + 1 : 0;
     if (to->n < to->room && to->blanks <= BLANKS_MAX)
-        to->out[to->n++] = c == '\t' ? ' ' : c;
+        to->out[to->n++] = c;
 }
 
 /* Bytes of the escape sequence at the start of s, whose first byte is ESC. */
@@ -94,30 +94,39 @@ static bool unfolds(vr_str s)
            vr_str_find(s, "\\n  File", NULL);
 }
 
+/* The next character of s, and how many bytes it takes; 0: none that is shown. */
+static char next_char(vr_str s, bool unfold, size_t *used)
+{
+    char c = s.s[0];
+
+    *used = 1;
+    if (c == 27) {
+        *used = escape_length(s);
+        return 0;
+    }
+    if (unfold && c == '\\' && s.n > 1) {
+        c = unescaped(s, used);
+        if (c == 27) { /* an escape sequence in JSON ends as any other */
+            while (*used < s.n && *used < 32 && s.s[*used - 1] != 'm')
+                ++*used;
+            return 0;
+        }
+        return c;
+    }
+    return c == '\t' || c == 127 ? ' ' : (unsigned char)c >= 32 ? c : 0;
+}
+
 /* Copies without escape sequences and control characters; *hit becomes its place in the copy. */
 static void copy_plain(sink *to, vr_str s, size_t *hit, bool unfold)
 {
-    size_t was = *hit;
+    size_t was = *hit, used;
 
-    for (size_t i = 0; i < s.n && to->n < to->room;) {
-        size_t used = 1;
-        char c = s.s[i];
-        if (unfold && c == '\\' && i + 1 < s.n) {
-            c = unescaped((vr_str){ s.s + i, s.n - i }, &used);
-            if (c == 27) { /* an escape sequence in JSON ends as any other */
-                size_t end = i + used;
-                while (end < s.n && end < i + 32 && s.s[end] != 'm')
-                    end++;
-                used = end + 1 - i;
-            }
-        } else if (c == 27) {
-            used = escape_length((vr_str){ s.s + i, s.n - i });
-        }
-        if (was >= i && was < i + used)
+    for (size_t i = 0; i < s.n && to->n < to->room; i += used) {
+        char c = next_char((vr_str){ s.s + i, s.n - i }, unfold, &used);
+        if (was >= i && was - i < used)
             *hit = to->n;
-        if (c == '\t' || (unfold && c == '\n') || (unsigned char)c >= 32)
-            put(to, c == 127 ? ' ' : c);
-        i += used;
+        if (c != 0)
+            put(to, c);
     }
 }
 

@@ -31,6 +31,7 @@ typedef enum vr_unit {
     X(PROCESS, "process", BYTES, "held by one listed process")                                               \
     X(PROCESS_ID, "process_id", COUNT, "its number")                                                         \
     X(GPU, "gpu", COUNT, "the card's index among those this process sees")                                   \
+    X(CARD_USED, "card_used", BYTES, "in use on the whole card, all programs counted")                       \
     X(OTHER_ALLOCATIONS, "other_allocations", BYTES, "held on the device outside PyTorch's pools")           \
     X(MAX_ALLOWED, "max_allowed", BYTES, "the most that this process may hold")                              \
     X(LARGEST_FREE, "largest_free", BYTES, "the largest free piece")                                         \

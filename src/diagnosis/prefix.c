@@ -214,24 +214,32 @@ static bool is_time(vr_str inside, state *st)
     return true;
 }
 
+/* What stands in the brackets that s begins with; *end: behind them. */
+static vr_str brackets(vr_str s, size_t *end)
+{
+    size_t i = 1, close = at(s, 0) == '[' ? closed(s, ']') : 0;
+
+    while (i < close && s.s[i] == ' ')
+        i++;
+    *end = close + 1;
+    return (vr_str){ s.s + i, close > i ? close - i : 0 };
+}
+
 /* "[rank3]:", "[INFO]", "[engine.py:160]", "[2026-12-01 09:22:24]" and what else stands in brackets first. */
 static size_t in_brackets(vr_str s, state *st)
 {
-    size_t i = at(s, 0) == '[' && at(s, 1) == ' ' ? 2 : 1, end = at(s, 0) == '[' ? closed(s, ']') : 0;
+    size_t end;
     uint8_t level = st->origin->level;
+    vr_str inside = brackets(s, &end);
 
-    while (i < end && s.s[i] == ' ')
-        i++;
-    vr_str inside = { s.s + i, end > i ? end - i : 0 };
     if (inside.n == 0)
         return 0;
-    size_t n = level_length(inside, &level);
-    if (!is_rank(inside, st) && !is_time(inside, st) && (n == 0 || n != inside.n) &&
-        place_length(inside) == 0)
+    bool known = is_rank(inside, st) || is_time(inside, st) || place_length(inside) != 0 ||
+                 level_length(inside, &level) == inside.n;
+    if (!known)
         return 0;
     st->origin->level = level;
     st->after = true;
-    end++;
     if (vr_str_starts(from(s, end), "<stderr>") || vr_str_starts(from(s, end), "<stdout>"))
         end += 8;
     return at(s, end) == ':' ? end + 1 : end;
@@ -261,28 +269,33 @@ static size_t begins_with_time(vr_str s, state *st)
     return n;
 }
 
+/* Behind a level: what loggers put between it and the rest. */
+static size_t past_marks(vr_str s, size_t i)
+{
+    while (at(s, i) == ' ' || at(s, i) == ':' || at(s, i) == '-' || at(s, i) == '|')
+        i++;
+    return i;
+}
+
 /* A level counts as a prefix when a logger's words stand before or behind it. */
 static size_t begins_with_level(vr_str s, state *st)
 {
     uint8_t level = 0;
-    size_t n = level_length(s, &level), rest;
+    size_t n = level_length(s, &level);
 
     if (n == 0 && st->after && letter_level(at(s, 0)) != 0 && at(s, 1) == ' ') {
         level = letter_level(at(s, 0));
         n = 1;
     }
-    if (n == 0)
+    size_t rest = past_marks(s, n);
+    if (n == 0 || rest == n)
         return 0;
-    for (rest = n; at(s, rest) == ' ' || at(s, rest) == ':' || at(s, rest) == '-' || at(s, rest) == '|';
-         rest++)
-        continue;
+    st->origin->level = level; /* taken off or not, a record begins here */
     vr_str behind = from(s, rest);
-    if (rest > n)
-        st->origin->level = level; /* taken off or not, a record begins here */
     if (!st->after && time_length(behind) == 0 && at(behind, 0) != '[' && place_length(behind) == 0)
         return 0;
     st->after = true;
-    return rest > n ? rest - 1 : n;
+    return rest - 1;
 }
 
 /* "llm_engine.py:275] " behind a level or a time */

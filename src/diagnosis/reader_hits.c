@@ -156,7 +156,18 @@ static bool needs_met(vr_reader *r, const vr_hit *hit, const char *needs)
         return true;
     size_t from = line_before(r, hit->line_from);
     vr_block_make(&r->block, (vr_str){ r->text, r->n }, from, hit->start, SIZE_MAX, 0);
-    return vr_text_holds((vr_str){ r->block.s, r->block.n }, needs);
+    return vr_text_holds((vr_str){ r->block.s, r->block.n }, vr_str_of(needs));
+}
+
+/* Whether it stands where its row wants it in the line. */
+static bool is_placed(const vr_hit *hit)
+{
+    const vr_anchor *a = hit->anchor;
+    vr_str text = { hit->text, hit->text_n };
+
+    if (a->begins && !vr_text_begins(text, a->text))
+        return false;
+    return !a->ends || (hit->text_n < sizeof hit->text && vr_text_ends(text, a->text));
 }
 
 static vram_status keep_seen(vr_reader *r, const vr_hit *hit)
@@ -232,7 +243,7 @@ vram_status vr_reader_hit(vr_reader *r, const vr_anchor *a, size_t start, size_t
         vr_reader_mark(r, &hit);
         return VRAM_OK;
     }
-    if (!needs_met(r, &hit, a->row->needs))
+    if (!is_placed(&hit) || !needs_met(r, &hit, a->row->needs))
         return VRAM_OK;
     switch (a->row->kind) {
     case VR_TEXT_FRAME:

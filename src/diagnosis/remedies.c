@@ -1,9 +1,143 @@
-/* SPDX-License-Identifier: MIT */
-#include "diagnosis/diagnosis.h"
+/* SPDX-License-Identifier: MIT
+ *
+ * Which levers of data/remedies.tsv apply to a finding: the best few, the cheapest first.
+ */
+#include "diagnosis/levers.h"
+
+_Static_assert(VR_PROGRAM_COUNT <= 64 && VR_IF_COUNT <= 64 && VR_PHASE_COUNT <= 64 && VR_CAUSE_COUNT <= 64,
+               "masks of levers have 64 bits");
+
+#define X(id, word, meaning) { word, meaning },
+const vr_term vr_cost_words[] = { VR_COSTS(X) };
+#undef X
+
+typedef struct chosen {
+    const vr_lever_row *row[VR_MAX_REMEDIES];
+    const char *command[VR_MAX_REMEDIES];
+    size_t n, room; /* room: what is left of the list */
+} chosen;
+
+static bool same(const char *a, const char *b)
+{
+    return a != NULL && b != NULL && vr_str_is(vr_str_of(a), b);
+}
+
+/* Sized levers of a rehearsal stand there before, under ids that are groups here. */
+static bool is_taken(const vr_case *c, const vr_lever_row *row)
+{
+    for (size_t i = 0; i < c->f->n_remedies; i++)
+        if (same(c->f->remedies[i].id, row->group) || same(c->f->remedies[i].id, row->id))
+            return true;
+    return false;
+}
+
+/* Where a lever of the same group is that is not worse; or the place of the group's worse one, to be
+ * replaced. */
+static bool has_better(const chosen *list, const vr_lever_row *row, size_t *worse)
+{
+    *worse = list->n;
+    for (size_t i = 0; i < list->n; i++)
+        if (same(list->row[i]->group, row->group)) {
+            *worse = i;
+            return list->row[i]->rank <= row->rank;
+        }
+    return false;
+}
+
+static void take_out(chosen *list, size_t at)
+{
+    for (size_t i = at; i + 1 < list->n; i++) {
+        list->row[i] = list->row[i + 1];
+        list->command[i] = list->command[i + 1];
+    }
+    list->n--;
+}
+
+/* The list stays sorted by rank; the last of a full one falls out. */
+static void put_in(chosen *list, const vr_lever_row *row, const char *command)
+{
+    size_t at = list->n;
+
+    if (list->n == list->room && (at == 0 || list->row[at - 1]->rank <= row->rank))
+        return;
+    if (list->n == list->room)
+        at = --list->n;
+    for (; at > 0 && list->row[at - 1]->rank > row->rank; at--) {
+        list->row[at] = list->row[at - 1];
+        list->command[at] = list->command[at - 1];
+    }
+    list->row[at] = row;
+    list->command[at] = command;
+    list->n++;
+}
+
+static void consider(const vr_case *c, chosen *list, const vr_lever_row *row)
+{
+    const char *command;
+    size_t worse;
+
+    if (!vr_lever_applies(c, row) || is_taken(c, row) || has_better(list, row, &worse))
+        return;
+    command = vr_filled(c, row->command);
+    if (command == NULL)
+        return;
+    if (worse < list->n)
+        take_out(list, worse);
+    put_in(list, row, command);
+}
+
+static bool is_cheaper(const vr_lever_row *a, const vr_lever_row *b)
+{
+    return a->cost != b->cost ? a->cost < b->cost : a->rank < b->rank;
+}
+
+static void append(vr_finding *f, const vr_lever_row *row, const char *command)
+{
+    f->remedies[f->n_remedies++] = (vr_remedy){
+        .id = row->id,
+        .change = row->change,
+        .command = command,
+        .cost = row->cost_in_words != NULL ? row->cost_in_words : vr_cost_words[row->cost].meaning,
+        .gain = row->gain,
+    };
+}
+
+/* Cheapest first. */
+static void append_all(vr_finding *f, chosen *list)
+{
+    while (list->n != 0) {
+        size_t best = 0;
+        for (size_t i = 1; i < list->n; i++)
+            if (is_cheaper(list->row[i], list->row[best]))
+                best = i;
+        append(f, list->row[best], list->command[best]);
+        take_out(list, best);
+    }
+}
+
+static vram_status judge_remedies(const vr_case *c)
+{
+    chosen list = { .n = 0 };
+
+    if (c->f->remedies == NULL)
+        c->f->remedies = VR_ARRAY(&c->d->arena, vr_remedy, VR_MAX_REMEDIES);
+    if (c->f->remedies == NULL)
+        return VRAM_ENOMEM;
+    list.room = c->f->n_remedies < VR_MAX_REMEDIES ? VR_MAX_REMEDIES - c->f->n_remedies : 0;
+    for (size_t i = 0; i < vr_remedy_table_n && list.room != 0; i++)
+        consider(c, &list, &vr_remedy_table[i]);
+    append_all(c->f, &list);
+    return VRAM_OK;
+}
 
 vram_status vr_diagnose_remedies(struct vram_diagnosis *d, vr_finding *f)
 {
-    (void)d;
-    (void)f;
+    vr_case c;
+
+    vr_case_of(&c, d, f);
+    VR_TRY(judge_remedies(&c));
+    vr_judge_futile(&c);
+    if (f->certainty != VR_CERTAINTY_CERTAIN)
+        vr_judge_tell(&c);
     return VRAM_OK;
 }

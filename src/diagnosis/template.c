@@ -223,6 +223,19 @@ static void add(vr_found_list *out, vr_found f)
 
 #define HOLES_MAX 16u
 
+/* A figure at `at`; SIZE_MAX: none. */
+static size_t match_figure(const part *t, vr_str text, size_t at, vr_found *f)
+{
+    vr_unit unit = t->fact == NO_FACT ? VR_UNIT_COUNT : vr_fact_kinds[t->fact].unit;
+
+    while (at < text.n && is_space(text.s[at])) /* figures that are set in columns */
+        at++;
+    f->at = at;
+    f->fact = t->fact;
+    f->n = vr_figure_read((vr_str){ text.s + at, text.n - at }, (vr_hole)t->hole, unit, &f->figure);
+    return f->n == 0 ? SIZE_MAX : at + f->n;
+}
+
 /* Matches a whole piece; SIZE_MAX: not there. Figures count only when all of it is there. */
 static size_t match_piece(const piece *p, vr_str text, size_t at, vr_found_list *out)
 {
@@ -236,14 +249,8 @@ static size_t match_piece(const piece *p, vr_str text, size_t at, vr_found_list 
         } else if (t->hole == VR_HOLE_WORD || t->hole == VR_HOLE_LINE) {
             at = match_word(text, at, t->hole == VR_HOLE_LINE, i + 1 < p->n ? t + 1 : NULL);
         } else {
-            vr_found f = { .at = at, .fact = t->fact };
-            vr_unit unit = t->fact == NO_FACT ? VR_UNIT_COUNT : vr_fact_kinds[t->fact].unit;
-            while (f.at < text.n && is_space(text.s[f.at])) /* figures that are set in columns */
-                f.at++;
-            f.n = vr_figure_read((vr_str){ text.s + f.at, text.n - f.at }, (vr_hole)t->hole, unit, &f.figure);
-            at = f.n == 0 ? SIZE_MAX : f.at + f.n;
-            if (at != SIZE_MAX && t->fact != NO_FACT && f.figure.known && n < HOLES_MAX)
-                found[n++] = f;
+            at = match_figure(t, text, at, &found[n]);
+            n += at != SIZE_MAX && t->fact != NO_FACT && found[n].figure.known && n + 1 < HOLES_MAX;
         }
     }
     for (size_t i = 0; i < n && at != SIZE_MAX; i++)
@@ -287,12 +294,24 @@ void vr_template_read(const vr_template *t, vr_str text, vr_found_list *out)
         read_one(&t->pieces[i], text, out);
 }
 
-bool vr_text_holds(vr_str text, const char *what)
+bool vr_text_holds(vr_str text, vr_str what)
 {
-    vr_str w = vr_str_of(what);
-
     for (size_t i = 0; i < text.n; i++) {
-        if (lower(text.s[i]) == w.s[0] && match_literal(text, i, w) != SIZE_MAX)
+        if (lower(text.s[i]) == what.s[0] && match_literal(text, i, what) != SIZE_MAX)
+            return true;
+    }
+    return false;
+}
+
+bool vr_text_begins(vr_str text, vr_str what)
+{
+    return match_literal(text, 0, what) != SIZE_MAX;
+}
+
+bool vr_text_ends(vr_str text, vr_str what)
+{
+    for (size_t i = 0; i < text.n; i++) {
+        if (lower(text.s[i]) == what.s[0] && match_literal(text, i, what) == text.n)
             return true;
     }
     return false;

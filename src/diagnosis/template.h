@@ -29,6 +29,9 @@ vr_template *vr_template_new(vr_arena *a, const char *wants, const char **why);
 /* Adds what is found in `text` (cleaned) to the list; the same figure is not added twice. */
 void vr_template_read(const vr_template *t, vr_str text, vr_found_list *out);
 /* Whether `what` (lower case) stands in the text: a blank is any white space, letters of either case. */
-bool vr_text_holds(vr_str text, const char *what);
+bool vr_text_holds(vr_str text, vr_str what);
+/* Whether it begins, or ends, with it. */
+bool vr_text_begins(vr_str text, vr_str what);
+bool vr_text_ends(vr_str text, vr_str what);
 
 #endif

@@ -116,6 +116,81 @@
     X(SLURM, "slurm", "Slurm")                                                                               \
     X(NUMPY, "numpy", "NumPy")
 
+/* What a lever costs, cheapest first: the order in which levers are offered. */
+#define VR_COSTS(X)                                                                                          \
+    X(NONE, "none", NULL)                                                                                    \
+    X(SLOWER, "slower", "slower")                                                                            \
+    X(LESS, "less", "less context, or fewer at once")                                                        \
+    X(QUALITY, "quality", "quality may change")                                                              \
+    X(MUCH_SLOWER, "much_slower", "much slower")                                                             \
+    X(HARDWARE, "hardware", "more hardware")
+
+/* In what the command of a lever is written, so that tests can hold it against that language. */
+#define VR_LANGUAGES(X)                                                                                      \
+    X(SHELL, "shell")             /* a command */                                                            \
+    X(FLAGS, "flags")             /* to add to the program's command */                                      \
+    X(ENVIRONMENT, "environment") /* NAME=VALUE in front of the program's command */                         \
+    X(PYTHON, "python")                                                                                      \
+    X(JSON, "json") /* members of an object, without its braces */                                           \
+    X(YAML, "yaml")                                                                                          \
+    X(INI, "ini")                                                                                            \
+    X(JULIA, "julia")                                                                                        \
+    X(CODE, "code")   /* of another language */                                                              \
+    X(WORDS, "words") /* what to do, where nothing is typed */
+
+/* What a lever may ask of a case, beside memory, phase, cause and program. Each is known to be so; what is
+ * not known does not hold. */
+#define VR_CIRCUMSTANCES(X)                                                                                  \
+    X(WINDOWS, "windows")                     /* it runs on Windows */                                       \
+    X(WSL, "wsl")                             /* on Windows' Linux */                                        \
+    X(CONTAINER, "container")                 /* in a container, whichever */                                \
+    X(KUBERNETES, "kubernetes")               /* in a pod */                                                 \
+    X(SLURM, "slurm")                         /* in a job of Slurm */                                        \
+    X(RAY, "ray")                             /* in a task or an actor of Ray */                             \
+    X(MIG, "mig")                             /* on a slice of a card */                                     \
+    X(APPLE, "apple")                         /* Metal: MPS, MLX */                                          \
+    X(INTEL, "intel")                         /* XPU, SYCL */                                                \
+    X(AMD, "amd")                             /* HIP */                                                      \
+    X(VULKAN, "vulkan")                       /* Vulkan */                                                   \
+    X(TPU, "tpu")                             /* a TPU */                                                    \
+    X(CPU_ONLY, "cpu_only")                   /* the failing tensor was to lie in the computer's memory */   \
+    X(ONE_CARD, "one_card")                   /* one card alone was used */                                  \
+    X(SEVERAL_CARDS, "several_cards")         /* more than one card was used */                              \
+    X(SHARED_CARD, "shared_card")             /* another program holds a part of the card that matters */    \
+    X(LISTED, "listed")                       /* the message has the number of that program */               \
+    X(REQUEST_OVER_CARD, "request_over_card") /* one request is larger than the card */                      \
+    X(CONTRADICTION, "contradiction")         /* as much was free as was asked for */                        \
+    X(PACKABLE, "packable")                   /* the idle part is 8 % of the card or more and would do */    \
+    X(EXPANDABLE, "expandable")               /* expandable_segments is on already */                        \
+    X(SELF_LIMIT, "self_limit")               /* the program's own limit refused */                          \
+    X(SINGLE_LIMIT, "single_limit")           /* a limit on one allocation refused */                        \
+    X(FP32, "fp32")                           /* weights in fp32 that need not be */                         \
+    X(LOGITS, "logits")                       /* logits or the loss */                                       \
+    X(ATTENTION, "attention")                 /* a whole matrix of attention scores */                       \
+    X(VAE, "vae")                             /* decoding or encoding pictures */                            \
+    X(GRAPHS, "graphs")                       /* CUDA graphs */                                              \
+    X(NCCL, "nccl")                           /* the request came from NCCL */                               \
+    X(ASYNC_ALLOCATOR, "async_allocator")     /* cudaMallocAsync, not PyTorch's own allocator */             \
+    X(GROWTH, "growth")                       /* it grew from step to step */                                \
+    X(EVAL_GROWTH, "eval_growth")             /* results of an evaluation pile up */                         \
+    X(GATHER, "gather")                       /* a sharded model was put together */                         \
+    X(FOREACH, "foreach")                     /* temporaries of a foreach optimizer */                       \
+    X(QUANTISING, "quantising")               /* while weights were being quantised */                       \
+    X(PINNED, "pinned")                       /* page-locked memory of the computer */                       \
+    X(OFFLOADED, "offloaded")                 /* parts of the model are on the computer's side */            \
+    X(COMPUTE_BUFFER, "compute_buffer")       /* ggml's buffer for a pass */                                 \
+    X(PIPELINE_COPIES, "pipeline_copies")     /* ggml's copies for a pipeline over cards */                  \
+    X(PAGE_FILE, "page_file")                 /* Windows' commit limit */                                    \
+    X(HOST_LIMITED, "host_limited")         /* the limit of a container or job, not the machine's memory */  \
+    X(WORKERS, "workers")                   /* a DataLoader's worker */                                      \
+    X(REFUSED, "refused")                   /* an engine refused by its own sum */                           \
+    X(BARE, "bare")                         /* no figures at all */                                          \
+    X(TRAINS, "trains")                     /* it is training, for certain */                                \
+    X(GENERATES, "generates")               /* it is inference, for certain */                               \
+    X(TRANSFORMERS_OLD, "transformers_old") /* before 4.56, by the log */                                    \
+    X(TORCH_NEW, "torch_new")               /* from 2.10, by the log */                                      \
+    X(SGLANG_OLD, "sglang_old")             /* before the names of 2026, by the log */
+
 /* What a text of data/error_texts.tsv or a sign of data/log_signs.tsv is. */
 #define VR_TEXT_KINDS(X)                                                                                     \
     X(FATAL, "fatal")         /* a request or the process ended for want of memory */                        \

@@ -17,9 +17,9 @@ from fractions import Fraction
 BINARY = {"": 1, "b": 1, "byte": 1, "bytes": 1}
 DECIMAL = dict(BINARY)
 for power, letter in enumerate("kmgt", 1):
-    for name in (letter, letter + "b", letter + "ib"):
+    for name in (letter, letter + "b", letter + "i", letter + "ib"):
         BINARY[name] = 1024**power
-        DECIMAL[name] = 1024**power if name.endswith("ib") else 1000**power
+        DECIMAL[name] = 1024**power if "i" in name else 1000**power
 
 NUMBER = r"\s*([-+]?[0-9][0-9]*(?:[.,][0-9]+)?)"
 SIZE = r"\s*([-+]?[0-9][0-9]*(?:[.,][0-9]+)?)\s*([KMGT]i?B?|bytes?|B)\b"

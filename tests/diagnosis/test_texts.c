@@ -173,7 +173,7 @@ static void read_text(reading *r, const char *text)
     assert_int_equal(vram_open(&r->ctx, hook_alloc, &r->h), VRAM_OK);
     vr_arena_init(&r->arena, r->ctx);
     assert_int_equal(vr_reader_new(&reader, r->ctx, &r->arena), VRAM_OK);
-    assert_int_equal(vr_reader_file(reader, T("")), VRAM_OK);
+    assert_int_equal(vr_reader_file(reader, VR_LIT("")), VRAM_OK);
     assert_int_equal(vr_reader_feed(reader, text, strlen(text)), VRAM_OK);
     assert_int_equal(vr_reader_end(reader, &r->found), VRAM_OK);
 }
