@@ -40,7 +40,7 @@ typedef struct vr_findings {
     size_t n_events;
     uint64_t n_dropped;  /* events beyond VR_MAX_EVENTS */
     const vr_sign *seen; /* INFO, PROGRAM, PLATFORM, OPTION and WARNING: the last of each row (the first of
-                            WARNING), in the order of the text */
+                            WARNING), in the order of the text; without any event FRAME and STEP too */
     size_t n_seen;
     const char *const *files; /* names; "" of one without */
     size_t n_files;
