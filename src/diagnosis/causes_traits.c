@@ -22,6 +22,7 @@ static const named_trait named[] = {
     { "pin-", VR_BY_PINNED, true },
     { "ggml-pinned", VR_BY_PINNED, true },
     { "first-cuda-", VR_BY_FIRST_CALL, false },
+    { "cudnn-not-initialized", VR_BY_FIRST_CALL, false },
     { "foreach-", VR_BY_FOREACH, false },
     { "nccl-", VR_BY_NCCL, false },
     { "wsl", VR_ON_WSL, true },
@@ -52,6 +53,7 @@ static const uint8_t of_phase[VR_PHASE_COUNT] = {
     [VR_PHASE_LATER] = VR_AT_TRAINING,
     [VR_PHASE_SERVING] = VR_AT_SERVING,
     [VR_PHASE_DECODE_IMAGE] = VR_AT_DECODE_IMAGE,
+    [VR_PHASE_COMPILE] = VR_AT_COMPILE,
 };
 
 static const uint8_t of_cause[VR_CAUSE_COUNT] = {
@@ -90,6 +92,7 @@ static void view_row(vr_view *v)
     v->has[VR_IS_REFUSAL] = row->kind == VR_TEXT_REFUSAL;
     v->has[VR_IS_LOOKALIKE] = row->kind == VR_TEXT_LOOKALIKE;
     v->has[VR_IS_WARNING] = row->kind == VR_TEXT_WARNING;
+    v->has[VR_IS_INFO] = row->kind == VR_TEXT_INFO;
     v->has[VR_IS_STEP] = row->kind == VR_TEXT_STEP;
     v->has[VR_IS_BARE] = v->event->sign.facts.n == 0;
     have(v, of_cause[v->telling->cause]);
@@ -140,6 +143,8 @@ static void view_engine(vr_view *v)
     }
     if (fact_value(v, VR_FACT_FREE_BEFORE, &left) && fact_value(v, VR_FACT_TOTAL, &total))
         v->has[VR_FREE_PLENTY] = left > total / 2;
+    if (fact_value(v, VR_FACT_ACTIVATION_PEAK, &n) && fact_value(v, VR_FACT_TOTAL, &total))
+        v->has[VR_PROGRAM_ALONE] = n > total;
     v->has[VR_FEW_TOKENS] = fact_value(v, VR_FACT_TOKENS_PREFILL, &n) && n <= FEW_TOKENS;
 }
 
@@ -156,6 +161,36 @@ static bool ranks_share(const vr_view *v)
             return true;
     }
     return false;
+}
+
+/* The share of those that the text names. */
+static void view_figures(vr_view *v)
+{
+    static const struct {
+        uint8_t fact, trait;
+    } shares[] = {
+        { VR_FACT_WEIGHTS, VR_MOST_WEIGHTS },
+        { VR_FACT_MODEL_BUFFER, VR_MOST_WEIGHTS },
+        { VR_FACT_KV_CACHE, VR_MOST_KV },
+        { VR_FACT_KV_BUFFER, VR_MOST_KV },
+        { VR_FACT_GRAPHS, VR_MOST_GRAPHS },
+        { VR_FACT_ACTIVATION_PEAK, VR_MOST_ACTIVATIONS },
+        { VR_FACT_COMPUTE_BUFFER, VR_MOST_ACTIVATIONS },
+    };
+    const vr_fact *limit = vr_finding_fact(v->d, v->f, VR_FACT_POOL_LIMIT);
+    uint64_t most = 0;
+    unsigned trait = VR_TRAIT_NONE;
+
+    for (size_t i = 0; i < sizeof shares / sizeof shares[0]; i++) {
+        const vr_fact *fact = vr_finding_fact(v->d, v->f, (vr_fact_id)shares[i].fact);
+        if (fact != NULL && !fact->negative && fact->value > most) {
+            most = fact->value;
+            trait = shares[i].trait;
+        }
+    }
+    have(v, trait);
+    v->has[VR_ROUND_LIMIT] =
+        limit != NULL && limit->slack == 0 && limit->value != 0 && limit->value % (VR_GIB / 4) == 0;
 }
 
 static bool is_killed(const vr_text_row *row)
@@ -189,6 +224,11 @@ static void view_log(vr_view *v)
         v->has[VR_ON_LIMITED_BUFFERS] =
             request >= BUFFER_LIMIT - VR_GIB / 64 && v->sum.left.known && !v->has[VR_BY_PYTORCH];
     v->has[VR_RANKS_SHARE] = ranks_share(v);
+    v->has[VR_UNDER_SHARDING] = v->f->program == VR_PROGRAM_DEEPSPEED || v->f->program == VR_PROGRAM_FSDP ||
+                                v->f->program == VR_PROGRAM_MEGATRON;
+    v->has[VR_AFTER_VLLM_LOAD] = v->f->program == VR_PROGRAM_VLLM && v->place.sign != NULL &&
+                                 vr_str_is(vr_str_of("step-loaded"), v->place.sign->row->id);
+    v->has[VR_HUGE_PIECE] = v->sum.request.known && v->sum.request.low >= (int64_t)(16 * VR_GIB);
     v->has[VR_MANY_SIBLINGS] = v->sum.n_siblings >= 4;
     v->has[VR_EMBEDDING_SIZED] = vr_embedding_sized(v->sum.request);
     v->has[VR_IS_KILLED] = is_killed(v->row);
@@ -210,6 +250,7 @@ void vr_view_event(struct vram_diagnosis *d, vr_finding *f, vr_view *v)
     view_signs(v);
     view_engine(v);
     view_log(v);
+    view_figures(v);
     v->has[VR_OWN_BY_SIZE] = v->sum.own_by_size;
     v->has[VR_SEVERAL_OTHERS] =
         v->event->sign.rank > 0 || v->sum.n_processes > (v->sum.own_by_size ? 2u : 1u);
