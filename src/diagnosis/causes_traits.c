@@ -148,19 +148,25 @@ static void view_engine(vr_view *v)
     v->has[VR_FEW_TOKENS] = fact_value(v, VR_FACT_TOKENS_PREFILL, &n) && n <= FEW_TOKENS;
 }
 
+/* Other ranks that name the same card and hold so much that it explains what is not this rank's. */
 static bool ranks_share(const vr_view *v)
 {
-    uint64_t gpu, other;
+    uint64_t gpu, other, most = 0, ranks = 0;
 
     if (v->event->sign.rank < 0 || !fact_value(v, VR_FACT_GPU, &gpu))
         return false;
     for (size_t i = 0; i < v->d->found.n_events; i++) {
         const vr_sign *s = &v->d->found.events[i].sign;
-        if (s->file == v->event->sign.file && s->rank >= 0 && s->rank != v->event->sign.rank &&
-            vr_fact_value(&s->facts, VR_FACT_GPU, &other) && other == gpu)
-            return true;
+        vr_reckoning sum;
+        if (s->file != v->event->sign.file || s->rank < 0 || s->rank == v->event->sign.rank ||
+            !vr_fact_value(&s->facts, VR_FACT_GPU, &other) || other != gpu)
+            continue;
+        vr_reckon(&s->facts, &sum);
+        ranks++;
+        if (vr_span_middle(sum.reserved) > most)
+            most = vr_span_middle(sum.reserved);
     }
-    return false;
+    return ranks != 0 && vr_mul_sat(vr_add_sat(most, VR_GIB), 2 * ranks) >= vr_span_middle(v->sum.outside);
 }
 
 /* The share of those that the text names. */
