@@ -94,6 +94,7 @@ typedef enum vr_trait {
     VR_FEW_TOKENS,      /* a prompt so short that no pass over it is large */
     VR_COPIES,          /* a pipeline over several cards keeps copies */
     VR_EMBEDDING_SIZED, /* the request is as large as a known model's table of words */
+    VR_CARD_EMPTY,      /* nvidia-smi in the same log shows less than half of the card in use */
     VR_HUGE_PIECE,      /* a request of 16 GiB or more */
     VR_PROGRAM_ALONE,   /* a compiler's count of temporaries exceeds the memory by itself */
     VR_FREE_PLENTY,     /* free before the step was more than half of the card */

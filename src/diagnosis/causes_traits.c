@@ -199,6 +199,19 @@ static void view_figures(vr_view *v)
         limit != NULL && limit->slack == 0 && limit->value != 0 && limit->value % (VR_GIB / 4) == 0;
 }
 
+/* Both figures of one line. */
+static bool card_empty(const vr_view *v)
+{
+    uint64_t used, total;
+
+    for (size_t i = 0; i < v->d->found.n_seen; i++) {
+        const vr_fact_list *facts = &v->d->found.seen[i].facts;
+        if (vr_fact_value(facts, VR_FACT_CARD_USED, &used) && vr_fact_value(facts, VR_FACT_TOTAL, &total))
+            return used < total / 2;
+    }
+    return false;
+}
+
 static bool is_killed(const vr_text_row *row)
 {
     static const char *const ids[] = { "killed", "exit-137", "exit-minus-9", "torchrun-failed" };
@@ -234,6 +247,7 @@ static void view_log(vr_view *v)
                                 v->f->program == VR_PROGRAM_MEGATRON;
     v->has[VR_AFTER_VLLM_LOAD] = v->f->program == VR_PROGRAM_VLLM && v->place.sign != NULL &&
                                  vr_str_is(vr_str_of("step-loaded"), v->place.sign->row->id);
+    v->has[VR_CARD_EMPTY] = card_empty(v);
     v->has[VR_HUGE_PIECE] = v->sum.request.known && v->sum.request.low >= (int64_t)(16 * VR_GIB);
     v->has[VR_MANY_SIBLINGS] = v->sum.n_siblings >= 4;
     v->has[VR_EMBEDDING_SIZED] = vr_embedding_sized(v->sum.request);
