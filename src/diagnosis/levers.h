@@ -61,6 +61,8 @@ typedef struct vr_case {
     struct vram_diagnosis *d;
     vr_finding *f;
     vr_figures n;
+    uint8_t
+        runs; /* vr_program: what ran, where the text is of what lies below it; else the finding's program */
     uint64_t holds; /* a bit for each circumstance that is known to hold */
 } vr_case;
 

@@ -50,7 +50,7 @@ static bool has_better(const chosen *c, const vr_lever_row *row, size_t *worse)
 
 static void take_out(chosen *c, size_t at)
 {
-    for (size_t i = at; i + 1 < c->n; i++)
+    for (size_t i = at; i + 1 < c->n && i + 1 < VR_MAX_REMEDIES; i++)
         c->list[i] = c->list[i + 1];
     c->n--;
 }
