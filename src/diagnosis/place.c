@@ -65,16 +65,38 @@ bool vr_runs_otherwise(const vr_finding *f)
     return false;
 }
 
+static vram_status seek_run(vr_hit *hit, vr_seeker *s)
+{
+    vr_tokens likely = { 0, 0 };
+    VR_TRY(vr_seek_variants(hit, s));
+    if (hit->places == 0)
+        VR_TRY(vr_seek_tokens(hit, &likely, s));
+    s->tokens_low = likely.low;
+    s->tokens_high = likely.high;
+    return VRAM_OK;
+}
+
+/* Once for all plans. What the engine refuses is told when the run itself is planned. */
+static vram_status prepare(vr_seeker *s)
+{
+    vram_workload *w;
+    vram_status status = vr_workload_resolve(&w, s->asked, s->model, &s->d->arena);
+    if (status == VRAM_OK)
+        s->prepared = w->prepared;
+    return vr_is_refusal(status) ? VRAM_OK : status;
+}
+
 static vram_status seek_torch(vr_seeker *s)
 {
     vr_hit hit = { .places = 0 };
     bool is_one = false;
+    VR_TRY(prepare(s));
     VR_TRY(vr_card_of_total(&s->card, s->figures.total, s->d));
     VR_TRY(vr_seek_training(&is_one, s));
     if (is_one)
         return VRAM_OK;
     if ((!vr_runs_otherwise(s->f) || s->asked->engine_given))
-        VR_TRY(vr_seek_variants(&hit, s));
+        VR_TRY(seek_run(&hit, s));
     return hit.places != 0 ? vr_tell_place(s, &hit) : vr_tell_no_place(s);
 }
 

@@ -35,10 +35,12 @@ typedef struct vr_seeker {
     vr_finding *f;
     const vram_model *model;
     const vram_workload *asked; /* as the user gave it */
+    const void *prepared;       /* of it, for all that is of the same version; or NULL */
     vr_torch_figures figures;
     vram_device *card; /* that the message tells of, with nothing taken; in d->arena */
     vr_arena plans;    /* of one variant of the run; emptied for the next */
     vr_hall hall;
+    uint64_t tokens_low, tokens_high; /* that one pass may have had, where no place was found; or 0 */
 } vr_seeker;
 
 /* A place whose figures are those of the message. */
@@ -62,6 +64,8 @@ void vr_card_leaves(vram_device *card, uint64_t available);
 
 /* Of the run as transformers has it, in s->plans; *w is resolved. */
 vram_status vr_plan_of_run(vr_plan *out, const vram_workload **w, vr_seeker *s, const vram_workload *asked);
+/* Its requests are known one by one. */
+bool vr_is_rehearsed(const vr_plan *p);
 /* All places of this variant of the run. */
 vram_status vr_seek(vr_hit *out, vr_seeker *s, const vram_workload *asked);
 /* What a load that dies would get further with expandable segments. */
@@ -81,6 +85,15 @@ vram_status vr_add_sized(vr_seeker *s, const vr_remedy *r);
 /* Of an engine that sizes its KV cache before it serves: does it say the model's own bytes of a token? False
  * in *is_one: the message is not of that kind. */
 vram_status vr_seek_pool(bool *is_one, vr_seeker *s);
+
+/* ---- place_tokens.c ---- */
+
+/* Tokens that one pass may have had; 0 and 0: nothing is known. */
+typedef struct vr_tokens {
+    uint64_t low, high;
+} vr_tokens;
+/* A pass over a number of tokens that was not said. *likely: where none was found at which all agrees. */
+vram_status vr_seek_tokens(vr_hit *out, vr_tokens *likely, vr_seeker *s);
 
 /* ---- place_ggml.c ---- */
 

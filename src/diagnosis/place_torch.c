@@ -114,18 +114,27 @@ static vram_status go_through(vr_hit *out, const scene *x)
     return VRAM_OK;
 }
 
+/* What an engine prepares is of the model and the version alone. */
+static const void *prepared_for(const vr_seeker *s, const vram_workload *w)
+{
+    bool same = w->engine == s->asked->engine && w->version_major == s->asked->version_major &&
+                w->version_minor == s->asked->version_minor;
+    return same ? s->prepared : NULL;
+}
+
 vram_status vr_plan_of_run(vr_plan *out, const vram_workload **w, vr_seeker *s, const vram_workload *asked)
 {
-    vram_workload *resolved;
+    vram_workload given = *asked, *resolved;
     vr_arena_reset(&s->plans);
     *out = (vr_plan){ .stops = NULL };
-    VR_TRY(vr_workload_resolve(&resolved, asked, s->model, &s->plans));
+    given.prepared = prepared_for(s, asked);
+    VR_TRY(vr_workload_resolve(&resolved, &given, s->model, &s->plans));
     *w = resolved;
     VR_TRY(resolved->engine->plan(out, s->model, resolved, &s->card->facts, &s->plans));
     return out->tape.status;
 }
 
-static bool is_rehearsed(const vr_plan *p)
+bool vr_is_rehearsed(const vr_plan *p)
 {
     return !p->sums_only && !p->outside_only && !p->as_stored && p->refused == NULL && p->doubt == NULL &&
            p->stops == NULL;
@@ -137,7 +146,7 @@ vram_status vr_seek(vr_hit *out, vr_seeker *s, const vram_workload *asked)
     *out = (vr_hit){ .asked = asked };
     VR_TRY(vr_plan_of_run(&out->plan, &x.w, s, asked));
     x.plan = &out->plan;
-    if (!is_rehearsed(&out->plan))
+    if (!vr_is_rehearsed(&out->plan))
         return VRAM_OK;
     VR_TRY(go_through(out, &x));
     x.late = true;

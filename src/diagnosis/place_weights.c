@@ -38,15 +38,14 @@ static vram_status go_there(nearest *out, vr_seeker *s, const vr_plan *plan, con
     return out->label != NULL ? VRAM_OK : VRAM_ENOMEM;
 }
 
-static bool is_rehearsed(const vr_plan *p)
-{
-    return !p->sums_only && !p->outside_only && !p->as_stored && p->refused == NULL && p->doubt == NULL;
-}
-
 static const char *why_words(vr_seeker *s, const nearest *n, const vram_workload *w)
 {
     vr_arena *a = &s->d->arena;
     uint64_t live = vr_bounds_middle(s->figures.allocated), tried = vr_bounds_middle(s->figures.request);
+    if (s->tokens_high != 0)
+        return vr_text(a, T("not with "), GROUPED(w->context), T(" tokens; a pass over "),
+                       GROUPED(s->tokens_low), T(" to "), GROUPED(s->tokens_high),
+                       T(" would ask for that: say how many it were (-c)"));
     if (n->label == NULL)
         return vr_text(a, BYTES(live), T(" live is more than this model ever holds with "),
                        GROUPED(w->context), T(" tokens and "), U(w->sequences),
@@ -80,7 +79,7 @@ vram_status vr_tell_no_place(vr_seeker *s)
         return vr_is_refusal(status) ? VRAM_OK : status;
     }
     tell_weights(s, &plan);
-    if (!is_rehearsed(&plan) || (vr_runs_otherwise(s->f) && !s->asked->engine_given)) {
+    if (!vr_is_rehearsed(&plan) || (vr_runs_otherwise(s->f) && !s->asked->engine_given)) {
         spot->not_found = "what this engine asks for is not rehearsed request by request";
         return VRAM_OK;
     }
