@@ -183,6 +183,7 @@
     X(PAGE_FILE, "page_file")                 /* Windows' commit limit */                                    \
     X(HOST_LIMITED, "host_limited")         /* the limit of a container or job, not the machine's memory */  \
     X(WORKERS, "workers")                   /* a DataLoader's worker */                                      \
+    X(NO_ROOM, "no_room")                   /* an engine has nothing left for its cache */                   \
     X(REFUSED, "refused")                   /* an engine refused by its own sum */                           \
     X(BARE, "bare")                         /* no figures at all */                                          \
     X(TRAINS, "trains")                     /* it is training, for certain */                                \
