@@ -27,7 +27,7 @@ static const char *matched_words(vr_seeker *s, const vr_hit *hit)
     const vr_live *live = &hit->run.failure.live;
     return vr_text(&s->d->arena, BYTES(live->allocated), T(" live, "),
                    BYTES(live->reserved - live->allocated), T(" idle and "), BYTES(hit->run.failure.tried),
-                   T(" asked for agree with a rehearsal of this model"));
+                   T(" asked for"));
 }
 
 static const char *further_words(const vr_further *x, const vr_spot *spot, vr_arena *a)
@@ -98,16 +98,25 @@ static vram_status add_levers(vr_seeker *s, const vram_fit *fit)
 
 /* ---- the cause ---- */
 
+/* Figures that one place of the run has and no other, with nothing assumed or with idle bytes to some KiB. */
+static bool is_sure(const vr_seeker *s)
+{
+    const vr_spot *spot = &s->f->spot;
+    const vr_bounds *idle = &s->figures.idle;
+    return spot->places == 1 && (spot->assumed == NULL || idle->high - idle->low < VR_MIB);
+}
+
 /* Weights that exceed the whole card leave no other reading. */
 static void conclude_load(vr_seeker *s, const vram_fit *fit)
 {
     vr_finding *f = s->f;
-    f->phase = VR_PHASE_LOAD;
+    if (f->phase == VR_PHASE_UNKNOWN)
+        f->phase = VR_PHASE_LOAD;
     if (fit->weights_over_usable == 0)
         return;
     f->memory = VR_MEMORY_GPU;
     f->cause = VR_CAUSE_WEIGHTS;
-    f->certainty = VR_CERTAINTY_CERTAIN;
+    f->certainty = is_sure(s) ? VR_CERTAINTY_CERTAIN : VR_CERTAINTY_LIKELY;
     f->summary = "the weights alone are larger than the card";
 }
 
