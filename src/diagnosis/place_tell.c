@@ -110,7 +110,7 @@ static bool is_sure(const vr_seeker *s)
 static void conclude_load(vr_seeker *s, const vram_fit *fit)
 {
     vr_finding *f = s->f;
-    if (f->phase == VR_PHASE_UNKNOWN)
+    if (f->phase == VR_PHASE_UNKNOWN || is_sure(s))
         f->phase = VR_PHASE_LOAD;
     if (fit->weights_over_usable == 0)
         return;
@@ -118,6 +118,19 @@ static void conclude_load(vr_seeker *s, const vram_fit *fit)
     f->cause = VR_CAUSE_WEIGHTS;
     f->certainty = is_sure(s) ? VR_CERTAINTY_CERTAIN : VR_CERTAINTY_LIKELY;
     f->summary = "the weights alone are larger than the card";
+}
+
+/* What the text left open. */
+static void conclude_pass(vr_seeker *s, const vr_hit *hit)
+{
+    vr_finding *f = s->f;
+    const vr_event *e = &hit->plan.tape.events[hit->run.failure.event];
+    if (f->phase == VR_PHASE_UNKNOWN)
+        f->phase = VR_PHASE_FORWARD;
+    if (f->cause != VR_CAUSE_UNKNOWN)
+        return;
+    f->cause = vr_item_category((vr_item)e->item) == VR_KV_CACHE ? VR_CAUSE_KV_CACHE : VR_CAUSE_ACTIVATIONS;
+    f->certainty = VR_CERTAINTY_LIKELY;
 }
 
 static void tell_missing(vr_seeker *s, const vram_fit *fit)
@@ -181,8 +194,10 @@ vram_status vr_tell_place(vr_seeker *s, const vr_hit *hit)
     VR_TRY(tell_expandable(s, hit));
     tell_evidence(s, hit);
     VR_TRY(vr_tell_fit(&fit, s, hit->asked, hit->available));
-    spot->loaded_permille = in_load(&hit->run) && fit != NULL ? fit->loaded_permille : 1000;
-    if (in_load(&hit->run) && fit != NULL)
+    spot->loaded_permille = in_load(&hit->run) && fit != NULL ? fit->loaded_permille : 0;
+    if (!in_load(&hit->run))
+        conclude_pass(s, hit);
+    else if (fit != NULL)
         conclude_load(s, fit);
     return VRAM_OK;
 }
