@@ -241,10 +241,40 @@ static const column text_columns[] = {
     { NULL, TEXT, NULL, NULL, false },
 };
 
+/* What people say they saw proves nothing. */
+#define UNPROVEN "unknown=VR_CERTAINTY_UNKNOWN|possible=VR_CERTAINTY_POSSIBLE|likely=VR_CERTAINTY_LIKELY"
+
+static const column symptom_columns[] = {
+    { "id", TEXT, "id", NULL, true },
+    { "words", TEXT, "words", NULL, true },
+    { "without", TEXT, "without", NULL, false },
+    { "program", CHOICE, "program", programs, false },
+    { "memory", CHOICE, "memory", memories, false },
+    { "phase", CHOICE, "phase", phases, false },
+    { "cause", CHOICE, "cause", causes, true },
+    { "sub_cause", TEXT, "sub_cause", NULL, false },
+    { "certainty", CHOICE, "certainty", UNPROVEN, true },
+    { "rank", NUMBER, "rank", NULL, false },
+    { "summary", TEXT, "summary", NULL, true },
+    { "why", TEXT, "why", NULL, true },
+    { "tell", TEXT, "tell", NULL, true },
+    { "tell_why", TEXT, "tell_why", NULL, true },
+    { NULL, TEXT, NULL, NULL, false },
+};
+
+static const column symptom_word_columns[] = {
+    { "name", TEXT, "name", NULL, true },
+    { "words", TEXT, "words", NULL, true },
+    { NULL, TEXT, NULL, NULL, false },
+};
+
 static const table tables[] = {
     { "remedies", "diagnosis/levers.h", "vr_lever_row", "vr_remedy_table", remedy_columns },
     { "error_texts", "diagnosis/texts.h", "vr_text_row", "vr_error_text_table", text_columns },
     { "log_signs", "diagnosis/texts.h", "vr_text_row", "vr_log_sign_table", text_columns },
+    { "symptoms", "diagnosis/symptoms.h", "vr_symptom", "vr_symptom_table", symptom_columns },
+    { "symptom_words", "diagnosis/symptoms.h", "vr_symptom_word", "vr_symptom_word_table",
+      symptom_word_columns },
     { "gpus", "device/gpus.h", "vr_gpu", "vr_gpu_table", gpu_columns },
     { "architectures", "model/families.h", "vr_family", "vr_family_table", architecture_columns },
     { "namings", "model/families.h", "vr_naming", "vr_naming_table", naming_columns },

@@ -39,7 +39,7 @@ typedef enum vr_truth { VR_UNTOLD, VR_NO, VR_MAYBE, VR_YES } vr_truth;
     X(OTHERS_DOMINATE, "processes that are not this one hold more than it, or half of T")                    \
     X(OTHERS_MATTER, "processes that are not this one hold a quarter of T")                                  \
     X(OTHERS_SMALL, "processes that are not this one hold less than 5 % of T")                               \
-    X(SIBLINGS, "several like processes, started together")               \
+    X(SIBLINGS, "several like processes, started together")                                                  \
     X(SPILLED, "A > T: the driver moved part of it into the computer's memory")                              \
     X(GRAPH_POOLS, "Q >= R or Q >= 5 % of T")                                                                \
     X(OVER_WATERMARK, "A + O + R > M: over what the process may hold on a shared memory")                    \

@@ -132,7 +132,9 @@ static void copy_plain(sink *to, vr_str s, size_t *hit, bool unfold)
 
 static size_t trimmed(const char *s, size_t n)
 {
-    while (n > 0 && (s[n - 1] == ' ' || s[n - 1] == '`'))
+    bool quoted = n > 0 && s[0] == '`';
+
+    while (n > 0 && (s[n - 1] == ' ' || (quoted && s[n - 1] == '`')))
         n--;
     return n;
 }
@@ -206,6 +208,8 @@ static bool take_line(maker *m, vr_str raw, size_t hit, uint64_t line)
     } else if (m->begun && (is_new_record(m, &o) || ends_message((vr_str){ text, n })))
         return false;
     m->taken = true;
+    if (!m->begun)
+        m->b->main = (uint32_t)(m->b->n + n + 1);
     append(m->b, text, n, line, raw.n);
     return m->b->n < sizeof m->b->s && m->b->n_lines < VR_BLOCK_LINES;
 }
@@ -238,7 +242,7 @@ void vr_block_make(vr_block *b, vr_str text, size_t from, size_t hit, size_t end
     size_t stop = from + VR_BLOCK_REACH < text.n ? from + VR_BLOCK_REACH : text.n;
     size_t start = hit;
 
-    b->n = b->n_lines = 0;
+    b->n = b->n_lines = b->main = 0;
     text.n = end < stop ? end : stop;
     while (start > from && text.s[start - 1] != '\n')
         start--;
@@ -251,6 +255,7 @@ void vr_block_make(vr_block *b, vr_str text, size_t from, size_t hit, size_t end
         from = to + 1;
     }
     find_wraps(b);
+    b->main = b->main < b->n ? b->main : (uint32_t)b->n;
 }
 
 uint64_t vr_block_line(const vr_block *b, size_t at)

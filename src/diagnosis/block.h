@@ -45,6 +45,7 @@ typedef struct vr_block {
     uint64_t line[VR_BLOCK_LINES + 1];
     uint32_t width[VR_BLOCK_LINES + 1]; /* of the line as it was printed */
     size_t n_lines;
+    uint32_t main; /* where the line with the hit begins: what is before it may be of another message */
 } vr_block;
 
 /* Makes the block of the message that holds `hit`, an offset in text. It begins at `from`, the start of a

@@ -21,6 +21,8 @@ typedef enum vr_trait {
     VR_IS_STEP, /* no failure in the text at all: it ends in the middle of a step */
     VR_IS_BARE, /* a failure without any figure */
     VR_IS_GPU,
+    VR_IS_KILLED, /* ended by signal 9, by the word of a shell or a supervisor */
+    VR_KILLED_TWICE,
     VR_IS_HOST, /* the computer's memory, or shared-memory files */
     VR_IS_ON_CHIP,
     VR_IS_NONE, /* no memory at all */
@@ -72,15 +74,18 @@ typedef enum vr_trait {
     VR_UNDER_TRAINER,
     VR_BY_PYTORCH, /* PyTorch's caching allocator printed it */
     VR_BY_GGML,
+    VR_BY_CUDA,        /* a bare word of CUDA or its libraries */
     VR_OWN_BY_SIZE,    /* this process is in the list, but not by name */
     VR_SEVERAL_OTHERS, /* more than one process beside it, or other ranks of the job */
-    VR_RANKS_SHARE,    /* two ranks of the job name the same card */
+    VR_MANY_SIBLINGS,
+    VR_RANKS_SHARE, /* two ranks of the job name the same card */
     /* engines' own figures */
-    VR_HELD_LARGE,  /* total - free at an engine's start is more than contexts and a desktop take */
-    VR_HELD_SMALL,  /* it is not */
-    VR_FEW_TOKENS,  /* a prompt so short that no pass over it is large */
-    VR_COPIES,      /* a pipeline over several cards keeps copies */
-    VR_FREE_PLENTY, /* free before the step was more than half of the card */
+    VR_HELD_LARGE,      /* total - free at an engine's start is more than contexts and a desktop take */
+    VR_HELD_SMALL,      /* it is not */
+    VR_FEW_TOKENS,      /* a prompt so short that no pass over it is large */
+    VR_COPIES,          /* a pipeline over several cards keeps copies */
+    VR_EMBEDDING_SIZED, /* the request is as large as a known model's table of words */
+    VR_FREE_PLENTY,     /* free before the step was more than half of the card */
     /* arithmetic: VR_RULE_x holds for all values within the printed digits; last */
     VR_BY_RULE,
     VR_TRAIT_COUNT = VR_BY_RULE + VR_RULE_COUNT
@@ -113,6 +118,9 @@ typedef struct vr_verdict {
 
 extern const vr_verdict vr_verdicts[];
 extern const size_t vr_verdicts_n;
+
+/* A request as large as the table of words of a model in use, in 2 or 4 bytes a value (causes_sizes.c). */
+bool vr_embedding_sized(vr_span request);
 
 void vr_view_event(struct vram_diagnosis *d, vr_finding *f, vr_view *v);
 /* The last line of the table applies always. */

@@ -20,6 +20,7 @@ static const named_trait named[] = {
     { "eval-growth-", VR_BY_GROWTH, false },
     { "quantise-", VR_BY_QUANTISE, false },
     { "pin-", VR_BY_PINNED, true },
+    { "ggml-pinned", VR_BY_PINNED, true },
     { "first-cuda-", VR_BY_FIRST_CALL, false },
     { "foreach-", VR_BY_FOREACH, false },
     { "nccl-", VR_BY_NCCL, false },
@@ -94,6 +95,7 @@ static void view_row(vr_view *v)
     have(v, of_cause[v->telling->cause]);
     have(v, of_memory[row->memory]);
     v->has[VR_BY_PYTORCH] = v->sum.request.known && v->sum.allocated.known && v->sum.left.known;
+    v->has[VR_BY_CUDA] = row->program == VR_PROGRAM_CUDA || row->program == VR_PROGRAM_PYTORCH;
     v->has[VR_BY_GGML] = row->program == VR_PROGRAM_LLAMACPP || row->program == VR_PROGRAM_OLLAMA ||
                          row->program == VR_PROGRAM_KOBOLDCPP;
 }
@@ -156,6 +158,27 @@ static bool ranks_share(const vr_view *v)
     return false;
 }
 
+static bool is_killed(const vr_text_row *row)
+{
+    static const char *const ids[] = { "killed", "exit-137", "exit-minus-9", "torchrun-failed" };
+
+    for (size_t i = 0; i < sizeof ids / sizeof ids[0]; i++)
+        if (vr_str_is(vr_str_of(ids[i]), row->id))
+            return row->memory == VR_MEMORY_HOST;
+    return false;
+}
+
+/* A second text about it that is not the same one again. */
+static bool killed_twice(const vr_view *v)
+{
+    for (size_t i = 0; i < v->d->found.n_events; i++) {
+        const vr_sign *s = &v->d->found.events[i].sign;
+        if (s->row != v->row && s->file == v->event->sign.file && is_killed(s->row))
+            return true;
+    }
+    return false;
+}
+
 static void view_log(vr_view *v)
 {
     const vr_fact *copies = vr_finding_fact(v->d, v->f, VR_FACT_COPIES);
@@ -166,6 +189,10 @@ static void view_log(vr_view *v)
         v->has[VR_ON_LIMITED_BUFFERS] =
             request >= BUFFER_LIMIT - VR_GIB / 64 && v->sum.left.known && !v->has[VR_BY_PYTORCH];
     v->has[VR_RANKS_SHARE] = ranks_share(v);
+    v->has[VR_MANY_SIBLINGS] = v->sum.n_siblings >= 4;
+    v->has[VR_EMBEDDING_SIZED] = vr_embedding_sized(v->sum.request);
+    v->has[VR_IS_KILLED] = is_killed(v->row);
+    v->has[VR_KILLED_TWICE] = v->has[VR_IS_KILLED] && killed_twice(v);
     have(v, of_program[v->f->program]);
 }
 

@@ -8,6 +8,7 @@
 
 #include "diagnosis/facts.h"
 #include "diagnosis/texts.h"
+#include "diagnosis/when.h"
 
 /* A row that was seen, and where. */
 typedef struct vr_sign {
@@ -16,6 +17,7 @@ typedef struct vr_sign {
     uint32_t file;         /* index into vr_findings.files */
     int32_t rank;          /* of the process, from a prefix such as [rank3]:; -1: none */
     vr_fact_list facts;    /* of its template */
+    vr_log_time when;      /* of its line, before what loggers put in front was taken off */
     const char *text;      /* the line, cleaned and cut to 200 bytes */
 } vr_sign;
 
@@ -38,7 +40,7 @@ typedef struct vr_findings {
     size_t n_events;
     uint64_t n_dropped;  /* events beyond VR_MAX_EVENTS */
     const vr_sign *seen; /* INFO, PROGRAM, PLATFORM, OPTION and WARNING: the last of each row (the first of
-                            WARNING), in the order of the text */
+                            WARNING), in the order of the text; without any event FRAME and STEP too */
     size_t n_seen;
     const char *const *files; /* names; "" of one without */
     size_t n_files;

@@ -52,7 +52,7 @@ extern const size_t vr_remedy_table_n;
 typedef struct vr_figures {
     bool has_request, has_total, has_free, has_idle, has_reserved;
     uint64_t request, total, left, idle, reserved; /* left: free on the card */
-    bool has_outside; /* total - free - reserved, 0 where that is negative */
+    bool has_outside;                              /* total - free - reserved, 0 where that is negative */
     uint64_t outside;
 } vr_figures;
 

@@ -3,7 +3,6 @@
  * Which events are failures of their own and which follow from one before them.
  */
 #include "diagnosis/diagnosis.h"
-#include "diagnosis/when.h"
 
 #define SAME_FAILURE_SECONDS 600 /* ranks, watchdogs and supervisors report within this time */
 #define SAME_FAILURE_LINES 5000  /* without times: tracebacks of as many ranks as a job has */
@@ -48,7 +47,7 @@ static bool follows(const vr_incident *first, const vr_incident *later)
 
     if (first->sign.file != later->sign.file || started_anew(first, later) || of_other_cards(first, later))
         return false;
-    if (vr_seconds_between(first->sign.text, later->sign.text, &seconds))
+    if (vr_seconds_between(first->sign.when, later->sign.when, &seconds))
         return seconds <= SAME_FAILURE_SECONDS;
     return lines_between(first, later) <= SAME_FAILURE_LINES;
 }
@@ -101,10 +100,24 @@ static bool explains(const vr_findings *found, size_t i)
     return !failed;
 }
 
+/* A warning whose own words would be a failure elsewhere. */
+static bool is_warned(const vr_findings *found, const vr_sign *s)
+{
+    for (size_t i = 0; i < found->n_seen; i++) {
+        const vr_sign *w = &found->seen[i];
+        if (w->row->kind == VR_TEXT_WARNING && w->line == s->line && w->file == s->file &&
+            w->row->rank > s->row->rank)
+            return true;
+    }
+    return false;
+}
+
 static bool is_cause(const vr_findings *found, size_t i)
 {
     uint8_t kind = found->events[i].sign.row->kind;
 
+    if (is_warned(found, &found->events[i].sign))
+        return false;
     if (kind == VR_TEXT_LOOKALIKE)
         return explains(found, i);
     return fails(&found->events[i]);
@@ -197,7 +210,7 @@ vram_status vr_diagnose_order(struct vram_diagnosis *d)
     if (d->n == 0)
         VR_TRY(take_seen(d));
     /* Aborts and exit codes alone: the failure itself is not in the text. */
-    if (d->n == 0 && found->n_events != 0)
+    if (d->n == 0 && found->n_events != 0 && !is_warned(found, &found->events[0].sign))
         d->list[d->n++].event = &found->events[0];
     return VRAM_OK;
 }

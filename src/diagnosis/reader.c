@@ -145,7 +145,7 @@ static vram_status end_file(vr_reader *r)
     r->wide = r->head_n = 0;
     r->half = false;
     r->n_lanes = 0;
-    r->step.sign.row = NULL;
+    r->step.sign.sign.row = NULL;
     vr_anchors_restart(r->anchors);
     return VRAM_OK;
 }

@@ -32,26 +32,38 @@ typedef struct vr_kept_facts {
     size_t n;
 } vr_kept_facts;
 
+/* A text that a message is of. */
+typedef struct vr_event_row {
+    const vr_text_row *row;
+    uint32_t number, alternative;
+} vr_event_row;
+
+#define VR_STEP_FACTS 8u
+
+/* A step, with the figures that such a line has. */
+typedef struct vr_kept_step {
+    vr_kept_sign sign;
+    vr_fact f[VR_STEP_FACTS];
+    char text[VR_STEP_FACTS][VR_FACT_TEXT];
+} vr_kept_step;
+
 /* A message from its first hit on; when it was read, an event that is kept. */
 typedef struct vr_event {
     struct vr_event *next; /* of unused ones */
     vr_incident incident;
     vr_kept_sign sign;
     vr_kept_facts facts;
-    vr_kept_sign step;
+    vr_kept_step step;
     vr_kept_sign near[VR_NEAR_SIGNS];
     vr_sign near_signs[VR_NEAR_SIGNS];
     size_t n_near, n_before;
     char block[VR_BLOCK_BYTES + 1];
     uint64_t key;
     /* while it is open */
-    uint64_t from, hit, line_from; /* offsets: of the block, of the hit that leads, of that one's line */
-    uint64_t end;                  /* where the block ends at the latest */
-    uint64_t from_line, last_line; /* of the block's start, of the last hit */
-    struct {
-        const vr_text_row *row;
-        uint32_t number, alternative;
-    } rows[VR_EVENT_ROWS];
+    uint64_t from, hit;                        /* offsets: of the block, of the hit that leads */
+    uint64_t end;                              /* where the block ends at the latest */
+    uint64_t from_line, first_line, last_line; /* of the block's start, of the first and the last hit */
+    vr_event_row rows[VR_EVENT_ROWS];
     size_t n_rows;
     bool ended; /* nothing further belongs to it */
 } vr_event;
@@ -61,8 +73,11 @@ typedef struct vr_lane {
     uint64_t key, used;                 /* used: when last, to give way to another */
     vr_kept_sign frames[VR_NEAR_SIGNS]; /* a ring */
     uint64_t n_frames;
-    vr_kept_sign step;
-    vr_event *last; /* its last event, while frames behind it may belong to it */
+    vr_kept_step step;
+    uint64_t warned_line; /* of its last warning, and that one's rank */
+    uint32_t warned_rank;
+    uint64_t event_end; /* offset behind the last line that was of an event */
+    vr_event *last;     /* its last event, while frames behind it may belong to it */
     uint64_t last_line;
     uint64_t chain; /* of its last event */
     bool chained;   /* the next event is of the same chain of exceptions */
@@ -72,7 +87,6 @@ typedef struct vr_lane {
 typedef struct vr_seen_row {
     vr_kept_sign sign;
     vr_kept_facts facts;
-    uint64_t order;
 } vr_seen_row;
 
 struct vr_reader {
@@ -107,7 +121,7 @@ struct vr_reader {
     size_t n_kept;
     vr_event *unused;
     vr_seen_row **seen; /* of a row, or NULL */
-    vr_kept_sign step;  /* the last of any process */
+    vr_kept_step step;  /* the last of any process */
     uint64_t ticks, chains;
     vr_block block;
     vr_found_list found;
@@ -118,6 +132,7 @@ typedef struct vr_hit {
     const vr_anchor *anchor;
     size_t start, end; /* in the window */
     size_t line_from;  /* start of its line, or of what is looked at of a long one */
+    size_t line_to;    /* its end */
     uint64_t line;
     vr_origin origin;
     char text[VR_SIGN_TEXT * 2]; /* its line, cleaned */
@@ -133,6 +148,10 @@ typedef struct vr_hit {
 vram_status vr_reader_hit(vr_reader *r, const vr_anchor *a, size_t start, size_t end);
 vr_lane *vr_reader_lane(vr_reader *r, uint64_t key);
 void vr_keep_sign(vr_kept_sign *to, const vr_reader *r, const vr_hit *hit, const vr_text_row *row);
+/* How much of the text before the hit's line may be of its message: some lines, not before `low`, an offset
+ * of the file. Returns the place in the window; *lines: how many. */
+size_t vr_reader_before(const vr_reader *r, const vr_hit *hit, uint64_t low, uint64_t *lines);
+void vr_copy_step(vr_kept_step *to, const vr_kept_step *from);
 void vr_copy_sign(vr_kept_sign *to, const vr_kept_sign *from);
 const vr_template *vr_reader_template(vr_reader *r, const vr_text_row *row, size_t number);
 void vr_keep_facts(vr_kept_facts *to, const vr_block *b, const vr_found_list *found);
@@ -140,6 +159,8 @@ void vr_keep_facts(vr_kept_facts *to, const vr_block *b, const vr_found_list *fo
 vram_status vr_reader_event(vr_reader *r, const vr_hit *hit);
 /* Closes what can have nothing further: blocks that reach no further than `to`. */
 vram_status vr_reader_close(vr_reader *r, uint64_t to);
+/* Takes a message away that a warning says more of. */
+void vr_reader_warned(vr_reader *r, const vr_hit *hit);
 /* Frames of a traceback end, another exception follows. */
 void vr_reader_mark(vr_reader *r, const vr_hit *hit);
 vram_status vr_reader_collect(vr_reader *r, vr_findings *out);

@@ -103,26 +103,28 @@ static vram_status close_event(vr_reader *r, size_t i);
 
 static vram_status open_event(vr_reader *r, const vr_hit *hit, vr_lane *l)
 {
+    uint64_t lines;
+
     if (r->n_open == VR_MAX_OPEN)
         VR_TRY(close_event(r, 0));
     vr_event *e = unused_event(r);
     if (e == NULL)
         return VRAM_ENOMEM;
     e->key = hit->origin.key;
-    e->from = r->base + hit->line_from;
+    e->from = r->base + vr_reader_before(r, hit, l->event_end, &lines);
     e->end = UINT64_MAX;
-    e->from_line = hit->line;
+    e->first_line = hit->line;
+    e->from_line = hit->line - lines;
     e->n_rows = 0;
     e->ended = false;
     e->incident = (vr_incident){ .repeats = 0 };
     add_row(e, hit);
     lead_with(r, e, hit);
     take_frames(e, l, hit->line);
-    e->step.sign.row = NULL;
-    if (l->step.sign.row != NULL || r->step.sign.row != NULL)
-        vr_copy_sign(&e->step, l->step.sign.row != NULL ? &l->step : &r->step);
+    vr_copy_step(&e->step, l->step.sign.sign.row != NULL ? &l->step : &r->step);
     if (l->chained && l->chain == 0)
         l->chain = ++r->chains;
+    l->event_end = r->base + hit->line_to;
     r->open[r->n_open++] = e;
     l->last = e;
     l->last_line = hit->line;
@@ -142,8 +144,11 @@ vram_status vr_reader_event(vr_reader *r, const vr_hit *hit)
 
     if (l == NULL)
         return VRAM_ENOMEM;
+    if (l->warned_line == hit->line && l->warned_rank >= hit->anchor->row->rank)
+        return VRAM_OK;
     if (e != NULL && belongs(e, hit)) {
         add_row(e, hit);
+        l->event_end = r->base + hit->line_to;
         if (hit->anchor->row->rank > leading(e)->rank)
             lead_with(r, e, hit);
         l->last_line = hit->line;
@@ -152,6 +157,34 @@ vram_status vr_reader_event(vr_reader *r, const vr_hit *hit)
     if (e != NULL)
         end_block(e, r->base + hit->line_from);
     return open_event(r, hit, l);
+}
+
+static void drop(vr_reader *r, vr_event *e)
+{
+    for (size_t i = 0; i < r->n_lanes; i++) {
+        if (r->lanes[i]->last == e)
+            r->lanes[i]->last = NULL;
+    }
+    e->next = r->unused;
+    r->unused = e;
+}
+
+static void take_out(vr_reader *r, size_t i)
+{
+    memmove(&r->open[i], &r->open[i + 1], (r->n_open - i - 1) * sizeof *r->open);
+    r->n_open--;
+}
+
+void vr_reader_warned(vr_reader *r, const vr_hit *hit)
+{
+    for (size_t i = r->n_open; i > 0; i--) {
+        vr_event *e = r->open[i - 1];
+        if (e->key == hit->origin.key && e->first_line == hit->line && e->last_line == hit->line &&
+            hit->anchor->row->rank >= leading(e)->rank) {
+            take_out(r, i - 1);
+            drop(r, e);
+        }
+    }
 }
 
 void vr_reader_mark(vr_reader *r, const vr_hit *hit)
@@ -218,6 +251,53 @@ static void adopt_frames(vr_event *to, const vr_event *from)
     to->n_before = from->n_before;
 }
 
+/* The rows of a message by their rank, the leading one first. */
+static void sort_rows(vr_event *e)
+{
+    for (size_t i = 1; i < e->n_rows; i++) {
+        for (size_t k = i; k > 0 && e->rows[k].row->rank > e->rows[k - 1].row->rank; k--) {
+            vr_event_row swap = e->rows[k];
+            e->rows[k] = e->rows[k - 1];
+            e->rows[k - 1] = swap;
+        }
+    }
+}
+
+/* Figures of all texts that the message is of; but what says little beside one that says more has none. */
+static vram_status read_figures(vr_reader *r, vr_event *e)
+{
+    r->found.n = 0;
+    sort_rows(e);
+    for (size_t i = 0; i < e->n_rows; i++) {
+        const vr_text_row *row = e->rows[i].row;
+        bool again = i != 0 && row == e->rows[i - 1].row;
+        if (row->wants == NULL || again || (is_generic(row) && row != leading(e)))
+            continue;
+        const vr_template *t = vr_reader_template(r, row, e->rows[i].number);
+        if (t == NULL)
+            return VRAM_ENOMEM;
+        vr_template_read(t, (vr_str){ r->block.s, r->block.n }, r->block.main, &r->found);
+    }
+    return VRAM_OK;
+}
+
+/* Without the lines before the message, unless a figure (at `first`) is from there. */
+static void keep_block(vr_event *e, const vr_block *b, size_t first)
+{
+    size_t from = b->main, n;
+
+    while (first < from) { /* whole lines */
+        from--;
+        while (from > 0 && b->s[from - 1] != '\n' && b->s[from - 1] != VR_WRAP)
+            from--;
+    }
+    n = b->n - from;
+    memcpy(e->block, b->s + from, n);
+    for (size_t i = 0; i < n; i++)
+        e->block[i] = e->block[i] == VR_WRAP ? '\n' : e->block[i];
+    e->block[n] = 0;
+}
+
 static vram_status read_block(vr_reader *r, vr_event *e)
 {
     vr_str text = { r->text, r->n };
@@ -225,39 +305,17 @@ static vram_status read_block(vr_reader *r, vr_event *e)
 
     vr_block_make(&r->block, text, (size_t)(e->from - r->base), (size_t)(e->hit - r->base), end,
                   e->from_line);
-    r->found.n = 0;
-    for (size_t i = 0; i < e->n_rows; i++) {
-        if (e->rows[i].row->wants == NULL)
-            continue;
-        const vr_template *t = vr_reader_template(r, e->rows[i].row, e->rows[i].number);
-        if (t == NULL)
-            return VRAM_ENOMEM;
-        vr_template_read(t, (vr_str){ r->block.s, r->block.n }, &r->found);
-    }
+    VR_TRY(read_figures(r, e));
     vr_keep_facts(&e->facts, &r->block, &r->found);
-    memcpy(e->block, r->block.s, r->block.n);
-    for (size_t i = 0; i < r->block.n; i++)
-        e->block[i] = e->block[i] == '\v' ? '\n' : e->block[i];
-    e->block[r->block.n] = 0;
+    keep_block(e, &r->block, r->found.n != 0 ? r->found.f[0].at : SIZE_MAX);
     return VRAM_OK;
-}
-
-static void drop(vr_reader *r, vr_event *e)
-{
-    for (size_t i = 0; i < r->n_lanes; i++) {
-        if (r->lanes[i]->last == e)
-            r->lanes[i]->last = NULL;
-    }
-    e->next = r->unused;
-    r->unused = e;
 }
 
 static vram_status close_event(vr_reader *r, size_t i)
 {
     vr_event *e = r->open[i], *same;
 
-    memmove(&r->open[i], &r->open[i + 1], (r->n_open - i - 1) * sizeof *r->open);
-    r->n_open--;
+    take_out(r, i);
     VR_TRY(read_block(r, e));
     same = same_event(r, e);
     if (same != NULL) {
@@ -307,7 +365,7 @@ static void finish_event(vr_event *e, vr_incident *out)
     out->near = e->near_signs;
     out->n_near = e->n_near;
     out->n_before_line = e->n_before;
-    out->step = e->step.sign.row != NULL ? &e->step.sign : NULL;
+    out->step = e->step.sign.sign.row != NULL ? &e->step.sign.sign : NULL;
     out->block = e->block;
 }
 
@@ -319,7 +377,9 @@ static vram_status collect_seen(vr_reader *r)
     if (list == NULL)
         return VRAM_ENOMEM;
     for (size_t i = 0; r->seen != NULL && i < VR_TEXT_ROWS; i++) {
-        if (r->seen[i] != NULL)
+        uint8_t kind = vr_text_row_at(i)->kind;
+        bool alone = r->n_kept == 0 || (kind != VR_TEXT_FRAME && kind != VR_TEXT_STEP);
+        if (r->seen[i] != NULL && alone)
             list[n++] = r->seen[i]->sign.sign;
     }
     r->out.seen = list;

@@ -30,6 +30,15 @@ void vr_copy_sign(vr_kept_sign *to, const vr_kept_sign *from)
     to->sign.text = to->text;
 }
 
+void vr_copy_step(vr_kept_step *to, const vr_kept_step *from)
+{
+    *to = *from;
+    to->sign.sign.text = to->sign.text;
+    to->sign.sign.facts.f = to->f;
+    for (size_t i = 0; i < to->sign.sign.facts.n; i++)
+        to->f[i].text = to->text[i];
+}
+
 const vr_template *vr_reader_template(vr_reader *r, const vr_text_row *row, size_t number)
 {
     if (!r->templated[number] && row->wants != NULL)
@@ -90,7 +99,8 @@ vr_lane *vr_reader_lane(vr_reader *r, uint64_t key)
     l->last = NULL;
     l->chain = 0;
     l->chained = false;
-    l->step.sign.row = NULL;
+    l->step.sign.sign.row = NULL;
+    l->warned_line = l->event_end = 0;
     return l;
 }
 
@@ -117,6 +127,7 @@ static void find_line(vr_reader *r, vr_hit *hit)
     to = end != NULL ? (size_t)(end - r->text) : r->n;
     to = to > hit->start + 1024 ? hit->start + 1024 : to;
     hit->line_from = from;
+    hit->line_to = to;
     count_lines(r, from > r->counted ? from : r->counted);
     hit->line = r->line;
     for (size_t i = from; i < r->counted; i++) /* a hit before the one that was counted to */
@@ -138,15 +149,24 @@ static bool is_binary(const vr_reader *r, const vr_hit *hit)
     return n >= 2;
 }
 
-static size_t line_before(const vr_reader *r, size_t from)
-{
-    size_t low = from > 1024 ? from - 1024 : 0, i = from;
+#define BEFORE_LINES 3u
+#define BEFORE_BYTES 2048u
 
-    if (i > low)
-        i--;
-    while (i > low && r->text[i - 1] != '\n')
-        i--;
-    return i == low && low != 0 ? from : i;
+size_t vr_reader_before(const vr_reader *r, const vr_hit *hit, uint64_t low, uint64_t *lines)
+{
+    size_t from = hit->line_from, least = from > BEFORE_BYTES ? from - BEFORE_BYTES : 0;
+
+    if (low > r->base && low - r->base > least)
+        least = low - r->base < from ? (size_t)(low - r->base) : from;
+    for (*lines = 0; *lines < BEFORE_LINES && from > least; ++*lines) {
+        size_t i = from - 1;
+        while (i > least && r->text[i - 1] != '\n')
+            i--;
+        if (i == least && i != 0 && r->text[i - 1] != '\n') /* not all of that line */
+            break;
+        from = i;
+    }
+    return from;
 }
 
 /* Whether the block holds what the row needs besides. */
@@ -154,7 +174,8 @@ static bool needs_met(vr_reader *r, const vr_hit *hit, const char *needs)
 {
     if (needs == NULL)
         return true;
-    size_t from = line_before(r, hit->line_from);
+    uint64_t lines;
+    size_t from = vr_reader_before(r, hit, 0, &lines);
     vr_block_make(&r->block, (vr_str){ r->text, r->n }, from, hit->start, SIZE_MAX, 0);
     return vr_text_holds((vr_str){ r->block.s, r->block.n }, vr_str_of(needs));
 }
@@ -170,6 +191,22 @@ static bool is_placed(const vr_hit *hit)
     return !a->ends || (hit->text_n < sizeof hit->text && vr_text_ends(text, a->text));
 }
 
+/* Reads the figures of a row's template in the lines from the hit's on. */
+static vram_status read_figures(vr_reader *r, const vr_hit *hit)
+{
+    const vr_text_row *row = hit->anchor->row;
+
+    r->found.n = 0;
+    if (row->wants == NULL)
+        return VRAM_OK;
+    const vr_template *t = vr_reader_template(r, row, hit->anchor->number);
+    if (t == NULL)
+        return VRAM_ENOMEM;
+    vr_block_make(&r->block, (vr_str){ r->text, r->n }, hit->line_from, hit->start, SIZE_MAX, hit->line);
+    vr_template_read(t, (vr_str){ r->block.s, r->block.n }, 0, &r->found);
+    return VRAM_OK;
+}
+
 static vram_status keep_seen(vr_reader *r, const vr_hit *hit)
 {
     const vr_text_row *row = hit->anchor->row;
@@ -182,19 +219,23 @@ static vram_status keep_seen(vr_reader *r, const vr_hit *hit)
     if (s == NULL)
         return VRAM_ENOMEM;
     vr_keep_sign(&s->sign, r, hit, row);
-    s->order = ++r->ticks;
-    s->facts.n = 0;
-    if (row->wants == NULL)
-        return VRAM_OK;
-    const vr_template *t = vr_reader_template(r, row, hit->anchor->number);
-    if (t == NULL)
-        return VRAM_ENOMEM;
-    vr_block_make(&r->block, (vr_str){ r->text, r->n }, hit->line_from, hit->start, SIZE_MAX, hit->line);
-    r->found.n = 0;
-    vr_template_read(t, (vr_str){ r->block.s, r->block.n }, &r->found);
+    VR_TRY(read_figures(r, hit));
     vr_keep_facts(&s->facts, &r->block, &r->found);
     s->sign.sign.facts = (vr_fact_list){ s->facts.f, s->facts.n };
     return VRAM_OK;
+}
+
+static vram_status keep_warning(vr_reader *r, const vr_hit *hit)
+{
+    vr_lane *l = vr_reader_lane(r, hit->origin.key);
+
+    if (l == NULL)
+        return VRAM_ENOMEM;
+    if (hit->line != l->warned_line || hit->anchor->row->rank > l->warned_rank)
+        l->warned_rank = hit->anchor->row->rank;
+    l->warned_line = hit->line;
+    vr_reader_warned(r, hit);
+    return keep_seen(r, hit);
 }
 
 #define NEAR_LINES 12u
@@ -208,6 +249,7 @@ static vram_status keep_frame(vr_reader *r, const vr_hit *hit)
         return VRAM_ENOMEM;
     vr_kept_sign *to = &l->frames[l->n_frames++ % VR_NEAR_SIGNS];
     vr_keep_sign(to, r, hit, hit->anchor->row);
+    VR_TRY(keep_seen(r, hit));
     e = l->last;
     if (e == NULL)
         return VRAM_OK;
@@ -226,8 +268,15 @@ static vram_status keep_step(vr_reader *r, const vr_hit *hit)
 
     if (l == NULL)
         return VRAM_ENOMEM;
-    vr_keep_sign(&l->step, r, hit, hit->anchor->row);
-    vr_copy_sign(&r->step, &l->step);
+    VR_TRY(keep_seen(r, hit));
+    const vr_seen_row *seen = r->seen[hit->anchor->number];
+    size_t n = seen->facts.n < VR_STEP_FACTS ? seen->facts.n : VR_STEP_FACTS;
+    vr_copy_sign(&l->step.sign, &seen->sign);
+    memcpy(l->step.f, seen->facts.f, n * sizeof l->step.f[0]);
+    memcpy(l->step.text, seen->facts.text, n * sizeof l->step.text[0]);
+    l->step.sign.sign.facts = (vr_fact_list){ l->step.f, n };
+    vr_copy_step(&l->step, &l->step);
+    vr_copy_step(&r->step, &l->step);
     return VRAM_OK;
 }
 
@@ -251,6 +300,7 @@ vram_status vr_reader_hit(vr_reader *r, const vr_anchor *a, size_t start, size_t
     case VR_TEXT_STEP:
         return keep_step(r, &hit);
     case VR_TEXT_WARNING:
+        return keep_warning(r, &hit);
     case VR_TEXT_INFO:
     case VR_TEXT_PROGRAM:
     case VR_TEXT_PLATFORM:

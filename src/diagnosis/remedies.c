@@ -11,10 +11,14 @@ _Static_assert(VR_PROGRAM_COUNT <= 64 && VR_IF_COUNT <= 64 && VR_PHASE_COUNT <= 
 const vr_term vr_cost_words[] = { VR_COSTS(X) };
 #undef X
 
+typedef struct choice {
+    const vr_lever_row *row;
+    const char *command;
+} choice;
+
 typedef struct chosen {
-    const vr_lever_row *row[VR_MAX_REMEDIES];
-    const char *command[VR_MAX_REMEDIES];
-    size_t n, room; /* room: what is left of the list */
+    choice list[VR_MAX_REMEDIES];
+    size_t n, room; /* room: what is left of the finding's list */
 } chosen;
 
 static bool same(const char *a, const char *b)
@@ -33,42 +37,37 @@ static bool is_taken(const vr_case *c, const vr_lever_row *row)
 
 /* Where a lever of the same group is that is not worse; or the place of the group's worse one, to be
  * replaced. */
-static bool has_better(const chosen *list, const vr_lever_row *row, size_t *worse)
+static bool has_better(const chosen *c, const vr_lever_row *row, size_t *worse)
 {
-    *worse = list->n;
-    for (size_t i = 0; i < list->n; i++)
-        if (same(list->row[i]->group, row->group)) {
+    *worse = c->n;
+    for (size_t i = 0; i < c->n; i++)
+        if (same(c->list[i].row->group, row->group)) {
             *worse = i;
-            return list->row[i]->rank <= row->rank;
+            return c->list[i].row->rank <= row->rank;
         }
     return false;
 }
 
-static void take_out(chosen *list, size_t at)
+static void take_out(chosen *c, size_t at)
 {
-    for (size_t i = at; i + 1 < list->n; i++) {
-        list->row[i] = list->row[i + 1];
-        list->command[i] = list->command[i + 1];
-    }
-    list->n--;
+    for (size_t i = at; i + 1 < c->n; i++)
+        c->list[i] = c->list[i + 1];
+    c->n--;
 }
 
 /* The list stays sorted by rank; the last of a full one falls out. */
-static void put_in(chosen *list, const vr_lever_row *row, const char *command)
+static void put_in(chosen *c, choice new)
 {
-    size_t at = list->n;
+    size_t at = c->n;
 
-    if (list->n == list->room && (at == 0 || list->row[at - 1]->rank <= row->rank))
+    if (c->n == c->room && (at == 0 || c->list[at - 1].row->rank <= new.row->rank))
         return;
-    if (list->n == list->room)
-        at = --list->n;
-    for (; at > 0 && list->row[at - 1]->rank > row->rank; at--) {
-        list->row[at] = list->row[at - 1];
-        list->command[at] = list->command[at - 1];
-    }
-    list->row[at] = row;
-    list->command[at] = command;
-    list->n++;
+    if (c->n == c->room)
+        at = --c->n;
+    for (; at > 0 && c->list[at - 1].row->rank > new.row->rank; at--)
+        c->list[at] = c->list[at - 1];
+    c->list[at] = new;
+    c->n++;
 }
 
 static void consider(const vr_case *c, chosen *list, const vr_lever_row *row)
@@ -83,7 +82,7 @@ static void consider(const vr_case *c, chosen *list, const vr_lever_row *row)
         return;
     if (worse < list->n)
         take_out(list, worse);
-    put_in(list, row, command);
+    put_in(list, (choice){ row, command });
 }
 
 static bool is_cheaper(const vr_lever_row *a, const vr_lever_row *b)
@@ -91,33 +90,33 @@ static bool is_cheaper(const vr_lever_row *a, const vr_lever_row *b)
     return a->cost != b->cost ? a->cost < b->cost : a->rank < b->rank;
 }
 
-static void append(vr_finding *f, const vr_lever_row *row, const char *command)
+static void append(vr_finding *f, choice c)
 {
     f->remedies[f->n_remedies++] = (vr_remedy){
-        .id = row->id,
-        .change = row->change,
-        .command = command,
-        .cost = row->cost_in_words != NULL ? row->cost_in_words : vr_cost_words[row->cost].meaning,
-        .gain = row->gain,
+        .id = c.row->id,
+        .change = c.row->change,
+        .command = c.command,
+        .cost = c.row->cost_in_words != NULL ? c.row->cost_in_words : vr_cost_words[c.row->cost].meaning,
+        .gain = c.row->gain,
     };
 }
 
 /* Cheapest first. */
-static void append_all(vr_finding *f, chosen *list)
+static void append_all(vr_finding *f, chosen *c)
 {
-    while (list->n != 0) {
+    while (c->n != 0) {
         size_t best = 0;
-        for (size_t i = 1; i < list->n; i++)
-            if (is_cheaper(list->row[i], list->row[best]))
+        for (size_t i = 1; i < c->n; i++)
+            if (is_cheaper(c->list[i].row, c->list[best].row))
                 best = i;
-        append(f, list->row[best], list->command[best]);
-        take_out(list, best);
+        append(f, c->list[best]);
+        take_out(c, best);
     }
 }
 
 static vram_status judge_remedies(const vr_case *c)
 {
-    chosen list = { .n = 0 };
+    chosen list = { { { NULL, NULL } }, 0, 0 };
 
     if (c->f->remedies == NULL)
         c->f->remedies = VR_ARRAY(&c->d->arena, vr_remedy, VR_MAX_REMEDIES);

@@ -191,6 +191,9 @@ size_t vr_figure_read(vr_str s, vr_hole type, vr_unit unit, vr_figure *out)
 
     if (!read_number(&in, !whole, &n))
         return 0;
+    if (type == VR_HOLE_BYTES && peek(&in, 0) == '.' &&
+        is_digit(peek(&in, 1))) /* 39.75 is no number of bytes */
+        return 0;
     if (type == VR_HOLE_SIZE || type == VR_HOLE_SIZE10)
         of = read_unit(&in, type == VR_HOLE_SIZE10);
     if (of == 0)

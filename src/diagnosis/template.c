@@ -210,7 +210,7 @@ static void add(vr_found_list *out, vr_found f)
     size_t i = out->n;
 
     for (size_t k = 0; k < out->n; k++) {
-        if (out->f[k].fact == f.fact && out->f[k].at == f.at)
+        if (out->f[k].at == f.at)
             return;
     }
     if (out->n == VR_MAX_FOUND)
@@ -278,20 +278,27 @@ static size_t next_place(const piece *p, vr_str text, size_t at)
     return at;
 }
 
-static void read_one(const piece *p, vr_str text, vr_found_list *out)
+/* False: it is not there between the two places. */
+static bool read_one(const piece *p, vr_str text, size_t from, size_t to, vr_found_list *out)
 {
-    for (size_t at = next_place(p, text, 0); at < text.n;) {
+    bool found = false;
+
+    for (size_t at = next_place(p, text, from); at < to;) {
         size_t end = match_piece(p, text, at, out);
+        found = found || end != SIZE_MAX;
         if (end != SIZE_MAX && !p->again)
-            return;
+            return true;
         at = next_place(p, text, end != SIZE_MAX && end > at ? end : at + 1);
     }
+    return found;
 }
 
-void vr_template_read(const vr_template *t, vr_str text, vr_found_list *out)
+void vr_template_read(const vr_template *t, vr_str text, size_t main, vr_found_list *out)
 {
-    for (size_t i = 0; i < t->n; i++)
-        read_one(&t->pieces[i], text, out);
+    for (size_t i = 0; i < t->n; i++) {
+        if (!read_one(&t->pieces[i], text, main, text.n, out))
+            read_one(&t->pieces[i], text, 0, main, out);
+    }
 }
 
 bool vr_text_holds(vr_str text, vr_str what)

@@ -26,8 +26,9 @@ typedef struct vr_found_list {
 /* *why, when not NULL, says what is wrong with the template: NULL, nothing. Pieces that are wrong are left
  * out. NULL: out of memory. */
 vr_template *vr_template_new(vr_arena *a, const char *wants, const char **why);
-/* Adds what is found in `text` (cleaned) to the list; the same figure is not added twice. */
-void vr_template_read(const vr_template *t, vr_str text, vr_found_list *out);
+/* Adds what is found in `text` (cleaned) to the list, but no figure where one was found already. A piece that
+ * is not found from the byte `main` on is looked for before it. */
+void vr_template_read(const vr_template *t, vr_str text, size_t main, vr_found_list *out);
 /* Whether `what` (lower case) stands in the text: a blank is any white space, letters of either case. */
 bool vr_text_holds(vr_str text, vr_str what);
 /* Whether it begins, or ends, with it. */

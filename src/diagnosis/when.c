@@ -6,13 +6,6 @@
 
 #define SEARCHED 96 /* bytes of a line in which its time stands */
 
-typedef enum counted { NO_CLOCK, TIME_OF_DAY, DATE_AND_TIME, SINCE_START } counted;
-
-typedef struct moment {
-    counted how;
-    uint64_t seconds;
-} moment;
-
 static bool two_digits(vr_str s, size_t at, uint64_t *out)
 {
     if (at + 2 > s.n || s.s[at] < '0' || s.s[at] > '9' || s.s[at + 1] < '0' || s.s[at + 1] > '9')
@@ -61,30 +54,27 @@ static bool since_start(vr_str s, uint64_t *seconds)
     return i > first && i < s.n && s.s[i] == '.' && vr_parse_u64((vr_str){ s.s + first, i - first }, seconds);
 }
 
-static moment moment_of(const char *line)
+vr_log_time vr_log_time_of(vr_str s)
 {
-    vr_str s = vr_str_of(line);
     uint64_t t, days;
 
     if (s.n > SEARCHED)
         s.n = SEARCHED;
     if (since_start(s, &t))
-        return (moment){ SINCE_START, t };
+        return (vr_log_time){ VR_SINCE_START, t };
     for (size_t i = 0; i + 8 <= s.n; i++) {
         if (!time_at(s, i, &t))
             continue;
         if (date_before(s, i, &days))
-            return (moment){ DATE_AND_TIME, days * 86400 + t };
-        return (moment){ TIME_OF_DAY, t };
+            return (vr_log_time){ VR_DATE_AND_TIME, days * 86400 + t };
+        return (vr_log_time){ VR_TIME_OF_DAY, t };
     }
-    return (moment){ NO_CLOCK, 0 };
+    return (vr_log_time){ VR_NO_CLOCK, 0 };
 }
 
-bool vr_seconds_between(const char *line, const char *other, uint64_t *seconds)
+bool vr_seconds_between(vr_log_time a, vr_log_time b, uint64_t *seconds)
 {
-    moment a = moment_of(line), b = moment_of(other);
-
-    if (a.how == NO_CLOCK || a.how != b.how)
+    if (a.kind == VR_NO_CLOCK || a.kind != b.kind)
         return false;
     *seconds = a.seconds < b.seconds ? b.seconds - a.seconds : a.seconds - b.seconds;
     return true;

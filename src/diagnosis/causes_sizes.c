@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Sizes that give a tensor away.
+ */
+#include "diagnosis/causes.h"
+
+/* Words and width of tables of models in use: config.json's vocab_size and hidden_size. */
+static const struct {
+    uint32_t words, width;
+} tables[] = {
+    { 32000, 2048 },  { 32000, 4096 },   { 32000, 5120 },   { 32000, 6656 },  { 32000, 8192 },
+    { 32064, 3072 },  { 32768, 4096 },   { 32768, 6144 },   { 32768, 12288 }, { 50257, 1600 },
+    { 50280, 2560 },  { 50304, 2560 },   { 50432, 6144 },   { 64000, 4096 },  { 64000, 7168 },
+    { 65024, 4096 },  { 65024, 4544 },   { 92544, 4096 },   { 92544, 6144 },  { 100352, 5120 },
+    { 102400, 2048 }, { 102400, 4096 },  { 102400, 5120 },  { 128256, 2048 }, { 128256, 3072 },
+    { 128256, 4096 }, { 128256, 8192 },  { 128256, 16384 }, { 129280, 7168 }, { 131072, 4096 },
+    { 131072, 5120 }, { 131072, 12288 }, { 151552, 4096 },  { 151936, 1536 }, { 151936, 2048 },
+    { 151936, 2560 }, { 151936, 4096 },  { 151936, 5120 },  { 152064, 3584 }, { 152064, 5120 },
+    { 152064, 8192 }, { 200064, 3072 },  { 201088, 2880 },  { 202048, 5120 }, { 250880, 4096 },
+    { 256000, 2048 }, { 256000, 2304 },  { 256000, 3072 },  { 256000, 3584 }, { 256000, 4608 },
+    { 256000, 8192 }, { 262144, 3840 },  { 262208, 2560 },  { 262208, 3840 }, { 262208, 5376 },
+};
+
+#define STEP (INT64_C(2) << 20) /* PyTorch takes whole steps for pieces above 10 MiB */
+
+/* Printed in MiB, or as bytes: a size in GiB has a hundredth of a GiB of room, in which any table fits. */
+bool vr_embedding_sized(vr_span request)
+{
+    if (!request.known || request.high - request.low > STEP / 8)
+        return false;
+    for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++)
+        for (int64_t bytes = 2; bytes <= 4; bytes += 2) {
+            int64_t table = (int64_t)tables[i].words * tables[i].width * bytes;
+            if (table <= request.high && request.low - table < STEP)
+                return true;
+        }
+    return false;
+}
