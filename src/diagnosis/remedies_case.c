@@ -395,12 +395,23 @@ static bool in(uint64_t mask, unsigned word)
     return mask == 0 || (mask & VR_BIT(word)) != 0;
 }
 
+/* "#xid": the event's row has an id that begins so. */
+static bool says(const vr_case *c, const char *what)
+{
+    const vr_incident *e = c->f->event;
+
+    if (what == NULL)
+        return true;
+    if (*what == '#')
+        return e != NULL && vr_str_starts(vr_str_of(e->sign.row->id), what + 1);
+    return vr_case_says(c, what);
+}
+
 bool vr_lever_applies(const vr_case *c, const vr_lever_row *row)
 {
     const vr_finding *f = c->f;
 
     return in(row->causes, f->cause) && in(row->phases, f->phase) &&
            (in(row->programs, f->program) || in(row->programs, c->runs)) && in(row->memories, f->memory) &&
-           (c->holds & row->when) == row->when && (c->holds & row->unless) == 0 &&
-           (row->says == NULL || vr_case_says(c, row->says));
+           (c->holds & row->when) == row->when && (c->holds & row->unless) == 0 && says(c, row->says);
 }
