@@ -138,7 +138,6 @@ static vram_status tell(const pool *p, uint64_t bytes)
     uint64_t own = bytes / p->splits;
     spot->found = true;
     spot->places = 1;
-    spot->loaded_permille = 1000;
     spot->label = vr_text(a, T("KV cache of one request of "), GROUPED(p->length), T(" tokens"));
     spot->matched =
         vr_text(a, GROUPED(p->length), T(" tokens of this model take "), BYTES(own),
