@@ -9,10 +9,10 @@
 
 #define WORDS_MOST 256
 #define ALTERNATIVE_WORDS 8 /* of "out_of_memory" */
-#define LETTERS_MOST 32     /* of a word that counts; the rest of a longer one does not */
 
 typedef struct said {
-    vr_str words[WORDS_MOST]; /* without their endings */
+    vr_str words[WORDS_MOST]; /* as they were said, in lower case */
+    vr_str stems[WORDS_MOST]; /* without their endings */
     size_t n;
 } said;
 
@@ -55,6 +55,12 @@ static vr_str without_ending(vr_str s)
     return s;
 }
 
+static void add(said *out, vr_str word)
+{
+    out->words[out->n] = word;
+    out->stems[out->n++] = without_ending(word);
+}
+
 /* Letters and digits are words, apostrophes nothing ("doesn't" is "doesnt"), all else lies between words. The
  * room holds the text. */
 static void split(said *out, const char *text, char *room)
@@ -68,7 +74,7 @@ static void split(said *out, const char *text, char *room)
             *at++ = c;
         } else if (c != '\'' || at == begin) {
             if (at != begin)
-                out->words[out->n++] = without_ending((vr_str){ begin, (size_t)(at - begin) });
+                add(out, (vr_str){ begin, (size_t)(at - begin) });
             begin = at;
         }
         if (c == '\0')
@@ -79,13 +85,15 @@ static void split(said *out, const char *text, char *room)
 /* ---- rows ---- */
 
 /* word: of a row, perhaps with a star behind it. */
-static bool is_word(vr_str heard, vr_str word)
+static bool is_word(const said *t, size_t i, vr_str word)
 {
+    vr_str heard = t->words[i];
+
     if (word.n != 0 && word.s[word.n - 1] == '*') {
         word = cut(word, 1);
         return heard.n >= word.n && memcmp(heard.s, word.s, word.n) == 0;
     }
-    return vr_str_eq(heard, without_ending(word));
+    return vr_str_eq(t->stems[i], without_ending(word));
 }
 
 /* The words of "out_of_memory" one behind the other. */
@@ -98,7 +106,7 @@ static bool has_phrase(const said *t, vr_str phrase)
         parts[n++] = word;
     for (size_t i = 0; i + n <= t->n; i++) {
         size_t k = 0;
-        while (k < n && is_word(t->words[i + k], parts[k]))
+        while (k < n && is_word(t, i + k, parts[k]))
             k++;
         if (k == n)
             return true;

@@ -82,7 +82,7 @@ static const char *finer(vr_report *r, const vr_finding *f)
     vr_str rest = vr_str_of(f->sub_cause), word;
     const char *said = "";
 
-    if (f->sub_cause == NULL || f->cause == VR_CAUSE_UNKNOWN)
+    if (f->sub_cause == NULL || f->cause == VR_CAUSE_UNKNOWN || vr_str_is(rest, "look_alike"))
         return "";
     while (vr_str_split(&rest, '_', &word)) {
         if (f->summary != NULL && vr_str_find(vr_str_of(f->summary), vr_say(r, S(word)), NULL))
@@ -194,7 +194,8 @@ static void missing(vr_report *r, const struct vram_diagnosis *d, const vr_findi
     } else if (f->missing_note != NULL) {
         text = f->missing_note;
     } else {
-        text = vr_say(r, T("not said by the text"), T(last_piece(r, f)));
+        text = vr_say(r, T(f->event != NULL ? "not said by the text" : "not known from words alone"),
+                      T(last_piece(r, f)));
         if (sized && d->model == NULL && f->event != NULL)
             text = vr_say(r, T(text), T("; --model MODEL may tell"));
     }
