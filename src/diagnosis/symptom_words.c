@@ -84,11 +84,21 @@ static void split(said *out, const char *text, char *room)
 
 /* ---- rows ---- */
 
-/* word: of a row, perhaps with a star behind it. */
+static bool is_number(vr_str s)
+{
+    for (size_t i = 0; i < s.n; i++)
+        if (s.s[i] < '0' || s.s[i] > '9')
+            return false;
+    return s.n != 0;
+}
+
+/* word: of a row, perhaps with a star behind it; "#" is any number. */
 static bool is_word(const said *t, size_t i, vr_str word)
 {
     vr_str heard = t->words[i];
 
+    if (vr_str_is(word, "#"))
+        return is_number(heard);
     if (word.n != 0 && word.s[word.n - 1] == '*') {
         word = cut(word, 1);
         return heard.n >= word.n && memcmp(heard.s, word.s, word.n) == 0;

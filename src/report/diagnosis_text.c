@@ -99,6 +99,22 @@ vr_ink vr_diagnosis_ink(const vr_finding *f)
     return f->certainty >= VR_CERTAINTY_LIKELY && f->cause != VR_CAUSE_UNKNOWN ? VR_INK_BAD : VR_INK_CARE;
 }
 
+const char *vr_diagnosis_clause(vr_report *r, const char *text)
+{
+    static const char *const openers[] = { "A ",       "An ",        "The ",    "One ",     "No ",
+                                           "Not ",     "This ",      "It ",     "All ",     "Only ",
+                                           "Weights ", "Something ", "Every ",  "More ",    "What",
+                                           "Two ",     "Several ",   "Memory ", "Reading ", "There " };
+    vr_str s = vr_str_of(text);
+
+    for (size_t i = 0; i < sizeof openers / sizeof *openers; i++)
+        if (vr_str_starts(s, openers[i])) {
+            char small[2] = { (char)(text[0] - 'A' + 'a'), '\0' };
+            return vr_say(r, T(small), T(text + 1));
+        }
+    return text;
+}
+
 void vr_diagnosis_headline(vr_report *r, const vr_finding *f)
 {
     const char *head = vr_say(r, T(vr_diagnosis_cause(f)), T(finer(r, f)), T(how_sure(r, f)));
@@ -106,7 +122,7 @@ void vr_diagnosis_headline(vr_report *r, const vr_finding *f)
     if (f->summary != NULL)
         head = vr_say(r, T(head), T(":"));
     vr_para(r, vr_diagnosis_ink(f), vr_say(r, T(head), T(f->summary != NULL ? " " : "")), 2,
-            f->summary != NULL ? f->summary : "");
+            f->summary != NULL ? vr_diagnosis_clause(r, f->summary) : "");
 }
 
 /* "line 12", "train.log line 12", or "" of a text that was typed. */
@@ -123,41 +139,72 @@ const char *vr_diagnosis_at(vr_report *r, const struct vram_diagnosis *d, uint32
 
 /* ---- what ran out, where ---- */
 
-static const char *which_card(vr_report *r, const vr_finding *f)
+/* The first of the texts that has room on one line, otherwise the last, the shortest: the answer should be
+ * within the first lines, and -v shows all. */
+static const char *roomy(vr_report *r, const char *const *texts, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!vr_terminal(r) || r->style->verbose != 0 ||
+            INDENT + vr_utf8_width(vr_str_of(texts[i])) <= r->style->columns)
+            return texts[i];
+    return texts[n - 1];
+}
+
+static const char *which_memory(vr_report *r, const vr_finding *f)
 {
     uint64_t gpu;
 
     if (f->memory != VR_MEMORY_GPU || f->event == NULL ||
         !vr_fact_value(&f->event->sign.facts, VR_FACT_GPU, &gpu))
-        return "";
-    return vr_say(r, T(" of GPU "), U(gpu));
+        return memories[f->memory];
+    return vr_say(r, T("memory of GPU "), U(gpu));
 }
 
-static const char *place_of(vr_report *r, const vr_finding *f)
+/* ", at model.layers.3.mlp.down_proj.weight: 80 % loaded" */
+static const char *spot_of(vr_report *r, const vr_finding *f)
 {
     const vr_spot *s = &f->spot;
-    const char *where = places[f->phase];
+    const char *at;
 
     if (!s->found || s->label == NULL)
-        return where;
-    where = vr_say(r, T(where), T(", at "), T(s->label));
-    if (f->phase == VR_PHASE_LOAD)
-        where = vr_say(r, T(where), T(": "), FIXED(s->loaded_permille, 10, 0), T(" % loaded"));
-    return where;
+        return "";
+    at = vr_say(r, T(", at "), T(s->label));
+    return f->phase == VR_PHASE_LOAD
+               ? vr_say(r, T(at), T(": "), FIXED(s->loaded_permille, 10, 0), T(" % loaded"))
+               : at;
+}
+
+static const char *in_brackets(vr_report *r, const char *text)
+{
+    return *text != '\0' ? vr_say(r, T(" ("), T(text), T(")")) : "";
+}
+
+static const char *event_at(vr_report *r, const struct vram_diagnosis *d, const vr_finding *f)
+{
+    return f->event != NULL ? vr_diagnosis_at(r, d, f->event->sign.file, f->event->sign.line) : "";
+}
+
+static const char *follow(vr_report *r, const struct vram_diagnosis *d, const vr_finding *f)
+{
+    if (d->n_follow == 0 || f != d->list)
+        return "";
+    return vr_say(r, T("; "), T(vr_count(r, d->n_follow, "later error follows", "later errors follow")),
+                  T(" from it"));
 }
 
 static void ran_out(vr_report *r, const struct vram_diagnosis *d, const vr_finding *f)
 {
-    const char *text = vr_say(r, T(memories[f->memory]), T(which_card(r, f)), T(", "), T(place_of(r, f)));
-    const char *at = f->event != NULL ? vr_diagnosis_at(r, d, f->event->sign.file, f->event->sign.line) : "";
+    const char *at = in_brackets(r, event_at(r, d, f)), *later = follow(r, d, f), *spot = spot_of(r, f);
+    const char *where = f->phase == VR_PHASE_UNKNOWN && f->memory == VR_MEMORY_NONE
+                            ? ""
+                            : vr_say(r, T(", "), T(places[f->phase]));
+    const char *memory = which_memory(r, f);
+    const char *all = vr_say(r, T(memory), T(where), T(spot), T(at), T(later));
+    const char *texts[] = { all, all };
 
-    if (*at != '\0')
-        text = vr_say(r, T(text), T(" ("), T(at), T(")"));
-    if (d->n_follow != 0 && f == d->list)
-        text =
-            vr_say(r, T(text), T("; "),
-                   T(vr_count(r, d->n_follow, "later error follows", "later errors follow")), T(" from it"));
-    vr_para(r, VR_INK_BOLD, "ran out", INDENT, text);
+    if (*spot != '\0')
+        texts[1] = vr_say(r, T(memory), T(spot));
+    vr_para(r, VR_INK_BOLD, "ran out", INDENT, roomy(r, texts, 2));
 }
 
 /* ---- how much ---- */
@@ -169,53 +216,74 @@ const char *vr_diagnosis_size(vr_report *r, uint64_t bytes)
     return bytes >= VR_GIB ? vr_say(r, T(text), T(" ("), T(vr_decimal(r, bytes)), T(")")) : text;
 }
 
-/* "; 130.00 MiB is only the last piece asked for" */
-static const char *last_piece(vr_report *r, const vr_finding *f)
+/* What was asked for last, as printed; NULL: not said, or it is all that is missing. */
+static const char *last_piece(const vr_finding *f)
 {
     const vr_fact *request = f->event != NULL ? vr_fact_of(&f->event->sign.facts, VR_FACT_REQUEST) : NULL;
 
     if (request == NULL || (f->missing_known && request->value >= f->missing_at_least))
-        return "";
-    return vr_say(r, T("; "), T(request->text), T(" is only the last piece asked for"));
+        return NULL;
+    return request->text;
+}
+
+static const char *how_much(vr_report *r, const struct vram_diagnosis *d, const vr_finding *f)
+{
+    bool sized = f->cause >= VR_CAUSE_WEIGHTS && f->cause <= VR_CAUSE_RUNTIME_OVERHEAD;
+
+    if (f->memory == VR_MEMORY_NONE || f->cause == VR_CAUSE_NONE)
+        return "nothing: more memory would not change it";
+    if (f->missing_known)
+        return vr_say(r, T("at least "), T(vr_diagnosis_size(r, f->missing_at_least)),
+                      T(f->missing_note != NULL ? " " : ""), T(f->missing_note));
+    if (f->missing_note != NULL)
+        return f->missing_note;
+    if (f->event == NULL)
+        return "not known from words alone";
+    return sized && d->model == NULL ? "not said by the text; --model MODEL may tell"
+                                     : "not said by the text";
 }
 
 static void missing(vr_report *r, const struct vram_diagnosis *d, const vr_finding *f)
 {
-    const char *text = "not said";
-    bool sized = f->cause >= VR_CAUSE_WEIGHTS && f->cause <= VR_CAUSE_RUNTIME_OVERHEAD;
+    const char *text = how_much(r, d, f), *piece = last_piece(f);
+    const char *texts[] = { text, text, text, text };
 
-    if (f->memory == VR_MEMORY_NONE || f->cause == VR_CAUSE_NONE) {
-        text = "nothing: more memory would not change it";
-    } else if (f->missing_known) {
-        text = vr_say(r, T("at least "), T(vr_diagnosis_size(r, f->missing_at_least)));
-        if (f->missing_note != NULL)
-            text = vr_say(r, T(text), T(" "), T(f->missing_note));
-        text = vr_say(r, T(text), T(last_piece(r, f)));
-    } else if (f->missing_note != NULL) {
-        text = f->missing_note;
-    } else {
-        text = vr_say(r, T(f->event != NULL ? "not said by the text" : "not known from words alone"),
-                      T(last_piece(r, f)));
-        if (sized && d->model == NULL && f->event != NULL)
-            text = vr_say(r, T(text), T("; --model MODEL may tell"));
+    if (piece != NULL && f->memory != VR_MEMORY_NONE) {
+        if (f->missing_known)
+            texts[2] = vr_say(r, T("at least "), T(vr_diagnosis_size(r, f->missing_at_least)), T("; "),
+                              T(piece), T(" is only the last piece"));
+        texts[0] = vr_say(r, T(text), T("; "), T(piece), T(" is only the last piece asked for"));
+        texts[1] = vr_say(r, T(text), T("; "), T(piece), T(" is only the last piece"));
     }
-    vr_para(r, VR_INK_BOLD, "missing", INDENT, text);
+    vr_para(r, VR_INK_BOLD, "missing", INDENT, roomy(r, texts, 4));
 }
 
 /* ---- what does not help, and what does ---- */
 
-/* The first with its reason. */
-static void wont_help(vr_report *r, const vr_finding *f)
+/* The first `n`, the first with its reason when there is room. */
+static const char *futile(vr_report *r, const vr_finding *f, size_t n, bool reason)
 {
     const char *text = "";
 
-    for (size_t i = 0; i < f->n_futile; i++) {
+    for (size_t i = 0; i < n; i++) {
         text = vr_say(r, T(text), T(i != 0 ? vr_dot(r) : ""), T(f->futile[i].what));
-        if (i == 0 && f->futile[i].why != NULL)
-            text = vr_say(r, T(text), T(" ("), T(f->futile[i].why), T(")"));
+        if (i == 0 && reason && f->futile[i].why != NULL)
+            text = vr_say(r, T(text), T(in_brackets(r, f->futile[i].why)));
     }
-    if (f->n_futile != 0)
-        vr_para(r, VR_INK_BOLD, "won't help", INDENT, text);
+    return text;
+}
+
+static void wont_help(vr_report *r, const vr_finding *f)
+{
+    const char *texts[2 * VR_MAX_FUTILE];
+    size_t k = 0;
+
+    for (size_t i = f->n_futile; i > 0; i--) {
+        texts[k++] = futile(r, f, i, true);
+        texts[k++] = futile(r, f, i, false);
+    }
+    if (k != 0)
+        vr_para(r, VR_INK_BOLD, "won't help", INDENT, roomy(r, texts, k));
 }
 
 static const char *outcome(vr_report *r, const vr_remedy *m)
@@ -225,28 +293,44 @@ static const char *outcome(vr_report *r, const vr_remedy *m)
     return m->gain != NULL ? m->gain : "";
 }
 
-/* "--max-model-len 49056   shorter requests; fits" */
 const char *vr_diagnosis_remedy(vr_report *r, const vr_remedy *m)
 {
-    const char *gain = outcome(r, m), *text = m->command != NULL ? m->command : m->change;
+    const char *gain = outcome(r, m), *what = m->change, *texts[3];
 
-    if (m->command != NULL && m->change != NULL)
-        text = vr_say(r, T(text), T("   "), T(m->change));
-    if (*gain != '\0')
-        text = vr_say(r, T(text), T(m->command != NULL && m->change != NULL ? ": " : "   "), T(gain));
-    return text;
+    if (m->command == NULL || m->change == NULL)
+        what = "";
+    texts[2] = m->command != NULL ? m->command : m->change;
+    texts[1] = *gain != '\0' ? vr_say(r, T(texts[2]), T("   "), T(gain)) : texts[2];
+    texts[0] = vr_say(r, T(texts[2]), T(*what != '\0' || *gain != '\0' ? "   " : ""), T(what),
+                      T(*what != '\0' && *gain != '\0' ? ": " : ""), T(gain));
+    return roomy(r, texts, 3);
+}
+
+static bool typed_already(const vr_finding *f, const char *command)
+{
+    for (size_t i = 0; i < f->n_remedies; i++)
+        if (f->remedies[i].command != NULL && vr_str_is(vr_str_of(command), f->remedies[i].command))
+            return true;
+    return false;
+}
+
+static void tell(vr_report *r, const vr_finding *f)
+{
+    const char *texts[2];
+
+    if (f->tell == NULL || typed_already(f, f->tell))
+        return;
+    texts[1] = f->tell;
+    texts[0] = f->tell_why != NULL ? vr_say(r, T(f->tell), T("   "), T(f->tell_why)) : f->tell;
+    vr_para(r, VR_INK_BOLD, f->n_remedies == 0 ? "type" : "to be sure", INDENT,
+            f->n_remedies == 0 ? texts[0] : roomy(r, texts, 2));
 }
 
 static void type(vr_report *r, const vr_finding *f)
 {
-    size_t most = r->style->verbose ? f->n_remedies : OTHERS_MOST + 1;
-
-    for (size_t i = 0; i < f->n_remedies && i < most; i++)
+    for (size_t i = 0; i < f->n_remedies && i <= OTHERS_MOST; i++)
         vr_para(r, VR_INK_BOLD, i == 0 ? "type" : "or", INDENT, vr_diagnosis_remedy(r, &f->remedies[i]));
-    if (f->tell == NULL)
-        return;
-    vr_para(r, VR_INK_BOLD, f->n_remedies == 0 ? "type" : "to be sure", INDENT,
-            f->tell_why != NULL ? vr_say(r, T(f->tell), T("   "), T(f->tell_why)) : f->tell);
+    tell(r, f);
 }
 
 /* ---- the card ---- */
@@ -257,7 +341,7 @@ static void part(vr_report *r, const char **text, const char *name, uint64_t byt
         *text = vr_say(r, T(*text), T(**text != '\0' ? " + " : ""), T(name), T(" "), T(vr_gib(r, bytes)));
 }
 
-static void card(vr_report *r, const vr_finding *f)
+void vr_diagnosis_card(vr_report *r, const vr_finding *f)
 {
     const vr_shares *s = &f->shares;
     const char *text = "";
@@ -267,7 +351,7 @@ static void card(vr_report *r, const vr_finding *f)
     part(r, &text, "live", s->allocated);
     part(r, &text, "idle", s->idle);
     if (s->outside_is_split) {
-        part(r, &text, "CUDA context and libraries", s->own_outside);
+        part(r, &text, "CUDA context", s->own_outside);
         part(r, &text, "other programs", s->others);
     } else if (s->outside > 0) {
         part(r, &text, "outside PyTorch", (uint64_t)s->outside);
@@ -279,10 +363,25 @@ static void card(vr_report *r, const vr_finding *f)
     vr_para(r, VR_INK_BOLD, "the card", INDENT, text);
 }
 
+/* Up to two reasons that the headline does not say already; on a terminal two lines. */
 static void because(vr_report *r, const vr_finding *f)
 {
-    if (f->n_evidence != 0 && !r->style->verbose)
-        vr_para(r, VR_INK_BOLD, "because", INDENT, f->evidence[0].text);
+    const char *text = "";
+    size_t told = 0;
+
+    for (size_t i = 0; i < f->n_evidence && told < 2; i++) {
+        const char *why = f->evidence[i].text, *more;
+        if (f->summary != NULL && vr_str_is(vr_str_of(why), f->summary))
+            continue;
+        more = vr_say(r, T(text), T(told != 0 ? vr_dot(r) : ""), T(vr_diagnosis_clause(r, why)));
+        if (told != 0 && vr_terminal(r) &&
+            INDENT + vr_utf8_width(vr_str_of(more)) > 2 * r->style->columns - INDENT)
+            break;
+        text = more;
+        told++;
+    }
+    if (told != 0)
+        vr_para(r, VR_INK_BOLD, "because", INDENT, text);
 }
 
 static void first(vr_report *r, const struct vram_diagnosis *d, const vr_finding *f)
@@ -290,9 +389,13 @@ static void first(vr_report *r, const struct vram_diagnosis *d, const vr_finding
     vr_diagnosis_headline(r, f);
     ran_out(r, d, f);
     missing(r, d, f);
+    if (r->style->verbose) {
+        vr_diagnosis_details(r, d, f);
+        return;
+    }
     wont_help(r, f);
     type(r, f);
-    card(r, f);
+    vr_diagnosis_card(r, f);
     because(r, f);
 }
 
@@ -301,18 +404,30 @@ static void others(vr_report *r, const struct vram_diagnosis *d)
 {
     for (size_t i = 1; i < d->n; i++) {
         const vr_finding *f = &d->list[i];
-        const char *at =
-            f->event != NULL ? vr_diagnosis_at(r, d, f->event->sign.file, f->event->sign.line) : "";
+        const char *at = event_at(r, d, f);
         vr_para(r, VR_INK_BOLD, i == 1 ? "also" : "", INDENT,
                 vr_say(r, T(at), T(*at != '\0' ? ": " : ""), T(vr_diagnosis_cause(f)), T(finer(r, f)),
                        T(how_sure(r, f)), T(f->summary != NULL ? ": " : ""),
-                       T(f->summary != NULL ? f->summary : "")));
+                       T(f->summary != NULL ? vr_diagnosis_clause(r, f->summary) : "")));
     }
+}
+
+static void all(vr_report *r, const struct vram_diagnosis *d)
+{
+    for (size_t i = 1; i < d->n; i++) {
+        vr_put(&r->buf, T("\n"));
+        vr_diagnosis_headline(r, &d->list[i]);
+        ran_out(r, d, &d->list[i]);
+        missing(r, d, &d->list[i]);
+        vr_diagnosis_details(r, d, &d->list[i]);
+        vr_report_flush(r);
+    }
+    vr_diagnosis_log(r, d);
 }
 
 /* ---- nothing ---- */
 
-static const char *how_much(vr_report *r, const struct vram_diagnosis *d)
+static const char *what_was_read(vr_report *r, const struct vram_diagnosis *d)
 {
     if (d->found.bytes == 0)
         return d->found.symptom != NULL ? "these words are no symptom that is known" : "the input was empty";
@@ -323,7 +438,7 @@ static const char *how_much(vr_report *r, const struct vram_diagnosis *d)
 
 static void nothing(vr_report *r, const struct vram_diagnosis *d)
 {
-    vr_para(r, VR_INK_CARE, "NOTHING RECOGNISED: ", 2, how_much(r, d));
+    vr_para(r, VR_INK_CARE, "NOTHING RECOGNISED: ", 2, what_was_read(r, d));
     vr_para(r, VR_INK_BOLD, "looked for", INDENT,
             "out-of-memory messages of PyTorch, vLLM, SGLang, TensorRT-LLM, llama.cpp, Ollama, diffusers, "
             "TensorFlow, JAX and others, kernel and container kills, and what is taken for them");
@@ -340,7 +455,8 @@ void vr_diagnosis_text(vr_report *r, const struct vram_diagnosis *d)
         return;
     }
     first(r, d, &d->list[0]);
-    others(r, d);
     if (r->style->verbose)
-        vr_diagnosis_details(r, d);
+        all(r, d);
+    else
+        others(r, d);
 }
