@@ -34,20 +34,23 @@ static vr_str cut(vr_str s, size_t n)
     return s;
 }
 
+/* The first that a word of so many letters has is cut: "dies" keeps "di", as "die" does without its e. */
+static const struct {
+    const char *ending;
+    size_t least, cut;
+} endings[] = { { "ss", 0, 0 }, { "ing", 6, 3 }, { "ied", 4, 2 }, { "ies", 4, 2 },
+                { "ed", 5, 2 }, { "es", 5, 2 },  { "s", 4, 1 },   { "ly", 5, 2 } };
+
 /* "crashes", "crashed" and "crashing" become "crash", "stopped" becomes "stop", "uses" becomes "us" like
  * "use". Both sides are treated alike, so that what is left need be no word. */
 static vr_str without_ending(vr_str s)
 {
-    if (s.n > 5 && vr_str_ends(s, "ing"))
-        s = cut(s, 3);
-    else if (s.n > 3 && (vr_str_ends(s, "ied") || vr_str_ends(s, "ies")))
-        s = cut(s, 2); /* "dies" keeps "di", as "die" does */
-    else if (s.n > 4 && (vr_str_ends(s, "ed") || vr_str_ends(s, "es")))
-        s = cut(s, 2);
-    else if (s.n > 3 && vr_str_ends(s, "s") && !vr_str_ends(s, "ss"))
-        s = cut(s, 1);
-    else if (s.n > 4 && vr_str_ends(s, "ly"))
-        s = cut(s, 2);
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+        if (s.n < endings[i].least || !vr_str_ends(s, endings[i].ending))
+            continue;
+        s = cut(s, endings[i].cut);
+        break;
+    }
     if (s.n > 2 && vr_str_ends(s, "e"))
         s = cut(s, 1);
     if (s.n > 3 && s.s[s.n - 1] == s.s[s.n - 2] && s.s[s.n - 1] > '9')
