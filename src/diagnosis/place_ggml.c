@@ -266,6 +266,8 @@ static vram_status tell_card(const seen *x)
         total = left;
     vr_bounds span = { true, vr_sub_floor(total->value, total->slack),
                        vr_add_sat(total->value, total->slack) };
+    if (!vr_is_size_of_card(span))
+        return VRAM_OK;
     VR_TRY(vr_card_of_total(&s->card, span, s->d));
     if (left->value > s->card->usable.bytes)
         return VRAM_OK;
