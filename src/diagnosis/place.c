@@ -47,7 +47,7 @@ bool vr_torch_figures_of(vr_torch_figures *out, const vr_finding *f)
         out->idle = vr_bounds_difference(out->reserved, out->allocated);
     if (!out->reserved.known)
         out->reserved = vr_bounds_sum(out->allocated, out->idle);
-    return out->total.known && out->total.low != 0 && out->allocated.known && out->reserved.known &&
+    return vr_is_size_of_card(out->total) && out->allocated.known && out->reserved.known &&
            out->request.known;
 }
 

@@ -266,10 +266,27 @@ static vram_status tell_card(const seen *x)
         total = left;
     vr_bounds span = { true, vr_sub_floor(total->value, total->slack),
                        vr_add_sat(total->value, total->slack) };
+    if (!vr_is_size_of_card(span))
+        return VRAM_OK;
     VR_TRY(vr_card_of_total(&s->card, span, s->d));
     if (left->value > s->card->usable.bytes)
         return VRAM_OK;
     return vr_tell_fit(&fit, s, x->asked, vr_add_sat(left->value, s->card->context.bytes));
+}
+
+/* Bytes that are those of one buffer to the last leave no other reading; rounded to hundredths of a MiB they
+ * are near to it. */
+static void conclude(const seen *x)
+{
+    vr_finding *f = x->s->f;
+    bool exact = x->bytes.low == x->bytes.high;
+    f->phase = CAUSES[x->found].phase;
+    if (f->cause == CAUSES[x->found].cause && f->certainty == VR_CERTAINTY_CERTAIN)
+        return;
+    if (f->certainty == VR_CERTAINTY_CERTAIN && !exact)
+        return;
+    f->cause = CAUSES[x->found].cause;
+    f->certainty = exact ? VR_CERTAINTY_CERTAIN : VR_CERTAINTY_LIKELY;
 }
 
 static vram_status tell(const seen *x)
@@ -281,7 +298,6 @@ static vram_status tell(const seen *x)
     spot->found = true;
     spot->places = 1;
     spot->label = label_of(x);
-    spot->loaded_permille = x->found == WEIGHTS ? 0 : 1000;
     spot->to_come = x->found == WEIGHTS ? x->exact : 0;
     spot->matched = vr_text(a, GROUPED(x->exact), T(" bytes are those of "), T(CAUSES[x->found].what));
     spot->assumed = x->assumed == NULL ? cards
@@ -289,12 +305,7 @@ static vram_status tell(const seen *x)
                                        : vr_text(a, T(x->assumed), T(", "), T(cards));
     if (spot->label == NULL || spot->matched == NULL)
         return VRAM_ENOMEM;
-    if (f->phase == VR_PHASE_UNKNOWN)
-        f->phase = CAUSES[x->found].phase;
-    if (f->cause == VR_CAUSE_UNKNOWN) {
-        f->cause = CAUSES[x->found].cause;
-        f->certainty = VR_CERTAINTY_LIKELY;
-    }
+    conclude(x);
     vr_because(x->s->d, f, 0, T(spot->matched), T(spot->assumed != NULL ? ", with " : ""),
                T(spot->assumed != NULL ? spot->assumed : ""));
     return tell_card(x);
@@ -346,7 +357,9 @@ static vram_status workload_of(seen *x)
 
 vram_status vr_seek_buffer(bool *is_one, vr_seeker *s)
 {
-    seen x = { .s = s, .bytes = vr_bounds_of(s->f, VR_FACT_BUFFER), .only = by_phase(s->f->phase) };
+    seen x = { .s = s,
+               .bytes = vr_bounds_of(s->f, VR_FACT_BUFFER),
+               .only = by_phase(s->f->event->sign.row->phase) };
     vr_bounds device = vr_bounds_of(s->f, VR_FACT_DEVICE);
     *is_one = is_ggml(s->f->program) && x.bytes.known && x.bytes.low != 0;
     if (!*is_one)

@@ -27,7 +27,7 @@ static const char *matched_words(vr_seeker *s, const vr_hit *hit)
     const vr_live *live = &hit->run.failure.live;
     return vr_text(&s->d->arena, BYTES(live->allocated), T(" live, "),
                    BYTES(live->reserved - live->allocated), T(" idle and "), BYTES(hit->run.failure.tried),
-                   T(" asked for agree with a rehearsal of this model"));
+                   T(" asked for"));
 }
 
 static const char *further_words(const vr_further *x, const vr_spot *spot, vr_arena *a)
@@ -98,17 +98,39 @@ static vram_status add_levers(vr_seeker *s, const vram_fit *fit)
 
 /* ---- the cause ---- */
 
+/* Figures that one place of the run has and no other, with nothing assumed or with idle bytes to some KiB. */
+static bool is_sure(const vr_seeker *s)
+{
+    const vr_spot *spot = &s->f->spot;
+    const vr_bounds *idle = &s->figures.idle;
+    return spot->places == 1 && (spot->assumed == NULL || idle->high - idle->low < VR_MIB);
+}
+
 /* Weights that exceed the whole card leave no other reading. */
 static void conclude_load(vr_seeker *s, const vram_fit *fit)
 {
     vr_finding *f = s->f;
-    f->phase = VR_PHASE_LOAD;
+    if (f->phase == VR_PHASE_UNKNOWN || is_sure(s))
+        f->phase = VR_PHASE_LOAD;
     if (fit->weights_over_usable == 0)
         return;
     f->memory = VR_MEMORY_GPU;
     f->cause = VR_CAUSE_WEIGHTS;
-    f->certainty = VR_CERTAINTY_CERTAIN;
+    f->certainty = is_sure(s) ? VR_CERTAINTY_CERTAIN : VR_CERTAINTY_LIKELY;
     f->summary = "the weights alone are larger than the card";
+}
+
+/* What the text left open. */
+static void conclude_pass(vr_seeker *s, const vr_hit *hit)
+{
+    vr_finding *f = s->f;
+    const vr_event *e = &hit->plan.tape.events[hit->run.failure.event];
+    if (f->phase == VR_PHASE_UNKNOWN)
+        f->phase = VR_PHASE_FORWARD;
+    if (f->cause != VR_CAUSE_UNKNOWN)
+        return;
+    f->cause = vr_item_category((vr_item)e->item) == VR_KV_CACHE ? VR_CAUSE_KV_CACHE : VR_CAUSE_ACTIVATIONS;
+    f->certainty = VR_CERTAINTY_LIKELY;
 }
 
 static void tell_missing(vr_seeker *s, const vram_fit *fit)
@@ -172,8 +194,10 @@ vram_status vr_tell_place(vr_seeker *s, const vr_hit *hit)
     VR_TRY(tell_expandable(s, hit));
     tell_evidence(s, hit);
     VR_TRY(vr_tell_fit(&fit, s, hit->asked, hit->available));
-    spot->loaded_permille = in_load(&hit->run) && fit != NULL ? fit->loaded_permille : 1000;
-    if (in_load(&hit->run) && fit != NULL)
+    spot->loaded_permille = in_load(&hit->run) && fit != NULL ? fit->loaded_permille : 0;
+    if (!in_load(&hit->run))
+        conclude_pass(s, hit);
+    else if (fit != NULL)
         conclude_load(s, fit);
     return VRAM_OK;
 }

@@ -53,7 +53,6 @@ static vram_status tell(vr_seeker *s, const sums *x, uint64_t n)
     uint64_t room = vr_add_sat(g->left.known ? g->left.high : 0, g->idle.high);
     spot->found = true;
     spot->places = n;
-    spot->loaded_permille = 1000;
     spot->label = "Adam's states, at the first step";
     spot->matched = vr_text(a, BYTES(live), T(" live lies between weights with gradients, "),
                             BYTES(x->before), T(", and the same with Adam's states, "), BYTES(x->all));

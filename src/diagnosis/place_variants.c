@@ -45,6 +45,59 @@ static bool is_open(const vram_workload *w, const variant *v)
     return true;
 }
 
+/* Settings that the log itself shows. */
+static const struct {
+    const char *sign, *key, *value;
+} SHOWN[] = {
+    { "opt-4bit", "quantization", "bnb-4bit" },
+    { "opt-8bit", "quantization", "bnb-8bit" },
+    { "opt-fp32", "dtype", "float32" },
+    { "opt-fp16", "dtype", "float16" },
+    { "opt-bf16", "dtype", "bfloat16" },
+    { "opt-expandable", "alloc_conf", "expandable_segments:True" },
+};
+
+#define N_SHOWN (sizeof SHOWN / sizeof *SHOWN)
+
+/* The first of each setting counts; what the user said stands. */
+static vram_status as_shown(const vram_workload **out, const char **words, vr_seeker *s)
+{
+    vram_workload *w = NULL;
+    *words = NULL;
+    for (size_t i = 0; i < N_SHOWN; i++) {
+        const vram_workload *now = w != NULL ? w : s->asked;
+        variant v = { .keys = { SHOWN[i].key }, .values = { SHOWN[i].value } };
+        if (!vr_seen(&s->d->found, s->f->event, SHOWN[i].sign) || !is_open(now, &v))
+            continue;
+        if (w == NULL)
+            w = vr_workload_copy(s->asked, &s->d->arena);
+        if (w == NULL)
+            return VRAM_ENOMEM;
+        VR_TRY(vram_workload_set(w, SHOWN[i].key, SHOWN[i].value));
+        *words = vr_text(&s->d->arena, T(*words != NULL ? *words : "as the log shows: "),
+                         T(*words != NULL ? ", " : ""), T(SHOWN[i].value));
+    }
+    *out = w;
+    return VRAM_OK;
+}
+
+/* What the log shows may be of another program than the one that failed. */
+static vram_status seek_shown(vr_hit *out, vr_seeker *s)
+{
+    const vram_workload *w;
+    const char *words;
+    vram_status status = as_shown(&w, &words, s);
+    if (status == VRAM_OK && w == NULL)
+        return VRAM_OK;
+    if (status == VRAM_OK)
+        status = vr_seek(out, s, w);
+    if (status == VRAM_OK && out->places != 0)
+        out->assumed = words;
+    if (vr_is_refusal(status))
+        out->places = 0;
+    return vr_is_refusal(status) ? VRAM_OK : status;
+}
+
 static vram_status seek_variant(vr_hit *out, vr_seeker *s, const variant *v)
 {
     vram_workload *w = vr_workload_copy(s->asked, &s->d->arena);
@@ -61,6 +114,8 @@ static vram_status seek_variant(vr_hit *out, vr_seeker *s, const variant *v)
 vram_status vr_seek_variants(vr_hit *out, vr_seeker *s)
 {
     VR_TRY(vr_seek(out, s, s->asked));
+    if (out->places == 0)
+        VR_TRY(seek_shown(out, s));
     for (size_t i = 0; i < N_VARIANTS && out->places == 0; i++) {
         if (!is_open(s->asked, &VARIANTS[i]))
             continue;

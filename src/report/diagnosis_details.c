@@ -136,6 +136,8 @@ static void spot(vr_report *r, const struct vram_diagnosis *d, const vr_finding 
         if (s->to_come != 0)
             text = vr_say(r, T(text), T("; still to come "), T(vr_diagnosis_size(r, s->to_come)),
                           T(" of weights"));
+        if (s->assumed != NULL)
+            text = vr_say(r, T(text), T("; assumed: "), T(s->assumed));
         if (s->places > 1)
             text = vr_say(r, T(text), T("; "), GROUPED(s->places), T(" places fit the figures"));
     }

@@ -27,6 +27,7 @@ static void explain(message *m, uint8_t program, uint8_t phase, uint64_t bytes, 
     m->d.ctx = ctx;
     vr_arena_init(&m->d.arena, ctx);
     m->row.id = "test";
+    m->row.phase = phase;
     m->facts[0] = (vr_fact){ .id = VR_FACT_BUFFER, .value = bytes };
     m->event.sign = (vr_sign){ .row = &m->row, .facts = { m->facts, 1 } };
     m->f = (vr_finding){ .event = &m->event, .program = program, .phase = phase };
