@@ -242,17 +242,85 @@ void vr_anchors_restart(vr_anchors *s)
     s->state = 0;
 }
 
+typedef struct lane {
+    const uint8_t *p;
+    size_t at; /* offset of *p in the text */
+    uint16_t state;
+    vr_candidate *found;
+    size_t n;
+} lane;
+
+/* What is decided by the last DEPTH bytes, runs of blanks counted once, needs no more of the text before. */
+static uint16_t state_at(const vr_anchors *s, vr_str text, size_t from, size_t at)
+{
+    size_t b = at, n = 0;
+
+    for (; b > from && n <= DEPTH; b--)
+        n += b == at || !is_space(text.s[b - 1]) || !is_space(text.s[b]);
+    uint16_t state = b == from ? s->state : 0;
+    for (; b < at; b++)
+        state = s->next[(state & ~ENDS) * CLASSES + s->class_of[(uint8_t)text.s[b]]];
+    return state;
+}
+
+static void run_one(const vr_anchors *s, lane *l, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        l->state = s->next[(l->state & ~ENDS) * CLASSES + s->class_of[l->p[i]]];
+        if ((l->state & ENDS) != 0)
+            l->found[l->n++] = (vr_candidate){ (uint32_t)(l->at + i + 1), l->state & ~ENDS };
+    }
+}
+
+static void note(lane *l, uint16_t state, size_t i)
+{
+    if ((state & ENDS) != 0)
+        l->found[l->n++] = (vr_candidate){ (uint32_t)(l->at + i + 1), state & ~ENDS };
+}
+
+static void run_four(const vr_anchors *s, lane l[LANES], size_t n)
+{
+    const uint16_t *next = s->next;
+    const uint8_t *class_of = s->class_of, *p = l[0].p, *q = l[1].p, *u = l[2].p, *v = l[3].p;
+    uint32_t a = l[0].state, b = l[1].state, c = l[2].state, d = l[3].state;
+
+    for (size_t i = 0; i < n; i++) {
+        a = next[(a & ~ENDS) * CLASSES + class_of[p[i]]];
+        b = next[(b & ~ENDS) * CLASSES + class_of[q[i]]];
+        c = next[(c & ~ENDS) * CLASSES + class_of[u[i]]];
+        d = next[(d & ~ENDS) * CLASSES + class_of[v[i]]];
+        if (((a | b | c | d) & ENDS) == 0)
+            continue;
+        note(&l[0], (uint16_t)a, i);
+        note(&l[1], (uint16_t)b, i);
+        note(&l[2], (uint16_t)c, i);
+        note(&l[3], (uint16_t)d, i);
+    }
+    l[0].state = (uint16_t)a;
+    l[1].state = (uint16_t)b;
+    l[2].state = (uint16_t)c;
+    l[3].state = (uint16_t)d;
+}
+
 size_t vr_anchors_search(vr_anchors *s, vr_str text, size_t from, size_t to, const vr_candidate **out)
 {
-    uint16_t state = s->state;
-    size_t n = 0;
+    lane l[LANES];
+    size_t part = (to - from) / LANES, n = 0;
 
-    for (size_t i = from; i < to; i++) {
-        state = s->next[(state & ~ENDS) * CLASSES + s->class_of[(uint8_t)text.s[i]]];
-        if ((state & ENDS) != 0)
-            s->found[n++] = (vr_candidate){ (uint32_t)(i + 1), state & ~ENDS };
+    for (size_t k = 0; k < LANES; k++) {
+        size_t at = from + k * part;
+        l[k] =
+            (lane){ (const uint8_t *)text.s + at, at, state_at(s, text, from, at), s->found + k * part, 0 };
     }
-    s->state = state;
+    run_four(s, l, part);
+    l[LANES - 1].p += part;
+    l[LANES - 1].at += part;
+    run_one(s, &l[LANES - 1], to - l[LANES - 1].at);
+    s->state = l[LANES - 1].state;
+    for (size_t k = 0; k < LANES; k++) {
+        memmove(s->found + n, l[k].found, l[k].n * sizeof *s->found);
+        n += l[k].n;
+    }
     *out = s->found;
     return n;
 }

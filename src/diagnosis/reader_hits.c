@@ -15,7 +15,7 @@ void vr_keep_sign(vr_kept_sign *to, const vr_reader *r, const vr_hit *hit, const
     while (n > 0 && n < hit->text_n && ((uint8_t)hit->text[n] & 0xC0) == 0x80) /* whole characters */
         n--;
     memcpy(to->text, hit->text, n);
-    to->text[vr_utf8_clean(to->text, n)] = 0;
+    to->text[n] = 0;
     to->sign = (vr_sign){ .row = row,
                           .line = hit->line,
                           .offset = r->wide != 0 ? 2 + 2 * (r->base + hit->start) : r->base + hit->start,
@@ -100,7 +100,7 @@ vr_lane *vr_reader_lane(vr_reader *r, uint64_t key)
     l->chain = 0;
     l->chained = false;
     l->step.sign.sign.row = NULL;
-    l->warned_line = l->event_end = 0;
+    l->event_end = 0;
     return l;
 }
 
@@ -108,9 +108,10 @@ vr_lane *vr_reader_lane(vr_reader *r, uint64_t key)
 
 static void count_lines(vr_reader *r, size_t to)
 {
-    for (size_t i = r->counted; i < to; i++)
-        r->line += r->text[i] == '\n';
-    r->counted = to > r->counted ? to : r->counted;
+    if (to <= r->counted)
+        return;
+    r->line += vr_newlines(r->text + r->counted, to - r->counted);
+    r->counted = to;
 }
 
 /* Fills in line and origin. */
@@ -128,10 +129,10 @@ static void find_line(vr_reader *r, vr_hit *hit)
     to = to > hit->start + 1024 ? hit->start + 1024 : to;
     hit->line_from = from;
     hit->line_to = to;
-    count_lines(r, from > r->counted ? from : r->counted);
+    count_lines(r, from);
     hit->line = r->line;
-    for (size_t i = from; i < r->counted; i++) /* a hit before the one that was counted to */
-        hit->line -= r->text[i] == '\n';
+    if (from < r->counted) /* a hit before the one that was counted to */
+        hit->line -= vr_newlines(r->text + from, r->counted - from);
     hit->text_n = vr_line_clean((vr_str){ r->text + from, to - from }, hit->start - from, hit->text,
                                 sizeof hit->text, &hit->origin);
 }
@@ -174,6 +175,8 @@ static bool needs_met(vr_reader *r, const vr_hit *hit, const char *needs)
 {
     if (needs == NULL)
         return true;
+    if (vr_text_holds((vr_str){ hit->text, hit->text_n }, vr_str_of(needs)))
+        return true;
     uint64_t lines;
     size_t from = vr_reader_before(r, hit, 0, &lines);
     vr_block_make(&r->block, (vr_str){ r->text, r->n }, from, hit->start, SIZE_MAX, 0);
@@ -212,8 +215,6 @@ static vram_status keep_seen(vr_reader *r, const vr_hit *hit)
     const vr_text_row *row = hit->anchor->row;
     vr_seen_row *s = r->seen[hit->anchor->number];
 
-    if (s != NULL && row->kind == VR_TEXT_WARNING)
-        return VRAM_OK;
     if (s == NULL)
         s = r->seen[hit->anchor->number] = VR_NEW(r->arena, vr_seen_row);
     if (s == NULL)
@@ -225,17 +226,14 @@ static vram_status keep_seen(vr_reader *r, const vr_hit *hit)
     return VRAM_OK;
 }
 
-static vram_status keep_warning(vr_reader *r, const vr_hit *hit)
+/* Notes a hit of a row of which the last counts. */
+static void wait_with(vr_reader *r, const vr_anchor *a, size_t start, size_t end)
 {
-    vr_lane *l = vr_reader_lane(r, hit->origin.key);
+    vr_pending *p = &r->pending[a->number];
 
-    if (l == NULL)
-        return VRAM_ENOMEM;
-    if (hit->line != l->warned_line || hit->anchor->row->rank > l->warned_rank)
-        l->warned_rank = hit->anchor->row->rank;
-    l->warned_line = hit->line;
-    vr_reader_warned(r, hit);
-    return keep_seen(r, hit);
+    if (p->anchor == NULL)
+        r->pending_rows[r->n_pending++] = a->number;
+    *p = (vr_pending){ a, start, end };
 }
 
 #define NEAR_LINES 12u
@@ -249,7 +247,6 @@ static vram_status keep_frame(vr_reader *r, const vr_hit *hit)
         return VRAM_ENOMEM;
     vr_kept_sign *to = &l->frames[l->n_frames++ % VR_NEAR_SIGNS];
     vr_keep_sign(to, r, hit, hit->anchor->row);
-    VR_TRY(keep_seen(r, hit));
     e = l->last;
     if (e == NULL)
         return VRAM_OK;
@@ -262,10 +259,13 @@ static vram_status keep_frame(vr_reader *r, const vr_hit *hit)
     return VRAM_OK;
 }
 
-static vram_status keep_step(vr_reader *r, const vr_hit *hit)
+vram_status vr_reader_settle_step(vr_reader *r)
 {
-    vr_lane *l = vr_reader_lane(r, hit->origin.key);
+    const vr_hit *hit = &r->last_step;
+    vr_lane *l = hit->anchor == NULL ? NULL : vr_reader_lane(r, hit->origin.key);
 
+    if (hit->anchor == NULL)
+        return VRAM_OK;
     if (l == NULL)
         return VRAM_ENOMEM;
     VR_TRY(keep_seen(r, hit));
@@ -277,7 +277,67 @@ static vram_status keep_step(vr_reader *r, const vr_hit *hit)
     l->step.sign.sign.facts = (vr_fact_list){ l->step.f, n };
     vr_copy_step(&l->step, &l->step);
     vr_copy_step(&r->step, &l->step);
+    r->last_step.anchor = NULL;
     return VRAM_OK;
+}
+
+static vram_status keep_step(vr_reader *r, const vr_hit *hit)
+{
+    if (r->last_step.anchor != NULL &&
+        (r->last_step.origin.key != hit->origin.key || r->last_step.anchor->row != hit->anchor->row))
+        VR_TRY(vr_reader_settle_step(r));
+    r->last_step = *hit;
+    return VRAM_OK;
+}
+
+vram_status vr_reader_settle(vr_reader *r)
+{
+    VR_TRY(vr_reader_settle_step(r));
+    for (size_t i = 0; i < r->n_pending; i++) {
+        vr_pending *p = &r->pending[r->pending_rows[i]];
+        vr_hit hit = { .anchor = p->anchor, .start = p->start, .end = p->end };
+        p->anchor = NULL;
+        find_line(r, &hit);
+        VR_TRY(keep_seen(r, &hit));
+    }
+    r->n_pending = 0;
+    return VRAM_OK;
+}
+
+/* Whether a row's hit counts only when what is around it fits. */
+static bool has_conditions(const vr_anchor *a)
+{
+    return a->begins || a->ends || a->row->needs != NULL;
+}
+
+static vram_status dispatch(vr_reader *r, const vr_hit *hit)
+{
+    switch (hit->anchor->row->kind) {
+    case VR_TEXT_FRAME:
+        wait_with(r, hit->anchor, hit->start, hit->end);
+        return keep_frame(r, hit);
+    case VR_TEXT_STEP:
+        return keep_step(r, hit);
+    case VR_TEXT_WARNING:
+        vr_reader_warned(r, hit->anchor, hit->start, hit->end);
+        if (r->seen[hit->anchor->number] == NULL)
+            return keep_seen(r, hit);
+        return VRAM_OK;
+    case VR_TEXT_INFO:
+    case VR_TEXT_PROGRAM:
+    case VR_TEXT_PLATFORM:
+    case VR_TEXT_OPTION:
+        wait_with(r, hit->anchor, hit->start, hit->end);
+        return VRAM_OK;
+    default:
+        return vr_reader_event(r, hit);
+    }
+}
+
+static bool waits(uint8_t kind)
+{
+    return kind == VR_TEXT_INFO || kind == VR_TEXT_PROGRAM || kind == VR_TEXT_PLATFORM ||
+           kind == VR_TEXT_OPTION;
 }
 
 vram_status vr_reader_hit(vr_reader *r, const vr_anchor *a, size_t start, size_t end)
@@ -286,6 +346,10 @@ vram_status vr_reader_hit(vr_reader *r, const vr_anchor *a, size_t start, size_t
 
     if (is_binary(r, &hit))
         return VRAM_OK;
+    if (a->row != NULL && waits(a->row->kind) && !has_conditions(a)) {
+        wait_with(r, a, start, end);
+        return VRAM_OK;
+    }
     find_line(r, &hit);
     VR_TRY(vr_reader_close(r, r->base + start));
     if (a->row == NULL) {
@@ -294,19 +358,5 @@ vram_status vr_reader_hit(vr_reader *r, const vr_anchor *a, size_t start, size_t
     }
     if (!is_placed(&hit) || !needs_met(r, &hit, a->row->needs))
         return VRAM_OK;
-    switch (a->row->kind) {
-    case VR_TEXT_FRAME:
-        return keep_frame(r, &hit);
-    case VR_TEXT_STEP:
-        return keep_step(r, &hit);
-    case VR_TEXT_WARNING:
-        return keep_warning(r, &hit);
-    case VR_TEXT_INFO:
-    case VR_TEXT_PROGRAM:
-    case VR_TEXT_PLATFORM:
-    case VR_TEXT_OPTION:
-        return keep_seen(r, &hit);
-    default:
-        return vr_reader_event(r, &hit);
-    }
+    return dispatch(r, &hit);
 }
