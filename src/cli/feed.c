@@ -115,6 +115,9 @@ static vram_status open_input(input *in, const char *name)
     struct stat st;
 
     in->fd = open(name, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    if (in->fd < 0 && errno == ENOENT)
+        return refuse(in, VRAM_EIO, "there is no such file",
+                      "the text of a message is given in quotes: vram explain \"CUDA out of memory. ...\"");
     if (in->fd < 0)
         return fail_reading(in);
     if (fstat(in->fd, &st) == 0 && S_ISDIR(st.st_mode)) {

@@ -58,7 +58,7 @@ static const char *const memories[] = {
     [VR_MEMORY_HOST] = "the computer's memory (RAM), not the GPU's",
     [VR_MEMORY_SHM] = "shared-memory files (/dev/shm), not the GPU's memory",
     [VR_MEMORY_ON_CHIP] = "shared memory inside the chip, not the GPU's memory",
-    [VR_MEMORY_NONE] = "no memory",
+    [VR_MEMORY_NONE] = "nothing",
 };
 
 const char *vr_diagnosis_cause(const vr_finding *f)
@@ -169,9 +169,7 @@ static const char *spot_of(vr_report *r, const vr_finding *f)
     if (!s->found || s->label == NULL)
         return "";
     at = vr_say(r, T(", at "), T(s->label));
-    return f->phase == VR_PHASE_LOAD
-               ? vr_say(r, T(at), T(": "), FIXED(s->loaded_permille, 10, 0), T(" % loaded"))
-               : at;
+    return s->to_come != 0 ? vr_say(r, T(at), T(": "), FIXED(s->loaded_permille, 10, 0), T(" % loaded")) : at;
 }
 
 static const char *in_brackets(vr_report *r, const char *text)
@@ -184,27 +182,28 @@ static const char *event_at(vr_report *r, const struct vram_diagnosis *d, const 
     return f->event != NULL ? vr_diagnosis_at(r, d, f->event->sign.file, f->event->sign.line) : "";
 }
 
-static const char *follow(vr_report *r, const struct vram_diagnosis *d, const vr_finding *f)
+/* " (line 9; 3 later errors follow)" */
+static const char *lines_of(vr_report *r, const struct vram_diagnosis *d, const vr_finding *f)
 {
-    if (d->n_follow == 0 || f != d->list)
-        return "";
-    return vr_say(r, T("; "), T(vr_count(r, d->n_follow, "later error follows", "later errors follow")),
-                  T(" from it"));
+    const char *at = event_at(r, d, f), *later = "";
+
+    if (d->n_follow != 0 && f == d->list)
+        later = vr_say(r, T(*at != '\0' ? "; " : ""),
+                       T(vr_count(r, d->n_follow, "later error follows", "later errors follow")));
+    return in_brackets(r, vr_say(r, T(at), T(later)));
 }
 
 static void ran_out(vr_report *r, const struct vram_diagnosis *d, const vr_finding *f)
 {
-    const char *at = in_brackets(r, event_at(r, d, f)), *later = follow(r, d, f), *spot = spot_of(r, f);
-    const char *where = f->phase == VR_PHASE_UNKNOWN && f->memory == VR_MEMORY_NONE
-                            ? ""
-                            : vr_say(r, T(", "), T(places[f->phase]));
-    const char *memory = which_memory(r, f);
-    const char *all = vr_say(r, T(memory), T(where), T(spot), T(at), T(later));
-    const char *texts[] = { all, all };
+    const char *at = lines_of(r, d, f), *spot = spot_of(r, f), *memory = which_memory(r, f);
+    bool no_where = f->phase == VR_PHASE_UNKNOWN && f->memory == VR_MEMORY_NONE;
+    const char *where = no_where ? "" : vr_say(r, T(", "), T(places[f->phase]));
+    const char *texts[3];
 
-    if (*spot != '\0')
-        texts[1] = vr_say(r, T(memory), T(spot));
-    vr_para(r, VR_INK_BOLD, "ran out", INDENT, roomy(r, texts, 2));
+    texts[0] = vr_say(r, T(memory), T(where), T(spot), T(at));
+    texts[1] = *spot != '\0' ? vr_say(r, T(memory), T(spot)) : texts[0];
+    texts[2] = *spot != '\0' ? vr_say(r, T(memories[f->memory]), T(spot)) : texts[0];
+    vr_para(r, VR_INK_BOLD, "ran out", INDENT, roomy(r, texts, 3));
 }
 
 /* ---- how much ---- */
@@ -230,7 +229,7 @@ static const char *how_much(vr_report *r, const struct vram_diagnosis *d, const 
 {
     bool sized = f->cause >= VR_CAUSE_WEIGHTS && f->cause <= VR_CAUSE_RUNTIME_OVERHEAD;
 
-    if (f->memory == VR_MEMORY_NONE || f->cause == VR_CAUSE_NONE)
+    if (f->memory == VR_MEMORY_NONE || f->cause >= VR_CAUSE_DRIVER_OR_HARDWARE)
         return "nothing: more memory would not change it";
     if (f->missing_known)
         return vr_say(r, T("at least "), T(vr_diagnosis_size(r, f->missing_at_least)),
@@ -248,7 +247,7 @@ static void missing(vr_report *r, const struct vram_diagnosis *d, const vr_findi
     const char *text = how_much(r, d, f), *piece = last_piece(f);
     const char *texts[] = { text, text, text, text };
 
-    if (piece != NULL && f->memory != VR_MEMORY_NONE) {
+    if (piece != NULL && f->memory != VR_MEMORY_NONE && f->cause < VR_CAUSE_DRIVER_OR_HARDWARE) {
         if (f->missing_known)
             texts[2] = vr_say(r, T("at least "), T(vr_diagnosis_size(r, f->missing_at_least)), T("; "),
                               T(piece), T(" is only the last piece"));
@@ -367,9 +366,9 @@ void vr_diagnosis_card(vr_report *r, const vr_finding *f)
 static void because(vr_report *r, const vr_finding *f)
 {
     const char *text = "";
-    size_t told = 0;
+    size_t told = 0, most = f->event != NULL ? 2 : 1; /* what was seen is known to who saw it */
 
-    for (size_t i = 0; i < f->n_evidence && told < 2; i++) {
+    for (size_t i = 0; i < f->n_evidence && told < most; i++) {
         const char *why = f->evidence[i].text, *more;
         if (f->summary != NULL && vr_str_is(vr_str_of(why), f->summary))
             continue;
@@ -436,16 +435,33 @@ static const char *what_was_read(vr_report *r, const struct vram_diagnosis *d)
         T(d->found.binary ? ") read, and it is mostly no text" : ") read, none is a message that is known"));
 }
 
+static void no_symptom(vr_report *r)
+{
+    vr_para(r, VR_INK_BOLD, "say", INDENT,
+            "when it ends (loading, the first prompt, the optimizer's first step, evaluation, saving, after "
+            "hours), what is full, and what works");
+    vr_para(
+        r, VR_INK_BOLD, "such as", INDENT,
+        "\"fine for hours, then dies\", \"memory still full after del\", \"exit code 137\", \"only with two "
+        "GPUs\"");
+}
+
 static void nothing(vr_report *r, const struct vram_diagnosis *d)
 {
     vr_para(r, VR_INK_CARE, "NOTHING RECOGNISED: ", 2, what_was_read(r, d));
-    vr_para(r, VR_INK_BOLD, "looked for", INDENT,
-            "out-of-memory messages of PyTorch, vLLM, SGLang, TensorRT-LLM, llama.cpp, Ollama, diffusers, "
-            "TensorFlow, JAX and others, kernel and container kills, and what is taken for them");
+    if (d->found.bytes == 0 && d->found.symptom != NULL) {
+        no_symptom(r);
+    } else {
+        vr_para(r, VR_INK_BOLD, "looked for", INDENT,
+                "out-of-memory messages of PyTorch, vLLM, SGLang, TensorRT-LLM, llama.cpp, Ollama, "
+                "diffusers, TensorFlow, JAX and others, kernel and container kills, and what is taken for "
+                "them");
+    }
     vr_para(r, VR_INK_BOLD, "type", INDENT,
             "YOUR COMMAND 2>&1 | vram explain   messages go to stderr, which a pipe leaves out without 2>&1");
-    vr_para(r, VR_INK_BOLD, "or", INDENT,
-            "vram explain --symptom \"fine for hours, then dies\"   what was seen, in plain words");
+    if (d->found.symptom == NULL)
+        vr_para(r, VR_INK_BOLD, "or", INDENT,
+                "vram explain --symptom \"fine for hours, then dies\"   what was seen, in plain words");
 }
 
 void vr_diagnosis_text(vr_report *r, const struct vram_diagnosis *d)
