@@ -120,7 +120,7 @@ typedef struct vr_view {
 /* One line of the table: the first that applies is the verdict. */
 typedef struct vr_verdict {
     const char *rule;         /* short name, for tests */
-    int16_t when[5];          /* traits that must hold; negative: must not; 0: end */
+    int16_t when[6];          /* traits that must hold; negative: must not; 0: end */
     uint8_t cause, certainty; /* 0: as the text's row has it; a row without is `possible` */
     const char *sub_cause;    /* or NULL */
     uint8_t memory, phase;    /* 0: as the row, or what was found, has it */

@@ -21,7 +21,7 @@ static const named_trait named[] = {
     { "quantise-", VR_BY_QUANTISE, false },
     { "pin-", VR_BY_PINNED, true },
     { "ggml-pinned", VR_BY_PINNED, true },
-    { "first-cuda-", VR_BY_FIRST_CALL, false },
+    { "first-cuda-cublas", VR_BY_FIRST_CALL, false },
     { "cudnn-not-initialized", VR_BY_FIRST_CALL, false },
     { "foreach-", VR_BY_FOREACH, false },
     { "nccl-", VR_BY_NCCL, false },
