@@ -5,6 +5,9 @@
  */
 #include "diagnosis/place.h"
 
+#define LITTLE (2 * VR_MIB)        /* PyTorch's segment of small blocks */
+#define SAYS_NOTHING (20 * VR_MIB) /* segments up to this hold requests of any size */
+
 vr_bounds vr_bounds_of(const vr_finding *f, vr_fact_id id)
 {
     const vr_fact *x = f->event != NULL ? vr_fact_of(&f->event->sign.facts, id) : NULL;
@@ -65,6 +68,24 @@ bool vr_runs_otherwise(const vr_finding *f)
     return false;
 }
 
+/* A program may have small tensors of its own on the card, which lie in a segment of 2 MiB with those of the
+ * model: then all agrees but what is idle. Of a load only, as it was given, and of a request whose size says
+ * something. */
+static vram_status seek_near(vr_hit *hit, vr_seeker *s)
+{
+    vr_torch_figures *g = &s->figures;
+    if (g->request.low <= SAYS_NOTHING)
+        return VRAM_OK;
+    g->idle = (vr_bounds){ true, vr_sub_floor(g->idle.low, LITTLE), vr_add_sat(g->idle.high, LITTLE) };
+    g->reserved =
+        (vr_bounds){ true, vr_sub_floor(g->reserved.low, LITTLE), vr_add_sat(g->reserved.high, LITTLE) };
+    s->near = true;
+    VR_TRY(vr_seek_given(hit, s));
+    if (hit->places != 0 && hit->run.failure.next_moment > VR_AT_LOADED)
+        hit->places = 0;
+    return VRAM_OK;
+}
+
 static vram_status seek_run(vr_hit *hit, vr_seeker *s)
 {
     vr_tokens likely = { 0, 0 };
@@ -73,7 +94,7 @@ static vram_status seek_run(vr_hit *hit, vr_seeker *s)
         VR_TRY(vr_seek_tokens(hit, &likely, s));
     s->tokens_low = likely.low;
     s->tokens_high = likely.high;
-    return VRAM_OK;
+    return hit->places == 0 ? seek_near(hit, s) : VRAM_OK;
 }
 
 /* Once for all plans. What the engine refuses is told when the run itself is planned. */

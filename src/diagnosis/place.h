@@ -40,6 +40,7 @@ typedef struct vr_seeker {
     vram_device *card; /* that the message tells of, with nothing taken; in d->arena */
     vr_arena plans;    /* of one variant of the run; emptied for the next */
     vr_hall hall;
+    bool near;                        /* idle bytes may differ a little: see place.c */
     uint64_t tokens_low, tokens_high; /* that one pass may have had, where no place was found; or 0 */
 } vr_seeker;
 
@@ -114,7 +115,9 @@ vram_status vr_tell_no_place(vr_seeker *s);
 
 /* ---- place_variants.c ---- */
 
-/* The run as it was given, then with what people leave out: the first that has such a place. */
+/* The run as it was given, or as the log shows it. */
+vram_status vr_seek_given(vr_hit *out, vr_seeker *s);
+/* The same, then with what people leave out: the first that has such a place. */
 vram_status vr_seek_variants(vr_hit *out, vr_seeker *s);
 
 /* ---- place_tell.c ---- */

@@ -210,6 +210,27 @@ static void test_assumed(void **state)
     close_place(&p);
 }
 
+/* A vector of the program's own beside the model lies in a segment with the model's: that much less is idle.
+ */
+static void test_near(void **state)
+{
+    place_world p;
+    vr_rehearsal died;
+    char label[128];
+    const run r = { "llama-3.1-8b-instruct", "rtx-3060-12gb", "auto", "4096", 0 };
+    (void)state;
+    assert_true(dies(&p, &r, &died, label));
+    for (size_t i = 0; i < p.event.sign.facts.n; i++)
+        if (p.facts[i].id == VR_FACT_IDLE)
+            p.facts[i].value -= 32 * VR_KIB;
+    look(&p);
+    assert_true(p.finding.spot.found);
+    assert_string_equal(p.finding.spot.label, label);
+    assert_non_null(strstr(p.finding.spot.assumed, "small tensors"));
+    assert_int_equal(p.finding.certainty, VR_CERTAINTY_LIKELY);
+    close_place(&p);
+}
+
 /* A prompt whose length nobody said: what a token more asks for tells it. */
 static void test_tokens(void **state)
 {
@@ -305,11 +326,10 @@ static void test_training(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_published),      cmocka_unit_test(test_pool),
-        cmocka_unit_test(test_there_and_back), cmocka_unit_test(test_assumed),
-        cmocka_unit_test(test_tokens),         cmocka_unit_test(test_training),
-        cmocka_unit_test(test_hostile),        cmocka_unit_test(test_starved)
-    };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_published),      cmocka_unit_test(test_pool),
+                                        cmocka_unit_test(test_there_and_back), cmocka_unit_test(test_assumed),
+                                        cmocka_unit_test(test_near),           cmocka_unit_test(test_tokens),
+                                        cmocka_unit_test(test_training),       cmocka_unit_test(test_hostile),
+                                        cmocka_unit_test(test_starved) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
