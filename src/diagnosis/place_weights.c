@@ -79,13 +79,32 @@ static const char *why_words(vr_seeker *s, const nearest *n, const vram_workload
                    BYTES(n->requested), T("; with "), BYTES(live), T(" it never asks for "), BYTES(tried));
 }
 
+/* Split over two cards or more, each would have half of the weights at most, and tables that all have. */
+static bool is_on_one_card(const vr_seeker *s, const vr_plan *plan)
+{
+    return s->figures.allocated.low > plan->weight_bytes / 2 + plan->weight_bytes / 8;
+}
+
 /* True of whatever runs it, as long as it is not split over cards. */
 static void tell_weights(vr_seeker *s, const vr_plan *plan)
 {
+    vr_finding *f = s->f;
     uint64_t total = s->card->usable.bytes;
-    if (plan->weight_bytes > total)
-        vr_because(s->d, s->f, 0, T("this model's weights are "), BYTES(plan->weight_bytes),
-                   T(", the card has "), BYTES(total));
+    if (plan->weight_bytes <= total)
+        return;
+    vr_because(s->d, f, 0, T("this model's weights are "), BYTES(plan->weight_bytes), T(", the card has "),
+               BYTES(total));
+    if (f->phase != VR_PHASE_LOAD || !is_on_one_card(s, plan))
+        return;
+    f->spot.short_bytes = plan->weight_bytes - total;
+    f->spot.weights_alone = true;
+    f->missing_known = true;
+    f->missing_at_least = f->spot.short_bytes;
+    f->missing_note = "of the weights alone, in the type that is stored";
+    f->cause = VR_CAUSE_WEIGHTS;
+    if (f->certainty < VR_CERTAINTY_LIKELY)
+        f->certainty = VR_CERTAINTY_LIKELY;
+    f->summary = "the weights alone are larger than the card";
 }
 
 vram_status vr_tell_no_place(vr_seeker *s)
