@@ -16,6 +16,31 @@ vr_bounds vr_bounds_of(const vr_finding *f, vr_fact_id id)
     return (vr_bounds){ true, vr_sub_floor(x->value, x->slack), vr_add_sat(x->value, x->slack) };
 }
 
+vr_bounds vr_bounds_finest(const vr_finding *f, vr_fact_id id)
+{
+    vr_bounds best = { .known = false };
+    for (size_t i = 0; f->event != NULL && i < f->event->sign.facts.n; i++) {
+        const vr_fact *x = &f->event->sign.facts.f[i];
+        vr_bounds b = { true, vr_sub_floor(x->value, x->slack), vr_add_sat(x->value, x->slack) };
+        if (x->id == id && !x->negative && (!best.known || b.high - b.low < best.high - best.low))
+            best = b;
+    }
+    return best;
+}
+
+void vr_lead_with(struct vram_diagnosis *d, vr_finding *f, const char *text)
+{
+    size_t had = f->n_evidence;
+    if (had == VR_MAX_EVIDENCE)
+        f->n_evidence--; /* the last is the least */
+    vr_add_evidence(d, f, 0, text);
+    for (size_t i = f->n_evidence; i > 1; i--) {
+        vr_reason moved = f->evidence[i - 1];
+        f->evidence[i - 1] = f->evidence[i - 2];
+        f->evidence[i - 2] = moved;
+    }
+}
+
 bool vr_bounds_have(vr_bounds s, uint64_t x)
 {
     return !s.known || (s.low <= x && x <= s.high);

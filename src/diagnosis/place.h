@@ -13,7 +13,9 @@ typedef struct vr_bounds {
 } vr_bounds;
 
 vr_bounds vr_bounds_of(const vr_finding *f, vr_fact_id id); /* of the event's own figures */
-bool vr_bounds_have(vr_bounds s, uint64_t x);               /* true of what is not known */
+/* Of several such figures of the event the one that is printed most exactly. */
+vr_bounds vr_bounds_finest(const vr_finding *f, vr_fact_id id);
+bool vr_bounds_have(vr_bounds s, uint64_t x); /* true of what is not known */
 uint64_t vr_bounds_middle(vr_bounds s);
 vr_bounds vr_bounds_sum(vr_bounds a, vr_bounds b);        /* known when both are */
 vr_bounds vr_bounds_difference(vr_bounds a, vr_bounds b); /* a - b, not below 0 */
@@ -28,6 +30,9 @@ bool vr_torch_figures_of(vr_torch_figures *out, const vr_finding *f);
 
 /* The program of the message loads and runs a model otherwise than transformers does. */
 bool vr_runs_otherwise(const vr_finding *f);
+
+/* A reason, before those that are there: what a rehearsal shows weighs more than a frame. */
+void vr_lead_with(struct vram_diagnosis *d, vr_finding *f, const char *text);
 
 /* Who looks, and what is used again from one rehearsal to the next. */
 typedef struct vr_seeker {

@@ -176,15 +176,17 @@ vram_status vr_tell_fit(const vram_fit **out, vr_seeker *s, const vram_workload 
     return add_levers(s, fit);
 }
 
+/* The label stands in the headline. */
 static void tell_evidence(vr_seeker *s)
 {
     const vr_spot *spot = &s->f->spot;
-    bool one = spot->places == 1;
-    vr_because(s->d, s->f, 0, T(s->near ? "live and" : "live, idle and"),
-               T(" requested bytes are those of this model"), T(spot->assumed != NULL ? ", " : ""),
-               T(spot->assumed != NULL ? spot->assumed : ""), T(" at "),
-               one ? T("one place only: ") : U(spot->places), T(one ? "" : " places, the first is "),
-               T(spot->label));
+    vr_arena *a = &s->d->arena;
+    const char *with = spot->assumed == NULL ? "" : vr_text(a, T(", "), T(spot->assumed));
+    const char *where =
+        spot->places == 1 ? "there and nowhere else" : vr_text(a, T("at "), U(spot->places), T(" places"));
+    if (with == NULL || where == NULL)
+        return;
+    vr_lead_with(s->d, s->f, vr_text(a, T("the figures are those of this model's run "), T(where), T(with)));
 }
 
 /* As vram fit counts it, of the weights' bytes. */

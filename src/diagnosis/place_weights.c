@@ -92,8 +92,9 @@ static void tell_weights(vr_seeker *s, const vr_plan *plan)
     uint64_t total = s->card->usable.bytes;
     if (plan->weight_bytes <= total)
         return;
-    vr_because(s->d, f, 0, T("this model's weights are "), BYTES(plan->weight_bytes), T(", the card has "),
-               BYTES(total));
+    vr_lead_with(s->d, f,
+                 vr_text(&s->d->arena, T("this model's weights are "), BYTES(plan->weight_bytes),
+                         T(", the card has "), BYTES(total)));
     if (f->phase != VR_PHASE_LOAD || !is_on_one_card(s, plan))
         return;
     f->spot.short_bytes = plan->weight_bytes - total;
