@@ -13,7 +13,9 @@ typedef struct vr_bounds {
 } vr_bounds;
 
 vr_bounds vr_bounds_of(const vr_finding *f, vr_fact_id id); /* of the event's own figures */
-bool vr_bounds_have(vr_bounds s, uint64_t x);               /* true of what is not known */
+/* Of several such figures of the event the one that is printed most exactly. */
+vr_bounds vr_bounds_finest(const vr_finding *f, vr_fact_id id);
+bool vr_bounds_have(vr_bounds s, uint64_t x); /* true of what is not known */
 uint64_t vr_bounds_middle(vr_bounds s);
 vr_bounds vr_bounds_sum(vr_bounds a, vr_bounds b);        /* known when both are */
 vr_bounds vr_bounds_difference(vr_bounds a, vr_bounds b); /* a - b, not below 0 */
@@ -29,6 +31,9 @@ bool vr_torch_figures_of(vr_torch_figures *out, const vr_finding *f);
 /* The program of the message loads and runs a model otherwise than transformers does. */
 bool vr_runs_otherwise(const vr_finding *f);
 
+/* A reason, before those that are there: what a rehearsal shows weighs more than a frame. */
+void vr_lead_with(struct vram_diagnosis *d, vr_finding *f, const char *text);
+
 /* Who looks, and what is used again from one rehearsal to the next. */
 typedef struct vr_seeker {
     struct vram_diagnosis *d;
@@ -40,6 +45,7 @@ typedef struct vr_seeker {
     vram_device *card; /* that the message tells of, with nothing taken; in d->arena */
     vr_arena plans;    /* of one variant of the run; emptied for the next */
     vr_hall hall;
+    bool near;                        /* idle bytes may differ a little: see place.c */
     uint64_t tokens_low, tokens_high; /* that one pass may have had, where no place was found; or 0 */
 } vr_seeker;
 
@@ -114,7 +120,9 @@ vram_status vr_tell_no_place(vr_seeker *s);
 
 /* ---- place_variants.c ---- */
 
-/* The run as it was given, then with what people leave out: the first that has such a place. */
+/* The run as it was given, or as the log shows it. */
+vram_status vr_seek_given(vr_hit *out, vr_seeker *s);
+/* The same, then with what people leave out: the first that has such a place. */
 vram_status vr_seek_variants(vr_hit *out, vr_seeker *s);
 
 /* ---- place_tell.c ---- */

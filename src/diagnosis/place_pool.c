@@ -178,7 +178,7 @@ static vram_status tell(const pool *p, uint64_t bytes)
     spot->assumed = splits_words(p, a);
     if (spot->label == NULL || spot->matched == NULL)
         return VRAM_ENOMEM;
-    vr_because(p->s->d, f, 0, T(spot->matched));
+    vr_lead_with(p->s->d, f, vr_text(&p->s->d->arena, T(spot->matched)));
     if (p->has.known && own > p->has.high) {
         spot->short_bytes = own - vr_bounds_middle(p->has);
         f->missing_known = true;

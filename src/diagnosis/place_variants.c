@@ -111,11 +111,15 @@ static vram_status seek_variant(vr_hit *out, vr_seeker *s, const variant *v)
     return VRAM_OK;
 }
 
-vram_status vr_seek_variants(vr_hit *out, vr_seeker *s)
+vram_status vr_seek_given(vr_hit *out, vr_seeker *s)
 {
     VR_TRY(vr_seek(out, s, s->asked));
-    if (out->places == 0)
-        VR_TRY(seek_shown(out, s));
+    return out->places == 0 ? seek_shown(out, s) : VRAM_OK;
+}
+
+vram_status vr_seek_variants(vr_hit *out, vr_seeker *s)
+{
+    VR_TRY(vr_seek_given(out, s));
     for (size_t i = 0; i < N_VARIANTS && out->places == 0; i++) {
         if (!is_open(s->asked, &VARIANTS[i]))
             continue;

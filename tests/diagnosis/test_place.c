@@ -210,6 +210,27 @@ static void test_assumed(void **state)
     close_place(&p);
 }
 
+/* A vector of the program's own beside the model lies in a segment with the model's: that much less is idle.
+ */
+static void test_near(void **state)
+{
+    place_world p;
+    vr_rehearsal died;
+    char label[128];
+    const run r = { "llama-3.1-8b-instruct", "rtx-3060-12gb", "auto", "4096", 0 };
+    (void)state;
+    assert_true(dies(&p, &r, &died, label));
+    for (size_t i = 0; i < p.event.sign.facts.n; i++)
+        if (p.facts[i].id == VR_FACT_IDLE)
+            p.facts[i].value -= 32 * VR_KIB;
+    look(&p);
+    assert_true(p.finding.spot.found);
+    assert_string_equal(p.finding.spot.label, label);
+    assert_non_null(strstr(p.finding.spot.assumed, "small tensors"));
+    assert_int_equal(p.finding.certainty, VR_CERTAINTY_LIKELY);
+    close_place(&p);
+}
+
 /* A prompt whose length nobody said: what a token more asks for tells it. */
 static void test_tokens(void **state)
 {
@@ -240,19 +261,27 @@ static void test_tokens(void **state)
 static void test_hostile(void **state)
 {
     static const uint64_t values[] = {
-        0, 1, 511, VR_MIB, 130 * VR_MIB, 11 * VR_GIB, 12487617413, UINT64_MAX / 2, UINT64_MAX
+        0, 1, 511, 4096, 131072, VR_MIB, 130 * VR_MIB, 11 * VR_GIB, 12487617413, UINT64_MAX / 2, UINT64_MAX
     };
-    static const vr_fact_id ids[] = { VR_FACT_REQUEST, VR_FACT_TOTAL, VR_FACT_FREE, VR_FACT_ALLOCATED,
-                                      VR_FACT_IDLE };
+    static const vr_fact_id ids[3][5] = {
+        { VR_FACT_REQUEST, VR_FACT_TOTAL, VR_FACT_FREE, VR_FACT_ALLOCATED, VR_FACT_IDLE },
+        { VR_FACT_MODEL_LENGTH, VR_FACT_KV_NEEDED, VR_FACT_KV_AVAILABLE, VR_FACT_LENGTH_THAT_FITS,
+          VR_FACT_KV_TOKENS },
+        { VR_FACT_BUFFER, VR_FACT_DEVICE, VR_FACT_TOTAL, VR_FACT_FREE, VR_FACT_GPU },
+    };
+    static const uint8_t phases[] = { VR_PHASE_UNKNOWN, VR_PHASE_OPTIMIZER_STEP, VR_PHASE_LOAD };
+    static const uint8_t programs[] = { VR_PROGRAM_UNKNOWN, VR_PROGRAM_SGLANG, VR_PROGRAM_LLAMACPP };
     unsigned dice = 7;
     (void)state;
-    for (int round = 0; round < 150; round++) {
+    for (int round = 0; round < 300; round++) {
         place_world p;
         open_place(&p, "qwen2.5-1.5b-instruct", NULL);
-        p.finding.phase = round % 3 == 0 ? VR_PHASE_OPTIMIZER_STEP : VR_PHASE_UNKNOWN;
-        for (size_t i = 0; i < COUNT(ids); i++) {
+        p.finding.phase = phases[round / 3 % 3];
+        p.finding.program = programs[round % 3];
+        for (size_t i = 0; i < 5; i++) {
             dice = dice * 1103515245 + 12345;
-            say(&p, ids[i], values[(dice >> 16) % COUNT(values)], dice % 2 == 0 ? VR_GIB / 200 : 0);
+            say(&p, ids[round % 3][i], values[(dice >> 16) % COUNT(values)],
+                (dice >> 8) % 2 == 0 ? VR_GIB / 200 : 0);
         }
         look(&p);
         close_place(&p);
@@ -276,6 +305,28 @@ static void test_starved(void **state)
         assert_true(s == VRAM_OK || s == VRAM_ENOMEM);
         close_place(&p);
     }
+}
+
+/* An engine that loads otherwise: 16 GB of weights on a card of 11.63 GiB, 10 GiB of them there already. */
+static void test_serving(void **state)
+{
+    place_world p;
+    (void)state;
+    open_place(&p, "llama-3.1-8b-instruct", NULL);
+    p.finding.phase = VR_PHASE_LOAD;
+    p.finding.program = VR_PROGRAM_VLLM;
+    say_in(&p, VR_FACT_REQUEST, 224.00, VR_MIB);
+    say_in(&p, VR_FACT_TOTAL, 11.63, VR_GIB);
+    say_in(&p, VR_FACT_FREE, 100.00, VR_MIB);
+    say_in(&p, VR_FACT_ALLOCATED, 10.90, VR_GIB);
+    say_in(&p, VR_FACT_IDLE, 90.00, VR_MIB);
+    look(&p);
+    assert_false(p.finding.spot.found);
+    assert_non_null(p.finding.spot.not_found);
+    /* 8,030,261,248 parameters x 2 are 14.96 GiB */
+    assert_in_range(p.finding.missing_at_least, HUNDREDTHS(3.31, VR_GIB), HUNDREDTHS(3.34, VR_GIB));
+    assert_int_equal(p.finding.cause, VR_CAUSE_WEIGHTS);
+    close_place(&p);
 }
 
 /* ---- training ---- */
@@ -308,7 +359,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_published),      cmocka_unit_test(test_pool),
         cmocka_unit_test(test_there_and_back), cmocka_unit_test(test_assumed),
-        cmocka_unit_test(test_tokens),         cmocka_unit_test(test_training),
+        cmocka_unit_test(test_near),           cmocka_unit_test(test_tokens),
+        cmocka_unit_test(test_training),       cmocka_unit_test(test_serving),
         cmocka_unit_test(test_hostile),        cmocka_unit_test(test_starved)
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
