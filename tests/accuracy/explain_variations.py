@@ -41,10 +41,10 @@ def examples():
 
 
 def bases(vram, args):
-    """Texts with their plain answers; those that are not recognised at all are left out."""
+    """Texts with their plain answers; those that are not recognised at all are left out, and logs without the message."""
     texts = examples()
     if args.cases:
-        texts += [(c["id"], c["log"]) for c in explain.cases_of(args.cases, args.parity, []) if c["log_kind"] in explain.PRINTED]
+        texts += [(c["id"], c["log"]) for c in explain.cases_of(args.cases, args.parity, []) if c["log_kind"] in ("verbatim", "partial")]
     found = [Base(id_, text, explaining.ask(vram, text)) for id_, text in texts]
     return [b for b in found if b.plain.all]
 
