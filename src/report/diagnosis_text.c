@@ -6,7 +6,8 @@
 #include "report/diagnosis_report.h"
 
 #define INDENT VR_DIAGNOSIS_INDENT
-#define OTHERS_MOST 2 /* commands beside the first on the short screen */
+#define OTHERS_MOST 2   /* commands beside the first on the short screen */
+#define SHORT_CLAUSE 20 /* less of a sentence says nothing */
 
 /* ---- words ---- */
 
@@ -19,45 +20,45 @@ static const char *const blamed[] = {
     [VR_CAUSE_ACTIVATIONS] = "ACTIVATIONS",
     [VR_CAUSE_RUNTIME_OVERHEAD] = "RUNTIME OVERHEAD",
     [VR_CAUSE_OTHER_PROCESS] = "ANOTHER PROGRAM",
-    [VR_CAUSE_DEVICE_PLACEMENT] = "EVERYTHING ON ONE CARD",
-    [VR_CAUSE_LIMIT] = "A LIMIT THAT WAS SET",
-    [VR_CAUSE_HOST_RAM] = "THE COMPUTER'S MEMORY",
+    [VR_CAUSE_DEVICE_PLACEMENT] = "PLACEMENT",
+    [VR_CAUSE_LIMIT] = "A LIMIT",
+    [VR_CAUSE_HOST_RAM] = "RAM",
     [VR_CAUSE_DRIVER_OR_HARDWARE] = "DRIVER OR HARDWARE",
-    [VR_CAUSE_NOT_CAPACITY] = "NO SHORTAGE OF MEMORY",
+    [VR_CAUSE_NOT_CAPACITY] = "NO SHORTAGE",
     [VR_CAUSE_NONE] = "NOTHING FAILED",
 };
 
 static const char *const places[] = {
     [VR_PHASE_UNKNOWN] = "where is not said",
     [VR_PHASE_START] = "at start, before anything was loaded",
-    [VR_PHASE_LOAD] = "while loading weights",
-    [VR_PHASE_RESUME] = "while reading a training checkpoint back",
+    [VR_PHASE_LOAD] = "loading weights",
+    [VR_PHASE_RESUME] = "reading a training checkpoint back",
     [VR_PHASE_PROFILE] = "in the engine's trial run at start",
-    [VR_PHASE_KV_CACHE] = "while the KV cache was set up",
-    [VR_PHASE_COMPUTE_BUFFERS] = "while buffers for a pass were allocated",
-    [VR_PHASE_CAPTURE] = "while CUDA graphs were captured",
-    [VR_PHASE_COMMUNICATOR] = "while NCCL was set up between cards",
+    [VR_PHASE_KV_CACHE] = "setting up the KV cache",
+    [VR_PHASE_COMPUTE_BUFFERS] = "allocating buffers for a pass",
+    [VR_PHASE_CAPTURE] = "capturing CUDA graphs",
+    [VR_PHASE_COMMUNICATOR] = "setting up NCCL between cards",
     [VR_PHASE_FORWARD] = "in a forward pass",
     [VR_PHASE_BACKWARD] = "in the backward pass",
     [VR_PHASE_OPTIMIZER_STEP] = "in the optimizer's step",
     [VR_PHASE_EVALUATION] = "in evaluation",
-    [VR_PHASE_SAVE] = "while saving a checkpoint",
+    [VR_PHASE_SAVE] = "saving a checkpoint",
     [VR_PHASE_TRAINING] = "in training, which part is not said",
-    [VR_PHASE_SERVING] = "while serving, under load",
+    [VR_PHASE_SERVING] = "serving under load",
     [VR_PHASE_LATER] = "after running for a while",
-    [VR_PHASE_DECODE_IMAGE] = "while decoding images or video (VAE)",
-    [VR_PHASE_COMPILE] = "while compiling",
-    [VR_PHASE_DATA] = "while reading data (DataLoader)",
-    [VR_PHASE_KERNEL] = "when a kernel was launched",
+    [VR_PHASE_DECODE_IMAGE] = "decoding images or video (VAE)",
+    [VR_PHASE_COMPILE] = "compiling",
+    [VR_PHASE_DATA] = "reading data (DataLoader)",
+    [VR_PHASE_KERNEL] = "launching a kernel",
 };
 
 static const char *const memories[] = {
     [VR_MEMORY_UNKNOWN] = "which memory is not said",
     [VR_MEMORY_GPU] = "GPU memory",
-    [VR_MEMORY_POOL] = "the engine's own pool, not the card",
-    [VR_MEMORY_HOST] = "the computer's memory (RAM), not the GPU's",
-    [VR_MEMORY_SHM] = "shared-memory files (/dev/shm), not the GPU's memory",
-    [VR_MEMORY_ON_CHIP] = "shared memory inside the chip, not the GPU's memory",
+    [VR_MEMORY_POOL] = "the engine's own pool",
+    [VR_MEMORY_HOST] = "the computer's RAM, not the GPU's memory",
+    [VR_MEMORY_SHM] = "shared-memory files (/dev/shm), in RAM",
+    [VR_MEMORY_ON_CHIP] = "shared memory inside the chip",
     [VR_MEMORY_NONE] = "nothing",
 };
 
@@ -76,20 +77,22 @@ static const char *how_sure(vr_report *r, const vr_finding *f)
     return vr_say(r, T(" ("), T(vr_certainty_words[f->certainty].word), T(")"));
 }
 
-/* "cuda_graphs" as it is said; "" where the summary says it already. */
-static const char *finer(vr_report *r, const vr_finding *f)
-{
-    vr_str rest = vr_str_of(f->sub_cause), word;
-    const char *said = "";
+/* The finer causes that say more than the summary, as they are said. */
+static const char *const finer_words[][2] = {
+    { "fragmentation", ", fragmentation" },   { "logits", ", logits" },
+    { "attention", ", attention" },           { "steady_growth", ", steady growth" },
+    { "cuda_graphs", ", CUDA graphs" },       { "nccl", ", NCCL" },
+    { "compute_buffer", ", compute buffer" }, { "fp32_or_upcast", ", in 32 bits" },
+};
 
-    if (f->sub_cause == NULL || f->cause == VR_CAUSE_UNKNOWN || vr_str_is(rest, "look_alike"))
-        return "";
-    while (vr_str_split(&rest, '_', &word)) {
-        if (f->summary != NULL && vr_str_find(vr_str_of(f->summary), vr_say(r, S(word)), NULL))
-            return "";
-        said = vr_say(r, T(said), T(*said != '\0' ? " " : ", "), S(word));
-    }
-    return said;
+static const char *finer(const vr_finding *f)
+{
+    vr_str sub = vr_str_of(f->sub_cause);
+
+    for (size_t i = 0; f->cause != VR_CAUSE_UNKNOWN && i < sizeof finer_words / sizeof *finer_words; i++)
+        if (vr_str_is(sub, finer_words[i][0]))
+            return finer_words[i][1];
+    return "";
 }
 
 vr_ink vr_diagnosis_ink(const vr_finding *f)
@@ -115,22 +118,46 @@ const char *vr_diagnosis_clause(vr_report *r, const char *text)
     return text;
 }
 
-void vr_diagnosis_headline(vr_report *r, const vr_finding *f)
+/* As much of a sentence as has room in so many columns: up to a semicolon, a colon or a comma where the whole
+ * has none. What is left out is in the details. */
+static const char *clause_of(vr_report *r, const char *text, size_t columns)
 {
-    const char *head = vr_say(r, T(vr_diagnosis_cause(f)), T(finer(r, f)), T(how_sure(r, f)));
+    static const char *const marks[] = { "; ", ": ", ", " };
+    const char *whole = vr_diagnosis_clause(r, text);
+    vr_str s = vr_str_of(whole);
+    size_t at;
 
-    if (f->summary != NULL)
-        head = vr_say(r, T(head), T(":"));
-    vr_para(r, vr_diagnosis_ink(f), vr_say(r, T(head), T(f->summary != NULL ? " " : "")), 2,
-            f->summary != NULL ? vr_diagnosis_clause(r, f->summary) : "");
+    if (!vr_terminal(r) || r->style->verbose || vr_utf8_width(s) <= columns)
+        return whole;
+    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
+        if (vr_str_find(s, marks[i], &at) && at >= SHORT_CLAUSE && at <= columns)
+            return vr_say(r, S(((vr_str){ s.s, at })));
+    return whole;
 }
 
-/* "line 12", "train.log line 12", or "" of a text that was typed. */
+static const char *head_of(vr_report *r, const vr_finding *f, const char *more)
+{
+    return vr_say(r, T(vr_diagnosis_cause(f)), T(more), T(how_sure(r, f)), T(f->summary != NULL ? ": " : ""));
+}
+
+void vr_diagnosis_headline(vr_report *r, const vr_finding *f)
+{
+    const char *head = head_of(r, f, finer(f)), *said = f->summary != NULL ? f->summary : "";
+    size_t used = vr_utf8_width(vr_str_of(head)), width = r->style->columns;
+
+    if (vr_terminal(r) && used + vr_utf8_width(vr_str_of(said)) > width) {
+        head = head_of(r, f, "");
+        used = vr_utf8_width(vr_str_of(head));
+    }
+    vr_para(r, vr_diagnosis_ink(f), head, 2, clause_of(r, said, vr_sub_floor(width, used)));
+}
+
+/* "line 12", "train.log line 12", or "" of a text that is one line. */
 const char *vr_diagnosis_at(vr_report *r, const struct vram_diagnosis *d, uint32_t file, uint64_t line)
 {
     const char *name = file < d->found.n_files ? d->found.files[file] : "";
 
-    if (line == 0 || (*name == '\0' && d->found.lines <= 1))
+    if (line == 0 || d->found.lines <= 1)
         return "";
     if (*name == '\0' || d->found.n_files == 1)
         return vr_say(r, T("line "), GROUPED(line));
@@ -201,8 +228,13 @@ static void ran_out(vr_report *r, const struct vram_diagnosis *d, const vr_findi
     const char *texts[3];
 
     texts[0] = vr_say(r, T(memory), T(where), T(spot), T(at));
-    texts[1] = *spot != '\0' ? vr_say(r, T(memory), T(spot)) : texts[0];
-    texts[2] = *spot != '\0' ? vr_say(r, T(memories[f->memory]), T(spot)) : texts[0];
+    texts[1] = texts[2] = texts[0];
+    if (*spot != '\0') {
+        texts[1] = vr_say(r, T(memory), T(spot));
+        texts[2] = vr_say(r, T(memories[f->memory]), T(spot));
+    } else if (f->phase == VR_PHASE_UNKNOWN) {
+        texts[1] = texts[2] = vr_say(r, T(memory), T(at));
+    }
     vr_para(r, VR_INK_BOLD, "ran out", INDENT, roomy(r, texts, 3));
 }
 
@@ -245,7 +277,8 @@ static const char *how_much(vr_report *r, const struct vram_diagnosis *d, const 
 static void missing(vr_report *r, const struct vram_diagnosis *d, const vr_finding *f)
 {
     const char *text = how_much(r, d, f), *piece = last_piece(f);
-    const char *texts[] = { text, text, text, text };
+    const char *short_text = clause_of(r, text, vr_sub_floor(r->style->columns, INDENT));
+    const char *texts[] = { text, text, short_text, short_text };
 
     if (piece != NULL && f->memory != VR_MEMORY_NONE && f->cause < VR_CAUSE_DRIVER_OR_HARDWARE) {
         if (f->missing_known)
@@ -405,7 +438,7 @@ static void others(vr_report *r, const struct vram_diagnosis *d)
         const vr_finding *f = &d->list[i];
         const char *at = event_at(r, d, f);
         vr_para(r, VR_INK_BOLD, i == 1 ? "also" : "", INDENT,
-                vr_say(r, T(at), T(*at != '\0' ? ": " : ""), T(vr_diagnosis_cause(f)), T(finer(r, f)),
+                vr_say(r, T(at), T(*at != '\0' ? ": " : ""), T(vr_diagnosis_cause(f)), T(finer(f)),
                        T(how_sure(r, f)), T(f->summary != NULL ? ": " : ""),
                        T(f->summary != NULL ? vr_diagnosis_clause(r, f->summary) : "")));
     }
