@@ -119,6 +119,8 @@ static vram_status seek_run(vr_hit *hit, vr_seeker *s)
         VR_TRY(vr_seek_tokens(hit, &likely, s));
     s->tokens_low = likely.low;
     s->tokens_high = likely.high;
+    if (hit->places == 0)
+        VR_TRY(vr_seek_cards(hit, s));
     return hit->places == 0 ? seek_near(hit, s) : VRAM_OK;
 }
 
@@ -165,7 +167,7 @@ static vram_status look(vr_seeker *s)
 vram_status vr_diagnose_place(struct vram_diagnosis *d, vr_finding *f, const vram_model *m,
                               const vram_workload *w)
 {
-    vr_seeker s = { .d = d, .f = f, .model = m, .asked = w };
+    vr_seeker s = { .d = d, .f = f, .model = m, .asked = w, .cards = 1 };
     size_t warned = d->ctx->n_warnings;
     if (f != d->list) /* what follows from the first is of the same run */
         return VRAM_OK;

@@ -42,8 +42,9 @@ typedef struct vr_seeker {
     const vram_workload *asked; /* as the user gave it */
     const void *prepared;       /* of it, for all that is of the same version; or NULL */
     vr_torch_figures figures;
-    vram_device *card; /* that the message tells of, with nothing taken; in d->arena */
-    vr_arena plans;    /* of one variant of the run; emptied for the next */
+    vram_device *card;  /* that the message tells of, with nothing taken; in d->arena */
+    size_t rank, cards; /* it is the rank-th of so many like it, over which a device map may spread the run */
+    vr_arena plans;     /* of one variant of the run; emptied for the next */
     vr_hall hall;
     bool near;                        /* idle bytes may differ a little: see place.c */
     uint64_t tokens_low, tokens_high; /* that one pass may have had, where no place was found; or 0 */
@@ -102,6 +103,11 @@ typedef struct vr_tokens {
 } vr_tokens;
 /* A pass over a number of tokens that was not said. *likely: where none was found at which all agrees. */
 vram_status vr_seek_tokens(vr_hit *out, vr_tokens *likely, vr_seeker *s);
+
+/* ---- place_cards.c ---- */
+
+/* Over several cards, where something speaks for that; sets s->cards and s->rank. */
+vram_status vr_seek_cards(vr_hit *out, vr_seeker *s);
 
 /* ---- place_ggml.c ---- */
 

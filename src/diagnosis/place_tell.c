@@ -147,6 +147,8 @@ static void conclude_pass(vr_seeker *s, const vr_hit *hit)
 static void tell_missing(vr_seeker *s, const vram_fit *fit)
 {
     vr_spot *spot = &s->f->spot;
+    if (s->rank < fit->n_ranks)
+        fit = &fit->ranks[s->rank];
     spot->short_bytes = fit->short_bytes;
     spot->weights_alone = fit->weights_over_usable != 0 && spot->short_bytes == fit->weights_over_usable;
     if (spot->short_bytes == 0)
@@ -161,14 +163,29 @@ bool vr_is_refusal(vram_status s)
     return s == VRAM_ESETTING || s == VRAM_EUNSUPPORTED || s == VRAM_ELIMIT;
 }
 
+/* The card of the message among others like it, which are empty. */
+static const vram_device **cards_of(vr_seeker *s, uint64_t available)
+{
+    const vram_device **cards = VR_ARRAY(&s->d->arena, const vram_device *, s->cards);
+    vram_device *others = VR_NEW(&s->d->arena, vram_device);
+    if (cards == NULL || others == NULL)
+        return NULL;
+    *others = *s->card;
+    for (size_t i = 0; i < s->cards; i++)
+        cards[i] = i == s->rank ? s->card : others;
+    /* Windows lends a process more than the card has; what fits is what the card has. */
+    vr_card_leaves(s->card, available < s->card->usable.bytes ? available : s->card->usable.bytes);
+    return cards;
+}
+
 vram_status vr_tell_fit(const vram_fit **out, vr_seeker *s, const vram_workload *asked, uint64_t available)
 {
     vram_fit *fit;
-    const vram_device *card = s->card;
+    const vram_device **cards = cards_of(s, available);
     *out = NULL;
-    /* Windows lends a process more than the card has; what fits is what the card has. */
-    vr_card_leaves(s->card, available < s->card->usable.bytes ? available : s->card->usable.bytes);
-    vram_status status = vram_fit_new(&fit, s->model, asked, &card, 1);
+    if (cards == NULL)
+        return VRAM_ENOMEM;
+    vram_status status = vram_fit_new(&fit, s->model, asked, cards, s->cards);
     if (status != VRAM_OK)
         return vr_is_refusal(status) ? VRAM_OK : status;
     *out = fit;

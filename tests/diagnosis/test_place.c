@@ -307,6 +307,48 @@ static void test_starved(void **state)
     }
 }
 
+/* Two cards and a device map: the second one is full, with a prompt of a length that nobody said. */
+static void test_cards(void **state)
+{
+    static const char *const lengths[] = { "4096", "30000" };
+    unsigned n = 0;
+    (void)state;
+    for (size_t i = 0; i < COUNT(lengths); i++) {
+        place_world p, q;
+        vram_device *d;
+        vram_fit *f;
+        open_place(&p, "deepseek-r1-distill-qwen-14b", NULL);
+        assert_int_equal(vram_workload_set(p.work, "device_map", "auto"), VRAM_OK);
+        assert_int_equal(vram_workload_set(p.work, "context", lengths[i]), VRAM_OK);
+        assert_int_equal(vram_device_new(&d, p.ctx, "2xrtx-4060-ti-16gb", 0), VRAM_OK);
+        const vram_device *cards[] = { d };
+        assert_int_equal(vram_fit_new(&f, p.model, p.work, cards, 1), VRAM_OK);
+        for (size_t k = 0; k < f->n_ranks; k++) {
+            const vram_fit *one = &f->ranks[k];
+            const vr_live *live = &one->run.failure.live;
+            if (!one->run.failed || one->run.failure.outside)
+                continue;
+            vr_str want = one->plan.tape.labels[one->run.failure.label];
+            open_place(&q, "deepseek-r1-distill-qwen-14b", NULL);
+            assert_int_equal(vram_workload_set(q.work, "device_map", "auto"), VRAM_OK);
+            say(&q, VR_FACT_GPU, k, 0);
+            say_printed(&q, VR_FACT_REQUEST, one->run.failure.tried);
+            say_printed(&q, VR_FACT_TOTAL, d->usable.bytes);
+            say_printed(&q, VR_FACT_FREE, one->run.failure.driver_free);
+            say_printed(&q, VR_FACT_ALLOCATED, live->allocated);
+            say_printed(&q, VR_FACT_IDLE, live->reserved - live->allocated);
+            look(&q);
+            assert_true(q.finding.spot.found);
+            assert_true(vr_str_is(want, q.finding.spot.label));
+            assert_non_null(strstr(q.finding.spot.assumed, "over 2 cards"));
+            n++;
+            close_place(&q);
+        }
+        close_place(&p);
+    }
+    assert_true(n >= 3);
+}
+
 /* An engine that loads otherwise: 16 GB of weights on a card of 11.63 GiB, 10 GiB of them there already. */
 static void test_serving(void **state)
 {
@@ -356,12 +398,11 @@ static void test_training(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_published),      cmocka_unit_test(test_pool),
-        cmocka_unit_test(test_there_and_back), cmocka_unit_test(test_assumed),
-        cmocka_unit_test(test_near),           cmocka_unit_test(test_tokens),
-        cmocka_unit_test(test_training),       cmocka_unit_test(test_serving),
-        cmocka_unit_test(test_hostile),        cmocka_unit_test(test_starved)
-    };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_published),      cmocka_unit_test(test_pool),
+                                        cmocka_unit_test(test_there_and_back), cmocka_unit_test(test_assumed),
+                                        cmocka_unit_test(test_near),           cmocka_unit_test(test_tokens),
+                                        cmocka_unit_test(test_training),       cmocka_unit_test(test_cards),
+                                        cmocka_unit_test(test_serving),        cmocka_unit_test(test_hostile),
+                                        cmocka_unit_test(test_starved) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
