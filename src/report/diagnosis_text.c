@@ -257,10 +257,14 @@ static const char *last_piece(const vr_finding *f)
     return request->text;
 }
 
+static bool may_be_rehearsed(const struct vram_diagnosis *d, const vr_finding *f)
+{
+    return d->model == NULL && f->event != NULL && f->cause >= VR_CAUSE_WEIGHTS &&
+           f->cause <= VR_CAUSE_RUNTIME_OVERHEAD;
+}
+
 static const char *how_much(vr_report *r, const struct vram_diagnosis *d, const vr_finding *f)
 {
-    bool sized = f->cause >= VR_CAUSE_WEIGHTS && f->cause <= VR_CAUSE_RUNTIME_OVERHEAD;
-
     if (f->memory == VR_MEMORY_NONE || f->cause >= VR_CAUSE_DRIVER_OR_HARDWARE)
         return "nothing: more memory would not change it";
     if (f->missing_known)
@@ -270,8 +274,7 @@ static const char *how_much(vr_report *r, const struct vram_diagnosis *d, const 
         return f->missing_note;
     if (f->event == NULL)
         return "not known from words alone";
-    return sized && d->model == NULL ? "not said by the text; --model MODEL may tell"
-                                     : "not said by the text";
+    return may_be_rehearsed(d, f) ? "not said by the text; --model MODEL may tell" : "not said by the text";
 }
 
 static void missing(vr_report *r, const struct vram_diagnosis *d, const vr_finding *f)
@@ -284,6 +287,9 @@ static void missing(vr_report *r, const struct vram_diagnosis *d, const vr_findi
         if (f->missing_known)
             texts[2] = vr_say(r, T("at least "), T(vr_diagnosis_size(r, f->missing_at_least)), T("; "),
                               T(piece), T(" is only the last piece"));
+        else
+            texts[2] = vr_say(r, T("not printed; "), T(piece), T(" is only the last piece"),
+                              T(may_be_rehearsed(d, f) ? "; --model tells" : ""));
         texts[0] = vr_say(r, T(text), T("; "), T(piece), T(" is only the last piece asked for"));
         texts[1] = vr_say(r, T(text), T("; "), T(piece), T(" is only the last piece"));
     }
