@@ -5,9 +5,8 @@
  * rounded, the room is known within some MiB; all rooms in between are gone through, one refused request
  * after the other.
  */
-#include "ledger/answer.h"
-
 #include "diagnosis/place.h"
+#include "ledger/memories.h"
 
 #define MOST_ROUNDS 32
 #define PAGE (2 * VR_MIB) /* the driver's; PyTorch asks for no less */
@@ -122,15 +121,47 @@ static const void *prepared_for(const vr_seeker *s, const vram_workload *w)
     return same ? s->prepared : NULL;
 }
 
+/* Before the run had its context; what others hold is off. */
+static uint64_t free_before(const vr_seeker *s)
+{
+    const vr_torch_figures *g = &s->figures;
+    uint64_t left = g->left.known ? vr_bounds_middle(g->left) : 0;
+    uint64_t own = vr_add_sat(vr_bounds_middle(g->reserved), s->card->context.bytes);
+    return vr_add_sat(left, vr_add_sat(own, s->card->kernels.bytes));
+}
+
+/* Where a device map puts the pieces. The other cards are taken to be empty. */
+static vram_status placed(vr_device_facts *facts, vr_seeker *s, const vram_workload *w)
+{
+    vr_placement *placement = VR_NEW(&s->plans, vr_placement);
+    vr_device_facts *all = VR_ARRAY(&s->plans, vr_device_facts, s->cards);
+    if (placement == NULL || all == NULL)
+        return VRAM_ENOMEM;
+    for (size_t i = 0; i < s->cards; i++) {
+        all[i] = s->card->facts;
+        all[i].rank = i;
+        if (i == s->rank)
+            all[i].available = free_before(s);
+    }
+    *facts = all[s->rank];
+    VR_TRY(w->engine->place(placement, s->model, w, all, s->cards, &s->plans));
+    if (placement->unknown == NULL)
+        facts->placement = placement;
+    return VRAM_OK;
+}
+
 vram_status vr_plan_of_run(vr_plan *out, const vram_workload **w, vr_seeker *s, const vram_workload *asked)
 {
     vram_workload given = *asked, *resolved;
+    vr_device_facts facts = s->card->facts;
     vr_arena_reset(&s->plans);
     *out = (vr_plan){ .stops = NULL };
     given.prepared = prepared_for(s, asked);
     VR_TRY(vr_workload_resolve(&resolved, &given, s->model, &s->plans));
     *w = resolved;
-    VR_TRY(resolved->engine->plan(out, s->model, resolved, &s->card->facts, &s->plans));
+    if (vr_spreads(resolved))
+        VR_TRY(placed(&facts, s, resolved));
+    VR_TRY(resolved->engine->plan(out, s->model, resolved, &facts, &s->plans));
     return out->tape.status;
 }
 

@@ -60,9 +60,10 @@ static vram_status tell(vr_seeker *s, const sums *x, uint64_t n)
     spot->short_bytes = vr_sub_floor(left, room);
     if (spot->matched == NULL)
         return VRAM_ENOMEM;
-    vr_because(s->d, s->f, 0, GROUPED(x->parameters), T(" parameters x "),
-               U(x->is->weights + x->is->gradients + x->is->states), T(" bytes are "), BYTES(x->all), T(": "),
-               BYTES(left), T(" of Adam's states were still to come"));
+    vr_lead_with(s->d, s->f,
+                 vr_text(&s->d->arena, GROUPED(x->parameters), T(" parameters x "),
+                         U(x->is->weights + x->is->gradients + x->is->states), T(" bytes are "),
+                         BYTES(x->all), T(": "), BYTES(left), T(" of Adam's states were still to come")));
     if (spot->short_bytes == 0)
         return VRAM_OK;
     s->f->missing_known = true;

@@ -131,7 +131,7 @@ def escaped(r, text):
 
 
 QUIET = ("INFO:     10.0.0.{a}:{b} - \"GET /health HTTP/1.1\" 200 OK",
-         "nginx: 10.0.0.{a} - - [11/Mar/2026:10:12:{c:02} +0000] \"POST /v1/chat/completions HTTP/1.1\" 200 {b}",
+         "nginx: 10.0.0.{a} - - [11/Mar/2026:10:12:{c:02} +0000] \"POST /api/items HTTP/1.1\" 200 {b}",
          "DEBUG urllib3.connectionpool: https://files.example:443 \"GET /w/{b} HTTP/1.1\" 200 {b}",
          "Collecting package-{a} (from -r requirements.txt (line {c}))",
          "kernel: eth0: Link is Up - 10Gbps/Full - flow control rx/tx {b}",

@@ -41,10 +41,10 @@ def examples():
 
 
 def bases(vram, args):
-    """Texts with their plain answers; those that are not recognised at all are left out."""
+    """Texts with their plain answers; those that are not recognised at all are left out, and logs without the message."""
     texts = examples()
     if args.cases:
-        texts += [(c["id"], c["log"]) for c in explain.cases_of(args.cases, args.parity, []) if c["log_kind"] in explain.PRINTED]
+        texts += [(c["id"], c["log"]) for c in explain.cases_of(args.cases, args.parity, []) if c["log_kind"] in ("verbatim", "partial")]
     found = [Base(id_, text, explaining.ask(vram, text)) for id_, text in texts]
     return [b for b in found if b.plain.all]
 
@@ -52,7 +52,7 @@ def bases(vram, args):
 # ---- what must be kept ----
 
 def figures_of(answer):
-    return {**{k: v for k, v in answer.facts.items() if k != "processes"}, **{f"process {k}": v for k, v in explaining.process_pairs(answer).items()}}
+    return {**{k: v for k, v in answer.facts.items() if k not in ("processes", "process_id")}, **{f"process {k}": v for k, v in explaining.process_pairs(answer).items()}}
 
 
 def compare(plain, varied, loses=frozenset()):
@@ -130,8 +130,8 @@ def cut(vram, r, base, args):
     lines = base.text.splitlines(True)
     if not cited or len(lines) < 3:
         return "cut", None, None
-    if r.random() < 0.5 and min(cited) > 1:
-        return "head cut", "".join(lines[r.randrange(1, min(cited)):]), lambda answer: compare(base.plain, answer, {FIGURES})
+    if r.random() < 0.5 and min(cited) > 2:
+        return "head cut", "".join(lines[r.randrange(1, min(cited) - 1):]), lambda answer: compare(base.plain, answer, {FIGURES})
     if max(cited) < len(lines):
         return "tail cut", "".join(lines[:r.randrange(max(cited), len(lines))]), lambda answer: compare(base.plain, answer, {FIGURES})
     return "cut", None, None
