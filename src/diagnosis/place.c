@@ -163,6 +163,18 @@ static vram_status look(vr_seeker *s)
     return seek_torch(s);
 }
 
+/* A run that the engine refuses has no places, but the text is explained all the same. */
+static vram_status tell_refusal(vr_seeker *s, vram_status status)
+{
+    vr_spot *spot = &s->f->spot;
+    if (!vr_is_refusal(status) || spot->found)
+        return vr_is_refusal(status) ? VRAM_OK : status;
+    spot->tried = true;
+    spot->not_found =
+        vr_text(&s->d->arena, T("such a run is refused: "), T(vram_last_error(s->d->ctx)->text));
+    return spot->not_found != NULL ? VRAM_OK : VRAM_ENOMEM;
+}
+
 /* Warnings are about what was asked for, not about what could have been. */
 vram_status vr_diagnose_place(struct vram_diagnosis *d, vr_finding *f, const vram_model *m,
                               const vram_workload *w)
@@ -173,7 +185,7 @@ vram_status vr_diagnose_place(struct vram_diagnosis *d, vr_finding *f, const vra
         return VRAM_OK;
     vr_arena_init(&s.plans, d->ctx);
     vr_hall_open(&s.hall, d->ctx);
-    vram_status status = look(&s);
+    vram_status status = tell_refusal(&s, look(&s));
     vr_hall_close(&s.hall);
     vr_arena_free(&s.plans);
     d->ctx->n_warnings = warned;
