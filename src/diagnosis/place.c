@@ -5,6 +5,7 @@
  */
 #include "diagnosis/place.h"
 
+#define MOST_EVENTS 3000000        /* about a tenth of a second */
 #define LITTLE (2 * VR_MIB)        /* PyTorch's segment of small blocks */
 #define SAYS_NOTHING (20 * VR_MIB) /* segments up to this hold requests of any size */
 
@@ -114,13 +115,15 @@ static vram_status seek_near(vr_hit *hit, vr_seeker *s)
 static vram_status seek_run(vr_hit *hit, vr_seeker *s)
 {
     vr_tokens likely = { 0, 0 };
-    VR_TRY(vr_seek_variants(hit, s));
+    VR_TRY(vr_seek_given(hit, s));
+    if (hit->places == 0)
+        VR_TRY(vr_seek_cards(hit, s));
+    if (hit->places == 0)
+        VR_TRY(vr_seek_variants(hit, s));
     if (hit->places == 0)
         VR_TRY(vr_seek_tokens(hit, &likely, s));
     s->tokens_low = likely.low;
     s->tokens_high = likely.high;
-    if (hit->places == 0)
-        VR_TRY(vr_seek_cards(hit, s));
     return hit->places == 0 ? seek_near(hit, s) : VRAM_OK;
 }
 
@@ -179,7 +182,7 @@ static vram_status tell_refusal(vr_seeker *s, vram_status status)
 vram_status vr_diagnose_place(struct vram_diagnosis *d, vr_finding *f, const vram_model *m,
                               const vram_workload *w)
 {
-    vr_seeker s = { .d = d, .f = f, .model = m, .asked = w, .cards = 1 };
+    vr_seeker s = { .d = d, .f = f, .model = m, .asked = w, .cards = 1, .budget = MOST_EVENTS };
     size_t warned = d->ctx->n_warnings;
     if (f != d->list) /* what follows from the first is of the same run */
         return VRAM_OK;
