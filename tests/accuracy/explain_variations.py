@@ -154,11 +154,11 @@ def alone(vram, r, base, args):
 
 
 def ranks(vram, r, base, args):
-    """Several processes print the same at the same time; the sizes of each are a little larger."""
+    """Several processes print the same at the same time; each on its card, the sizes of each a little larger."""
     n = r.choice((2, 4, 8))
     if re.search(r"(?i)rank|worker", base.text) or len(base.text) > 4000:
         return "ranks interleaved", None, None
-    own = [scaled_text(base.text, 1 + i / 1000)[0].splitlines() for i in range(n)]
+    own = [re.sub(r"(?<=GPU )\d(?=;| has a total)", lambda m: str((int(m[0]) + i) % 8), scaled_text(base.text, 1 + i / 1000)[0]).splitlines() for i in range(n)]
     left, out = [0] * n, []
     while any(left[i] < len(own[i]) for i in range(n)):
         i = r.choice([i for i in range(n) if left[i] < len(own[i])])
