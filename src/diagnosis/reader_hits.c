@@ -18,7 +18,7 @@ void vr_keep_sign(vr_kept_sign *to, const vr_reader *r, const vr_hit *hit, const
     to->text[n] = 0;
     to->sign = (vr_sign){ .row = row,
                           .line = hit->line,
-                          .offset = r->wide != 0 ? 2 + 2 * (r->base + hit->start) : r->base + hit->start,
+                          .offset = vr_reader_offset(r, hit->start),
                           .file = (uint32_t)(r->n_files - 1),
                           .rank = hit->origin.rank,
                           .text = to->text };
