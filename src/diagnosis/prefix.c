@@ -410,10 +410,13 @@ static size_t json_text(vr_str s)
     return 0;
 }
 
+/* "> " and "| " of quoted text; a table's row ends in its line, too. */
 static size_t quote(vr_str s)
 {
     size_t i = 0;
 
+    if (at(s, 0) == '|')
+        return at(s, s.n - 1) != '|' && (s.n == 1 || s.s[1] == ' ') ? 1 : 0;
     while (at(s, i) == '>' || at(s, i) == '`' || (at(s, i) == ' ' && at(s, i + 1) == '>'))
         i++;
     return i;
@@ -437,6 +440,7 @@ static size_t one_prefix(vr_str s, state *st)
         return json_text(s);
     case '>':
     case '`':
+    case '|':
     case ' ':
         return quote(s);
     default:

@@ -4,7 +4,8 @@
 
 #include <string.h>
 
-#define ADJACENT 3u /* lines between texts of one message */
+#define ADJACENT 3u        /* lines between texts of one message ... */
+#define ADJACENT_MIXED 24u /* ... and where lines of other processes may stand between */
 
 static bool is_generic(const vr_text_row *row)
 {
@@ -59,7 +60,7 @@ static bool belongs(const vr_event *e, const vr_hit *hit)
         return true;
     if (has_row(e, hit->anchor, true))
         return false;
-    bool adjacent = hit->line <= e->last_line + ADJACENT;
+    bool adjacent = hit->line <= e->last_line + (e->key != 0 ? ADJACENT_MIXED : ADJACENT);
     if (has_row(e, hit->anchor, false))
         return adjacent;
     if (!is_shortage(row) || !is_shortage(lead))

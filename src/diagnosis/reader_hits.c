@@ -188,7 +188,7 @@ static bool is_binary(const vr_reader *r, size_t start)
     return n >= 2;
 }
 
-#define BEFORE_LINES 3u
+#define BEFORE_LINES 6u
 #define BEFORE_BYTES 2048u
 
 size_t vr_reader_before(const vr_reader *r, const vr_hit *hit, uint64_t low, uint64_t *lines)
