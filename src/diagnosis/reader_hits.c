@@ -97,8 +97,6 @@ vr_lane *vr_reader_lane(vr_reader *r, uint64_t key)
     l->used = r->ticks;
     l->n_frames = 0;
     l->last = NULL;
-    l->chain = 0;
-    l->chained = false;
     l->step.sign.sign.row = NULL;
     l->stepped = 0;
     l->event_end = 0;
