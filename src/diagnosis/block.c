@@ -239,9 +239,9 @@ static bool take_line(maker *m, vr_str raw, size_t hit, uint64_t line)
     } else if (m->begun && (is_new_record(m, &o) || ends_message((vr_str){ text, n })))
         return false;
     m->taken = true;
-    if (!m->begun)
-        m->b->main = (uint32_t)(m->b->n + n + 1);
     append(m->b, text, n, line, raw.n);
+    if (!m->begun)
+        m->b->main = (uint32_t)m->b->n + 1;
     return m->b->n < sizeof m->b->s && m->b->n_lines < VR_BLOCK_LINES;
 }
 

@@ -42,16 +42,16 @@ typedef struct vr_shares {
 /* What a rehearsal of the model adds; all NULL or 0 without --model. */
 typedef struct vr_spot {
     bool tried, found;
-    const char *label; /* the tensor or step, "model.layers.23.mlp.down_proj.weight" */
-    uint32_t loaded_permille;
-    uint64_t to_come;       /* bytes of weights that are not loaded yet, this tensor's included */
-    uint64_t short_bytes;   /* at least */
-    bool weights_alone;     /* short_bytes is of the weights alone */
-    const char *matched;    /* the figures that agree, in words */
-    const char *assumed;    /* what of the run was not said and makes them agree, in words; NULL: nothing */
-    const char *not_found;  /* why there is no place; or NULL */
-    uint64_t places;        /* how many places of the run fit the figures; 1: this one only */
-    const char *expandable; /* what expandable_segments would have changed, in words; or NULL */
+    const char *label;        /* the tensor or step, "model.layers.23.mlp.down_proj.weight" */
+    uint32_t loaded_permille; /* where it died in the load; 0 elsewhere */
+    uint64_t to_come;         /* bytes of weights that are not loaded yet, this tensor's included */
+    uint64_t short_bytes;     /* at least */
+    bool weights_alone;       /* short_bytes is of the weights alone */
+    const char *matched;      /* the figures that agree, in words */
+    const char *assumed;      /* what of the run was not said and makes them agree, in words; NULL: nothing */
+    const char *not_found;    /* why there is no place; or NULL */
+    uint64_t places;          /* how many places of the run fit the figures; 1: this one only */
+    const char *expandable;   /* what expandable_segments would have changed, in words; or NULL */
     const char *expandable_label; /* the tensor at which it would die then; or NULL */
 } vr_spot;
 

@@ -16,10 +16,6 @@ static const uint64_t torch_programs =
     MASK(VR_PROGRAM_DIFFUSERS) | MASK(VR_PROGRAM_COMFYUI) | MASK(VR_PROGRAM_A1111) | MASK(VR_PROGRAM_VLLM) |
     MASK(VR_PROGRAM_SGLANG) | MASK(VR_PROGRAM_TGI) | MASK(VR_PROGRAM_EXLLAMA);
 
-static const uint64_t engines = MASK(VR_PROGRAM_VLLM) | MASK(VR_PROGRAM_SGLANG) |
-                                MASK(VR_PROGRAM_TENSORRT_LLM) | MASK(VR_PROGRAM_TGI) |
-                                MASK(VR_PROGRAM_LMDEPLOY) | MASK(VR_PROGRAM_MLC);
-
 static bool is_one_of(uint64_t mask, unsigned word)
 {
     return (mask & VR_BIT(word)) != 0;
@@ -30,16 +26,29 @@ static bool on_card(const vr_case *c)
     return c->f->memory == VR_MEMORY_GPU || c->f->memory == VR_MEMORY_POOL;
 }
 
+/* What follows from the cause alone is said only where the cause is likely at least. */
+static bool is_known(const vr_case *c)
+{
+    return c->f->certainty >= VR_CERTAINTY_LIKELY;
+}
+
+/* An engine said no by its own sum: nothing was asked of an allocator. */
+static bool by_own_sum(const vr_case *c)
+{
+    return vr_holds(c, VR_IF_REFUSED) && !c->n.has_request && c->f->cause != VR_CAUSE_ACTIVATIONS &&
+           c->f->cause != VR_CAUSE_RUNTIME_OVERHEAD;
+}
+
 /* The message is PyTorch's own, of a CUDA or HIP card. */
 static bool by_torch(const vr_case *c)
 {
     return c->f->memory == VR_MEMORY_GPU && is_one_of(torch_programs, c->f->program) &&
-           !vr_holds(c, VR_IF_APPLE) && !vr_holds(c, VR_IF_INTEL) && !vr_holds(c, VR_IF_REFUSED);
+           !vr_holds(c, VR_IF_APPLE) && !vr_holds(c, VR_IF_INTEL) && !by_own_sum(c);
 }
 
 static bool loads(const vr_case *c)
 {
-    return c->f->cause == VR_CAUSE_WEIGHTS &&
+    return is_known(c) && c->f->cause == VR_CAUSE_WEIGHTS &&
            (c->f->phase == VR_PHASE_LOAD || c->f->phase == VR_PHASE_UNKNOWN ||
             c->f->phase == VR_PHASE_RESUME);
 }
@@ -176,9 +185,8 @@ static const char *segments(const vr_case *c)
 
     if (c->f->spot.found && c->f->spot.expandable != NULL)
         return c->f->spot.expandable;
-    if (c->f->memory == VR_MEMORY_POOL ||
-        (on_card(c) && vr_holds(c, VR_IF_REFUSED) && is_one_of(torch_programs, c->f->program)))
-        return "the engine refused by its own sum, not the allocator";
+    if (is_one_of(torch_programs, c->f->program) && on_card(c) && by_own_sum(c))
+        return "it refused by its own sum; no allocator was asked";
     if (!by_torch(c))
         return NULL;
     if (vr_holds(c, VR_IF_EXPANDABLE))
@@ -202,7 +210,7 @@ static const char *empty_cache(const vr_case *c)
 
 static const char *smaller_batch(const vr_case *c)
 {
-    if (!on_card(c))
+    if (!on_card(c) || !is_known(c))
         return NULL;
     if (c->f->cause == VR_CAUSE_WEIGHTS)
         return "weights do not depend on the batch";
@@ -218,7 +226,7 @@ static const char *smaller_batch(const vr_case *c)
 
 static const char *accumulation(const vr_case *c)
 {
-    return vr_holds(c, VR_IF_TRAINS) && on_card(c) &&
+    return vr_holds(c, VR_IF_TRAINS) && on_card(c) && is_known(c) &&
                    (c->f->cause == VR_CAUSE_OPTIMIZER_STATES || c->f->cause == VR_CAUSE_GRADIENTS)
                ? "it replaces batch size; states and gradients stay"
                : NULL;
@@ -236,7 +244,7 @@ static const char *zero_on_one(const vr_case *c)
     bool sharded = c->f->program == VR_PROGRAM_DEEPSPEED || c->f->program == VR_PROGRAM_FSDP ||
                    c->f->cause == VR_CAUSE_OPTIMIZER_STATES || c->f->cause == VR_CAUSE_GRADIENTS;
 
-    return vr_holds(c, VR_IF_TRAINS) && sharded && is_fixed(c) && on_card(c) &&
+    return vr_holds(c, VR_IF_TRAINS) && sharded && is_fixed(c) && is_known(c) && on_card(c) &&
                    !vr_holds(c, VR_IF_SEVERAL_CARDS)
                ? "without offload it divides by the number of cards"
                : NULL;
@@ -277,6 +285,8 @@ static const char *kill_others(const vr_case *c)
 
     if (c->f->cause == VR_CAUSE_OTHER_PROCESS || !on_card(c))
         return NULL;
+    if (kill_itself(c) != NULL || (s->known && s->outside < 0))
+        return NULL;
     if (s->known && s->outside_is_split && s->others < VR_GIB)
         return vr_text(&c->d->arena, T("other programs hold "), BYTES(s->others));
     if (c->n.has_outside && c->n.outside < LITTLE_OUTSIDE && !vr_holds(c, VR_IF_CONTRADICTION))
@@ -288,9 +298,9 @@ static const char *restart(const vr_case *c)
 {
     if (c->f->cause == VR_CAUSE_OTHER_PROCESS || !on_card(c) || vr_holds(c, VR_IF_SHARED_CARD))
         return NULL;
-    if (vr_holds(c, VR_IF_REFUSED))
+    if (by_own_sum(c) && is_known(c))
         return "the same sum comes out again";
-    return loads(c) && c->f->certainty >= VR_CERTAINTY_LIKELY ? "the same weights come again" : NULL;
+    return loads(c) ? "the same weights come again" : NULL;
 }
 
 static const char *more_ram(const vr_case *c)
@@ -339,8 +349,8 @@ static const char *free_disk(const vr_case *c)
 
 static const char *driver(const vr_case *c)
 {
-    return on_card(c) && is_one_of(engines, c->f->program) == false && vr_holds(c, VR_IF_BARE) &&
-                   c->f->cause != VR_CAUSE_DRIVER_OR_HARDWARE && c->f->cause != VR_CAUSE_UNKNOWN
+    return on_card(c) && is_known(c) && vr_holds(c, VR_IF_BARE) &&
+                   vr_case_says(c, "cuda error: out of memory")
                ? "it answered; a request for memory was refused"
                : NULL;
 }

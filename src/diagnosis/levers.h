@@ -36,7 +36,7 @@ typedef struct vr_lever_row {
     uint64_t programs, causes, phases, memories;
     uint64_t when;       /* circumstances that all must hold */
     uint64_t unless;     /* and of which none may */
-    const char *says;    /* what the message must hold, in lower case; or NULL */
+    const char *says;    /* what the message must hold, in lower case; "#xid": begins its row's id; or NULL */
     const char *change;  /* in words */
     const char *command; /* with holes such as {length_that_fits}; without the figures it is not offered */
     uint8_t language, cost;
@@ -61,6 +61,8 @@ typedef struct vr_case {
     struct vram_diagnosis *d;
     vr_finding *f;
     vr_figures n;
+    uint8_t
+        runs; /* vr_program: what ran, where the text is of what lies below it; else the finding's program */
     uint64_t holds; /* a bit for each circumstance that is known to hold */
 } vr_case;
 

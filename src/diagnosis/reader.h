@@ -74,6 +74,7 @@ typedef struct vr_lane {
     vr_kept_sign frames[VR_NEAR_SIGNS]; /* a ring */
     uint64_t n_frames;
     vr_kept_step step;
+    uint64_t stepped;   /* the settling that it is from */
     uint64_t event_end; /* offset behind the last line that was of an event */
     vr_event *last;     /* its last event, while frames behind it may belong to it */
     uint64_t last_line;
@@ -104,6 +105,9 @@ typedef struct vr_pending {
     const vr_anchor *anchor; /* NULL: none */
     size_t start, end;       /* in the window */
 } vr_pending;
+
+#define VR_WAITING_STEPS 64u
+#define VR_WAITING_FRAMES 256u
 
 struct vr_reader {
     vram_ctx *ctx;
@@ -141,12 +145,17 @@ struct vr_reader {
     vr_pending *pending; /* of a row */
     uint32_t *pending_rows;
     size_t n_pending;
-    vr_hit last_step; /* not read yet, as long as its anchor is not NULL */
+    vr_pending steps[VR_WAITING_STEPS]; /* rings: of more that wait the first are forgotten */
+    uint64_t n_steps;
+    vr_pending frames[VR_WAITING_FRAMES]; /* frames, and where tracebacks begin */
+    uint64_t n_frames;
+    uint64_t settled; /* how often */
     uint64_t warned;  /* offset behind the last warning, 0: none; and its rank */
     uint32_t warned_rank;
     uint64_t ticks, chains;
     vr_block block;
     vr_found_list found;
+    vr_kept_facts step_facts;
 };
 
 #define VR_WINDOW ((size_t)256 * 1024)
@@ -156,9 +165,11 @@ struct vr_reader {
 
 uint64_t vr_newlines(const char *s, size_t n);
 /* reader_hits.c */
-/* Reads what waits, before the window moves. */
+/* Reads what waits before the window moves, or the next message begins: what only the last of counts, and
+ * what counts only for a message. */
 vram_status vr_reader_settle(vr_reader *r);
-vram_status vr_reader_settle_step(vr_reader *r);
+vram_status vr_reader_settle_steps(vr_reader *r);
+vram_status vr_reader_settle_frames(vr_reader *r);
 vram_status vr_reader_hit(vr_reader *r, const vr_anchor *a, size_t start, size_t end);
 vr_lane *vr_reader_lane(vr_reader *r, uint64_t key);
 void vr_keep_sign(vr_kept_sign *to, const vr_reader *r, const vr_hit *hit, const vr_text_row *row);

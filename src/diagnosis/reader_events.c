@@ -107,6 +107,7 @@ static vram_status open_event(vr_reader *r, const vr_hit *hit, vr_lane *l)
 
     if (r->n_open == VR_MAX_OPEN)
         VR_TRY(close_event(r, 0));
+    VR_TRY(vr_reader_settle_steps(r));
     vr_event *e = unused_event(r);
     if (e == NULL)
         return VRAM_ENOMEM;
@@ -120,7 +121,6 @@ static vram_status open_event(vr_reader *r, const vr_hit *hit, vr_lane *l)
     e->incident = (vr_incident){ .repeats = 0 };
     add_row(e, hit);
     lead_with(r, e, hit);
-    VR_TRY(vr_reader_settle_step(r));
     take_frames(e, l, hit->line);
     vr_copy_step(&e->step, l->step.sign.sign.row != NULL ? &l->step : &r->step);
     if (l->chained && l->chain == 0)
@@ -148,9 +148,10 @@ static void end_block(vr_event *e, uint64_t at)
 
 vram_status vr_reader_event(vr_reader *r, const vr_hit *hit)
 {
+    if (r->n_frames != 0)
+        VR_TRY(vr_reader_settle_frames(r));
     vr_lane *l = vr_reader_lane(r, hit->origin.key);
     vr_event *e = open_of(r, hit->origin.key);
-
     if (l == NULL)
         return VRAM_ENOMEM;
     if (r->warned != 0 && r->warned_rank >= hit->anchor->row->rank &&
@@ -349,6 +350,9 @@ static vram_status close_event(vr_reader *r, size_t i)
 
 vram_status vr_reader_close(vr_reader *r, uint64_t to)
 {
+    if (r->n_open == 0 || vr_add_sat(r->open[0]->from, VR_BLOCK_REACH) > to)
+        return VRAM_OK;
+    VR_TRY(vr_reader_settle_frames(r));
     while (r->n_open != 0 && vr_add_sat(r->open[0]->from, VR_BLOCK_REACH) <= to)
         VR_TRY(close_event(r, 0));
     return VRAM_OK;

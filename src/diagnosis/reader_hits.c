@@ -100,6 +100,7 @@ vr_lane *vr_reader_lane(vr_reader *r, uint64_t key)
     l->chain = 0;
     l->chained = false;
     l->step.sign.sign.row = NULL;
+    l->stepped = 0;
     l->event_end = 0;
     return l;
 }
@@ -138,14 +139,14 @@ static void find_line(vr_reader *r, vr_hit *hit)
 }
 
 /* What stands between NUL bytes is no log. */
-static bool is_binary(const vr_reader *r, const vr_hit *hit)
+static bool is_binary(const vr_reader *r, size_t start)
 {
-    size_t from = hit->start > 48 ? hit->start - 48 : 0, to = hit->end + 48 < r->n ? hit->end + 48 : r->n,
-           n = 0;
+    size_t from = start > 48 ? start - 48 : 0, to = start + 80 < r->n ? start + 80 : r->n;
+    uint8_t n = 0;
 
     for (size_t i = from; i < to; i++) {
         uint8_t c = (uint8_t)r->text[i];
-        n += c < 32 && (uint8_t)(c - 8) > 5 && c != 27;
+        n = (uint8_t)(n + ((c < 32) & ((uint8_t)(c - 8) > 5) & (c != 27)));
     }
     return n >= 2;
 }
@@ -259,45 +260,73 @@ static vram_status keep_frame(vr_reader *r, const vr_hit *hit)
     return VRAM_OK;
 }
 
-vram_status vr_reader_settle_step(vr_reader *r)
+static vr_hit hit_of(vr_reader *r, const vr_pending *p)
 {
-    const vr_hit *hit = &r->last_step;
-    vr_lane *l = hit->anchor == NULL ? NULL : vr_reader_lane(r, hit->origin.key);
+    vr_hit hit = { .anchor = p->anchor, .start = p->start, .end = p->end };
 
-    if (hit->anchor == NULL)
-        return VRAM_OK;
-    if (l == NULL)
-        return VRAM_ENOMEM;
-    VR_TRY(keep_seen(r, hit));
-    const vr_seen_row *seen = r->seen[hit->anchor->number];
-    size_t n = seen->facts.n < VR_STEP_FACTS ? seen->facts.n : VR_STEP_FACTS;
-    vr_copy_sign(&l->step.sign, &seen->sign);
-    memcpy(l->step.f, seen->facts.f, n * sizeof l->step.f[0]);
-    memcpy(l->step.text, seen->facts.text, n * sizeof l->step.text[0]);
-    l->step.sign.sign.facts = (vr_fact_list){ l->step.f, n };
+    find_line(r, &hit);
+    return hit;
+}
+
+static vram_status keep_step(vr_reader *r, const vr_hit *hit, vr_lane *l)
+{
+    vr_kept_facts *facts = &r->step_facts;
+
+    VR_TRY(read_figures(r, hit));
+    r->found.n = r->found.n < VR_STEP_FACTS ? r->found.n : VR_STEP_FACTS;
+    vr_keep_facts(facts, &r->block, &r->found);
+    vr_keep_sign(&l->step.sign, r, hit, hit->anchor->row);
+    memcpy(l->step.f, facts->f, facts->n * sizeof l->step.f[0]);
+    memcpy(l->step.text, facts->text, facts->n * sizeof l->step.text[0]);
+    l->step.sign.sign.facts = (vr_fact_list){ l->step.f, facts->n };
     vr_copy_step(&l->step, &l->step);
-    vr_copy_step(&r->step, &l->step);
-    r->last_step.anchor = NULL;
+    l->stepped = r->settled;
     return VRAM_OK;
 }
 
-static vram_status keep_step(vr_reader *r, const vr_hit *hit)
+/* From the last one back: of each process the last counts. */
+vram_status vr_reader_settle_steps(vr_reader *r)
 {
-    if (r->last_step.anchor != NULL &&
-        (r->last_step.origin.key != hit->origin.key || r->last_step.anchor->row != hit->anchor->row))
-        VR_TRY(vr_reader_settle_step(r));
-    r->last_step = *hit;
+    uint64_t n = r->n_steps < VR_WAITING_STEPS ? r->n_steps : VR_WAITING_STEPS;
+
+    r->settled++;
+    for (uint64_t i = 0; i < n; i++) {
+        vr_hit hit = hit_of(r, &r->steps[(r->n_steps - 1 - i) % VR_WAITING_STEPS]);
+        vr_lane *l = vr_reader_lane(r, hit.origin.key);
+        if (l == NULL)
+            return VRAM_ENOMEM;
+        if (l->stepped != r->settled)
+            VR_TRY(keep_step(r, &hit, l));
+        if (i == 0)
+            vr_copy_step(&r->step, &l->step);
+    }
+    r->n_steps = 0;
+    return VRAM_OK;
+}
+
+vram_status vr_reader_settle_frames(vr_reader *r)
+{
+    uint64_t n = r->n_frames < VR_WAITING_FRAMES ? r->n_frames : VR_WAITING_FRAMES;
+
+    for (uint64_t i = r->n_frames - n; i < r->n_frames; i++) {
+        vr_hit hit = hit_of(r, &r->frames[i % VR_WAITING_FRAMES]);
+        if (hit.anchor->row == NULL)
+            vr_reader_mark(r, &hit);
+        else
+            VR_TRY(keep_frame(r, &hit));
+    }
+    r->n_frames = 0;
     return VRAM_OK;
 }
 
 vram_status vr_reader_settle(vr_reader *r)
 {
-    VR_TRY(vr_reader_settle_step(r));
+    VR_TRY(vr_reader_settle_steps(r));
+    VR_TRY(vr_reader_settle_frames(r));
     for (size_t i = 0; i < r->n_pending; i++) {
         vr_pending *p = &r->pending[r->pending_rows[i]];
-        vr_hit hit = { .anchor = p->anchor, .start = p->start, .end = p->end };
+        vr_hit hit = hit_of(r, p);
         p->anchor = NULL;
-        find_line(r, &hit);
         VR_TRY(keep_seen(r, &hit));
     }
     r->n_pending = 0;
@@ -310,53 +339,41 @@ static bool has_conditions(const vr_anchor *a)
     return a->begins || a->ends || a->row->needs != NULL;
 }
 
-static vram_status dispatch(vr_reader *r, const vr_hit *hit)
-{
-    switch (hit->anchor->row->kind) {
-    case VR_TEXT_FRAME:
-        wait_with(r, hit->anchor, hit->start, hit->end);
-        return keep_frame(r, hit);
-    case VR_TEXT_STEP:
-        return keep_step(r, hit);
-    case VR_TEXT_WARNING:
-        vr_reader_warned(r, hit->anchor, hit->start, hit->end);
-        if (r->seen[hit->anchor->number] == NULL)
-            return keep_seen(r, hit);
-        return VRAM_OK;
-    case VR_TEXT_INFO:
-    case VR_TEXT_PROGRAM:
-    case VR_TEXT_PLATFORM:
-    case VR_TEXT_OPTION:
-        wait_with(r, hit->anchor, hit->start, hit->end);
-        return VRAM_OK;
-    default:
-        return vr_reader_event(r, hit);
-    }
-}
-
-static bool waits(uint8_t kind)
+static bool counts_last(uint8_t kind)
 {
     return kind == VR_TEXT_INFO || kind == VR_TEXT_PROGRAM || kind == VR_TEXT_PLATFORM ||
-           kind == VR_TEXT_OPTION;
+           kind == VR_TEXT_OPTION || kind == VR_TEXT_FRAME || kind == VR_TEXT_STEP;
+}
+
+/* Takes hits that nothing has to be read of at once; false: it is another one. */
+static bool put_aside(vr_reader *r, const vr_anchor *a, size_t start, size_t end)
+{
+    vr_pending p = { a, start, end };
+
+    if (a->row == NULL || a->row->kind == VR_TEXT_FRAME)
+        r->frames[r->n_frames++ % VR_WAITING_FRAMES] = p;
+    else if (a->row->kind == VR_TEXT_STEP)
+        r->steps[r->n_steps++ % VR_WAITING_STEPS] = p;
+    if (a->row != NULL && counts_last(a->row->kind))
+        wait_with(r, a, start, end);
+    return a->row == NULL || counts_last(a->row->kind);
 }
 
 vram_status vr_reader_hit(vr_reader *r, const vr_anchor *a, size_t start, size_t end)
 {
-    vr_hit hit = { .anchor = a, .start = start, .end = end };
+    vr_pending p = { a, start, end };
 
-    if (is_binary(r, &hit))
+    if (is_binary(r, start))
         return VRAM_OK;
-    if (a->row != NULL && waits(a->row->kind) && !has_conditions(a)) {
-        wait_with(r, a, start, end);
+    bool plain = a->row == NULL || !has_conditions(a);
+    if (plain && put_aside(r, a, start, end))
         return VRAM_OK;
-    }
-    find_line(r, &hit);
+    vr_hit hit = hit_of(r, &p);
     VR_TRY(vr_reader_close(r, r->base + start));
-    if (a->row == NULL) {
-        vr_reader_mark(r, &hit);
+    if (!is_placed(&hit) || !needs_met(r, &hit, a->row->needs) || (!plain && put_aside(r, a, start, end)))
         return VRAM_OK;
-    }
-    if (!is_placed(&hit) || !needs_met(r, &hit, a->row->needs))
-        return VRAM_OK;
-    return dispatch(r, &hit);
+    if (a->row->kind != VR_TEXT_WARNING)
+        return vr_reader_event(r, &hit);
+    vr_reader_warned(r, a, start, end);
+    return r->seen[a->number] == NULL ? keep_seen(r, &hit) : VRAM_OK;
 }

@@ -2,6 +2,8 @@
  *
  * Which levers of data/remedies.tsv apply to a finding: the best few, the cheapest first.
  */
+#include <string.h>
+
 #include "diagnosis/levers.h"
 
 _Static_assert(VR_PROGRAM_COUNT <= 64 && VR_IF_COUNT <= 64 && VR_PHASE_COUNT <= 64 && VR_CAUSE_COUNT <= 64,
@@ -26,13 +28,58 @@ static bool same(const char *a, const char *b)
     return a != NULL && b != NULL && vr_str_is(vr_str_of(a), b);
 }
 
+/* Groups of levers that are in force already when the log has that option. */
+static const struct in_force {
+    const char *group, *option;
+} in_force[] = {
+    { "eager", "opt-eager" },
+    { "checkpointing", "opt-checkpointing" },
+    { "cache_quantized", "opt-kv-8bit" },
+    { "dtype_16bit", "opt-bf16" },
+    { "dtype_16bit", "opt-fp16" },
+    { "bf16", "opt-bf16" },
+    { "weights_4bit", "opt-4bit" },
+    { "weights_8bit", "opt-4bit" },
+    { "weights_8bit", "opt-8bit" },
+    { "lora", "opt-lora" },
+    { "qlora", "opt-4bit" },
+    { "growth_of_arena", "opt-growth" },
+    { "no_grad", "opt-no-grad" },
+    { "novram", "opt-lowvram" },
+    { "expandable_segments", "opt-expandable" },
+};
+
+static bool is_in_force(const vr_case *c, const char *group)
+{
+    for (size_t i = 0; i < sizeof in_force / sizeof in_force[0]; i++)
+        if (same(in_force[i].group, group) && vr_seen(&c->d->found, c->f->event, in_force[i].option))
+            return true;
+    return false;
+}
+
+/* What a rehearsal has tried: where it is not among its levers it does not help. */
+static bool was_rehearsed(const vr_case *c, const char *group)
+{
+    static const char *const tried[] = { "dtype_16bit",    "resume",         "twice",
+                                         "weights_8bit",   "weights_4bit",   "half_context",
+                                         "half_sequences", "attention_sdpa", "cache_quantized",
+                                         "cache_offloaded" };
+
+    if (!c->f->spot.found || c->f->n_remedies == 0 || !c->f->remedies[0].sized)
+        return false;
+    for (size_t i = 0; i < sizeof tried / sizeof tried[0]; i++)
+        if (same(tried[i], group))
+            return true;
+    return false;
+}
+
 /* Sized levers of a rehearsal stand there before, under ids that are groups here. */
 static bool is_taken(const vr_case *c, const vr_lever_row *row)
 {
     for (size_t i = 0; i < c->f->n_remedies; i++)
         if (same(c->f->remedies[i].id, row->group) || same(c->f->remedies[i].id, row->id))
             return true;
-    return false;
+    return is_in_force(c, row->group) || was_rehearsed(c, row->group);
 }
 
 /* Where a lever of the same group is that is not worse; or the place of the group's worse one, to be
@@ -50,9 +97,8 @@ static bool has_better(const chosen *c, const vr_lever_row *row, size_t *worse)
 
 static void take_out(chosen *c, size_t at)
 {
-    for (size_t i = at; i + 1 < c->n; i++)
-        c->list[i] = c->list[i + 1];
     c->n--;
+    memmove(&c->list[at], &c->list[at + 1], (c->n - at) * sizeof c->list[0]);
 }
 
 /* The list stays sorted by rank; the last of a full one falls out. */

@@ -67,6 +67,8 @@ static const reading readings[] = {
     { VR_IF_FP32, SEEN, "opt-fp32" },
     { VR_IF_LOGITS, SUB, "logits" },
     { VR_IF_LOGITS, NEAR, "logits-" },
+    { VR_IF_LOGITS, SAYS, "warming up sampler" },
+    { VR_IF_LOGITS, SAYS, "prompt_logprobs" },
     { VR_IF_ATTENTION, SUB, "attention" },
     { VR_IF_ATTENTION, SUB, "unfused_attention" },
     { VR_IF_ATTENTION, NEAR, "attention-" },
@@ -209,12 +211,13 @@ static void read_figures(vr_case *c)
         n->outside = vr_sub_floor(n->total, vr_add_sat(n->left, n->reserved));
 }
 
-/* At 8 % of the card and more the idle part was the reason in all of the logs that were looked at; below, the
- * card is full anyway. */
-static bool packable(const vr_figures *n)
+/* What is idle would do for the request if it lay together. At 8 % of the card and more that was the reason
+ * in all of the logs that were looked at; between 2 and 8 % the card is full anyway, and one step more may be
+ * won. */
+static bool would_fit_packed(const vr_figures *n)
 {
     return n->has_request && n->has_total && n->has_free && n->has_idle && n->left < n->request &&
-           n->request <= vr_add_sat(n->left, n->idle) && vr_mul_sat(n->idle, 25) >= vr_mul_sat(n->total, 2);
+           n->request <= vr_add_sat(n->left, n->idle);
 }
 
 /* Contexts, NCCL and a desktop take less. */
@@ -231,6 +234,13 @@ static bool shared_card(const vr_case *c)
     return c->n.has_outside && c->n.outside > OUTSIDE_OF_OTHERS;
 }
 
+/* A failure without figures; a refusal or a look-alike says enough by its words. */
+static bool is_bare(const vr_incident *e)
+{
+    return e != NULL && e->sign.facts.n == 0 &&
+           (e->sign.row->kind == VR_TEXT_FATAL || e->sign.row->kind == VR_TEXT_GENERIC);
+}
+
 static void read_arithmetic(vr_case *c)
 {
     const vr_figures *n = &c->n;
@@ -238,10 +248,13 @@ static void read_arithmetic(vr_case *c)
 
     set(c, VR_IF_REQUEST_OVER_CARD, n->has_request && n->has_total && n->request > n->total);
     set(c, VR_IF_CONTRADICTION, n->has_request && n->has_free && n->left >= n->request);
-    set(c, VR_IF_PACKABLE, packable(n));
+    set(c, VR_IF_PACKABLE, would_fit_packed(n) && vr_mul_sat(n->idle, 25) >= vr_mul_sat(n->total, 2));
+    set(c, VR_IF_PIECES,
+        would_fit_packed(n) && vr_mul_sat(n->idle, 50) >= n->total && !vr_holds(c, VR_IF_PACKABLE) &&
+            c->f->sub_cause != NULL && vr_str_is(vr_str_of(c->f->sub_cause), "fragmentation"));
     set(c, VR_IF_SHARED_CARD, shared_card(c));
     set(c, VR_IF_LISTED, c->f->cause == VR_CAUSE_OTHER_PROCESS && of_event(c, VR_FACT_PROCESS_ID, &id));
-    set(c, VR_IF_BARE, c->f->event != NULL && c->f->event->sign.facts.n == 0);
+    set(c, VR_IF_BARE, is_bare(c->f->event));
 }
 
 /* ---- the run ---- */
@@ -258,8 +271,9 @@ static bool card_index_above_0(const vr_case *c)
     return false;
 }
 
-static bool trains(const vr_finding *f)
+static bool trains(const vr_case *c)
 {
+    const vr_finding *f = c->f;
     static const uint64_t programs = VR_BIT(VR_PROGRAM_TRAINER) | VR_BIT(VR_PROGRAM_DEEPSPEED) |
                                      VR_BIT(VR_PROGRAM_FSDP) | VR_BIT(VR_PROGRAM_MEGATRON) |
                                      VR_BIT(VR_PROGRAM_LIGHTNING),
@@ -267,19 +281,20 @@ static bool trains(const vr_finding *f)
                                    VR_BIT(VR_PHASE_OPTIMIZER_STEP) | VR_BIT(VR_PHASE_TRAINING),
                           causes = VR_BIT(VR_CAUSE_GRADIENTS) | VR_BIT(VR_CAUSE_OPTIMIZER_STATES);
 
-    return (programs & VR_BIT(f->program)) != 0 || (phases & VR_BIT(f->phase)) != 0 ||
+    return (programs & VR_BIT(c->runs)) != 0 || (phases & VR_BIT(f->phase)) != 0 ||
            (causes & VR_BIT(f->cause)) != 0;
 }
 
-static bool generates(const vr_finding *f)
+static bool generates(const vr_case *c)
 {
+    const vr_finding *f = c->f;
     static const uint64_t programs =
         VR_BIT(VR_PROGRAM_VLLM) | VR_BIT(VR_PROGRAM_SGLANG) | VR_BIT(VR_PROGRAM_TENSORRT_LLM) |
         VR_BIT(VR_PROGRAM_TGI) | VR_BIT(VR_PROGRAM_LMDEPLOY) | VR_BIT(VR_PROGRAM_MLC) |
         VR_BIT(VR_PROGRAM_EXLLAMA) | VR_BIT(VR_PROGRAM_LLAMACPP) | VR_BIT(VR_PROGRAM_OLLAMA) |
         VR_BIT(VR_PROGRAM_KOBOLDCPP) | VR_BIT(VR_PROGRAM_COMFYUI) | VR_BIT(VR_PROGRAM_A1111);
 
-    return (programs & VR_BIT(f->program)) != 0 || f->phase == VR_PHASE_DECODE_IMAGE ||
+    return (programs & VR_BIT(c->runs)) != 0 || f->phase == VR_PHASE_DECODE_IMAGE ||
            f->phase == VR_PHASE_SERVING;
 }
 
@@ -313,6 +328,35 @@ static bool is_from(const vr_case *c, vr_program program, uint64_t major, uint64
     return version_of(c, program, &a, &b) && (a > major || (a == major && b >= minor));
 }
 
+/* Texts of what lies below a program: the system, the driver, a launcher. */
+static const uint64_t below = VR_BIT(VR_PROGRAM_UNKNOWN) | VR_BIT(VR_PROGRAM_LINUX) |
+                              VR_BIT(VR_PROGRAM_WINDOWS) | VR_BIT(VR_PROGRAM_KUBERNETES) |
+                              VR_BIT(VR_PROGRAM_DOCKER) | VR_BIT(VR_PROGRAM_SLURM) | VR_BIT(VR_PROGRAM_RAY) |
+                              VR_BIT(VR_PROGRAM_CUDA) | VR_BIT(VR_PROGRAM_DRIVER) | VR_BIT(VR_PROGRAM_NCCL);
+
+static bool is_below(unsigned program)
+{
+    return (below & VR_BIT(program)) != 0;
+}
+
+static uint8_t program_that_runs(const vr_case *c)
+{
+    const vr_incident *e = c->f->event;
+    const vr_findings *found = &c->d->found;
+
+    if (!is_below(c->f->program) || e == NULL)
+        return c->f->program;
+    for (size_t i = e->n_near; i > 0; i--)
+        if (!is_below(e->near[i - 1].row->program))
+            return e->near[i - 1].row->program;
+    if (e->step != NULL && !is_below(e->step->row->program))
+        return e->step->row->program;
+    for (size_t i = found->n_seen; i > 0; i--)
+        if (found->seen[i - 1].row->kind == VR_TEXT_PROGRAM && !is_below(found->seen[i - 1].row->program))
+            return found->seen[i - 1].row->program;
+    return c->f->program;
+}
+
 static void read_run(vr_case *c)
 {
     const vr_fact *copies = vr_finding_fact(c->d, c->f, VR_FACT_COPIES);
@@ -325,8 +369,8 @@ static void read_run(vr_case *c)
     set(c, VR_IF_NO_ROOM, cache != NULL && (cache->negative || cache->value == 0));
     set(c, VR_IF_PIPELINE_COPIES, copies != NULL && copies->value > 1);
     set(c, VR_IF_REFUSED, c->f->event != NULL && c->f->event->sign.row->kind == VR_TEXT_REFUSAL);
-    set(c, VR_IF_TRAINS, trains(c->f));
-    set(c, VR_IF_GENERATES, generates(c->f));
+    set(c, VR_IF_TRAINS, trains(c));
+    set(c, VR_IF_GENERATES, generates(c));
     set(c, VR_IF_VAE, c->f->phase == VR_PHASE_DECODE_IMAGE);
     set(c, VR_IF_GRAPHS, c->f->phase == VR_PHASE_CAPTURE);
     set(c, VR_IF_NCCL, c->f->phase == VR_PHASE_COMMUNICATOR);
@@ -337,6 +381,7 @@ static void read_run(vr_case *c)
 void vr_case_of(vr_case *c, struct vram_diagnosis *d, vr_finding *f)
 {
     *c = (vr_case){ .d = d, .f = f };
+    c->runs = program_that_runs(c);
     read_figures(c);
     for (size_t i = 0; i < sizeof readings / sizeof readings[0]; i++)
         if (!vr_holds(c, readings[i].circumstance))
@@ -350,11 +395,23 @@ static bool in(uint64_t mask, unsigned word)
     return mask == 0 || (mask & VR_BIT(word)) != 0;
 }
 
+/* "#xid": the event's row has an id that begins so. */
+static bool says(const vr_case *c, const char *what)
+{
+    const vr_incident *e = c->f->event;
+
+    if (what == NULL)
+        return true;
+    if (*what == '#')
+        return e != NULL && vr_str_starts(vr_str_of(e->sign.row->id), what + 1);
+    return vr_case_says(c, what);
+}
+
 bool vr_lever_applies(const vr_case *c, const vr_lever_row *row)
 {
     const vr_finding *f = c->f;
 
-    return in(row->causes, f->cause) && in(row->phases, f->phase) && in(row->programs, f->program) &&
-           in(row->memories, f->memory) && (c->holds & row->when) == row->when &&
-           (c->holds & row->unless) == 0 && (row->says == NULL || vr_case_says(c, row->says));
+    return in(row->causes, f->cause) && in(row->phases, f->phase) &&
+           (in(row->programs, f->program) || in(row->programs, c->runs)) && in(row->memories, f->memory) &&
+           (c->holds & row->when) == row->when && (c->holds & row->unless) == 0 && says(c, row->says);
 }

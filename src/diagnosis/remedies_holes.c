@@ -77,15 +77,28 @@ static bool put_half_length(const vr_case *c, vr_buf *b)
     return true;
 }
 
-/* Half of the context, in whole thousands of 1024 where there is room for them. */
-static bool put_half_context(const vr_case *c, vr_buf *b)
+/* Whole thousands of 1024 where there is room for them. */
+static uint64_t rounded_context(uint64_t n)
 {
-    uint64_t n;
+    return n >= 2048 ? n / 1024 * 1024 : n;
+}
 
-    if (!figure(c, VR_FACT_CONTEXT, &n) || n / 2 < 2 * (uint64_t)LEAST_LENGTH || n > UINT32_MAX)
+/* The context whose cache fits in four fifths of what is free, where the cache's size is known; else half of
+ * one that may do. */
+static bool put_smaller_context(const vr_case *c, vr_buf *b)
+{
+    uint64_t n, cache, left;
+
+    if (!figure(c, VR_FACT_CONTEXT, &n) || n > UINT32_MAX)
         return false;
-    n /= 2;
-    vr_put(b, U(n >= 2048 ? n / 1024 * 1024 : n));
+    if (c->f->cause == VR_CAUSE_KV_CACHE && figure(c, VR_FACT_BUFFER, &cache) &&
+        figure(c, VR_FACT_FREE, &left) && cache > left)
+        n = vr_mul_div(n, left / 5 * 4, cache);
+    else
+        n = n <= 65536 ? n / 2 : 0;
+    if (n < 2 * (uint64_t)LEAST_LENGTH)
+        return false;
+    vr_put(b, U(rounded_context(n)));
     return true;
 }
 
@@ -409,7 +422,7 @@ static const struct hole {
 } holes[] = {
     { "length_that_fits", put_length },
     { "length_in_8_bits", put_length_in_8_bits },
-    { "half_context", put_half_context },
+    { "smaller_context", put_smaller_context },
     { "half_length", put_half_length },
     { "card_share", put_card_share },
     { "card_mib", put_card_mib },

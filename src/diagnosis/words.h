@@ -161,26 +161,27 @@
     X(REQUEST_OVER_CARD, "request_over_card") /* one request is larger than the card */                      \
     X(CONTRADICTION, "contradiction")         /* as much was free as was asked for */                        \
     X(PACKABLE, "packable")                   /* the idle part is 8 % of the card or more and would do */    \
-    X(EXPANDABLE, "expandable")               /* expandable_segments is on already */                        \
-    X(SELF_LIMIT, "self_limit")               /* the program's own limit refused */                          \
-    X(SINGLE_LIMIT, "single_limit")           /* a limit on one allocation refused */                        \
-    X(FP32, "fp32")                           /* weights in fp32 that need not be */                         \
-    X(LOGITS, "logits")                       /* logits or the loss */                                       \
-    X(ATTENTION, "attention")                 /* a whole matrix of attention scores */                       \
-    X(VAE, "vae")                             /* decoding or encoding pictures */                            \
-    X(GRAPHS, "graphs")                       /* CUDA graphs */                                              \
-    X(NCCL, "nccl")                           /* the request came from NCCL */                               \
-    X(ASYNC_ALLOCATOR, "async_allocator")     /* cudaMallocAsync, not PyTorch's own allocator */             \
-    X(GROWTH, "growth")                       /* it grew from step to step */                                \
-    X(EVAL_GROWTH, "eval_growth")             /* results of an evaluation pile up */                         \
-    X(GATHER, "gather")                       /* a sharded model was put together */                         \
-    X(FOREACH, "foreach")                     /* temporaries of a foreach optimizer */                       \
-    X(QUANTISING, "quantising")               /* while weights were being quantised */                       \
-    X(PINNED, "pinned")                       /* page-locked memory of the computer */                       \
-    X(OFFLOADED, "offloaded")                 /* parts of the model are on the computer's side */            \
-    X(COMPUTE_BUFFER, "compute_buffer")       /* ggml's buffer for a pass */                                 \
-    X(PIPELINE_COPIES, "pipeline_copies")     /* ggml's copies for a pipeline over cards */                  \
-    X(PAGE_FILE, "page_file")                 /* Windows' commit limit */                                    \
+    X(PIECES, "pieces") /* idle in pieces, 2 to 8 % of the card, is what the cause was found to be */        \
+    X(EXPANDABLE, "expandable")             /* expandable_segments is on already */                          \
+    X(SELF_LIMIT, "self_limit")             /* the program's own limit refused */                            \
+    X(SINGLE_LIMIT, "single_limit")         /* a limit on one allocation refused */                          \
+    X(FP32, "fp32")                         /* weights in fp32 that need not be */                           \
+    X(LOGITS, "logits")                     /* logits or the loss */                                         \
+    X(ATTENTION, "attention")               /* a whole matrix of attention scores */                         \
+    X(VAE, "vae")                           /* decoding or encoding pictures */                              \
+    X(GRAPHS, "graphs")                     /* CUDA graphs */                                                \
+    X(NCCL, "nccl")                         /* the request came from NCCL */                                 \
+    X(ASYNC_ALLOCATOR, "async_allocator")   /* cudaMallocAsync, not PyTorch's own allocator */               \
+    X(GROWTH, "growth")                     /* it grew from step to step */                                  \
+    X(EVAL_GROWTH, "eval_growth")           /* results of an evaluation pile up */                           \
+    X(GATHER, "gather")                     /* a sharded model was put together */                           \
+    X(FOREACH, "foreach")                   /* temporaries of a foreach optimizer */                         \
+    X(QUANTISING, "quantising")             /* while weights were being quantised */                         \
+    X(PINNED, "pinned")                     /* page-locked memory of the computer */                         \
+    X(OFFLOADED, "offloaded")               /* parts of the model are on the computer's side */              \
+    X(COMPUTE_BUFFER, "compute_buffer")     /* ggml's buffer for a pass */                                   \
+    X(PIPELINE_COPIES, "pipeline_copies")   /* ggml's copies for a pipeline over cards */                    \
+    X(PAGE_FILE, "page_file")               /* Windows' commit limit */                                      \
     X(HOST_LIMITED, "host_limited")         /* the limit of a container or job, not the machine's memory */  \
     X(WORKERS, "workers")                   /* a DataLoader's worker */                                      \
     X(NO_ROOM, "no_room")                   /* an engine has nothing left for its cache */                   \

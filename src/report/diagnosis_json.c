@@ -214,8 +214,10 @@ static void put_place(vr_json_out *o, const vr_spot *s)
     vr_json_kv_if(o, "short_bytes", s->found && s->short_bytes != 0, s->short_bytes);
     vr_json_kv_bool(o, "weights_alone", s->weights_alone);
     vr_json_kv_text(o, "matched", s->matched);
+    vr_json_kv_text(o, "assumed", s->assumed);
     vr_json_kv_text(o, "not_found", s->not_found);
     vr_json_kv_text(o, "expandable", s->expandable);
+    vr_json_kv_text(o, "expandable_label", s->expandable_label);
     vr_json_close(o, '}');
 }
 

@@ -27,6 +27,7 @@ static void explain(message *m, uint8_t program, uint8_t phase, uint64_t bytes, 
     m->d.ctx = ctx;
     vr_arena_init(&m->d.arena, ctx);
     m->row.id = "test";
+    m->row.phase = phase;
     m->facts[0] = (vr_fact){ .id = VR_FACT_BUFFER, .value = bytes };
     m->event.sign = (vr_sign){ .row = &m->row, .facts = { m->facts, 1 } };
     m->f = (vr_finding){ .event = &m->event, .program = program, .phase = phase };
@@ -52,7 +53,7 @@ static void test_weights(void **state)
     explain(&m, VR_PROGRAM_LLAMACPP, VR_PHASE_LOAD, 4 * LAYER + HEAD, NULL);
     assert_true(m.f.spot.found);
     assert_null(m.f.spot.assumed);
-    assert_string_equal(m.f.spot.label, "buffer of weights");
+    assert_string_equal(m.f.spot.label, "the buffer of weights, 642.25 KiB");
     assert_int_equal(m.f.cause, VR_CAUSE_WEIGHTS);
     done(&m);
     /* -ngl 3: the output and two layers */
