@@ -251,7 +251,7 @@ static bool named_so(const vr_view *v, const char *const *prefixes, size_t n)
 
 static void view_sizes(vr_view *v)
 {
-    static const char *const one_buffer[] = { "pt-mps-buffer", "mlx-buffer", "wgpu-buffer" };
+    static const char *const one_buffer[] = { "pt-mps-buffer", "wgpu-buffer" };
     static const char *const limited[] = { "ggml-vulkan", "ggml-sycl", "vulkan-", "sycl-",
                                            "opencl-",     "directml-", "pt-xpu" };
     const vr_fact *request = vr_fact_of(&v->event->sign.facts, VR_FACT_REQUEST);
