@@ -252,7 +252,7 @@ const cli_command cli_explain_command = {
                 "vram explain --symptom \"fine for hours, then dies\"\n"
                 "vram explain train.log --symptom \"dies at the first optimizer step\"\n"
                 "vram explain train.log --model Qwen/Qwen2.5-Coder-7B-Instruct\n"
-                "vram explain server.log -- vllm serve Qwen/Qwen3-8B --max-model-len 32768\n"
+                "vram explain server.log -- llama-server -m Qwen3-32B-Q4_K_M.gguf -c 32768\n"
                 "vram explain train.log --json",
     .least = 0,
     .most = SIZE_MAX,

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A log of any length, from a file, a pipe or a terminal, into the library piece by piece. What cannot be a
- * log is refused with what to type instead.
+ * A log of any length, from a file, a pipe or a terminal, into the library piece by piece.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <errno.h>
@@ -55,25 +54,23 @@ static const struct {
     { "PK\x03\x04", 4, "this is a zip archive", "unzip -p" },
 };
 
-static vram_status refuse_packed(const input *in, const unsigned char *p, size_t n)
+/* It is read all the same: nothing is found in it, and the exit status says so. */
+static void warn_of_packed(const input *in, const unsigned char *p, size_t n)
 {
-    static char hint[256];
-
     for (size_t i = 0; i < sizeof packed / sizeof *packed; i++) {
         if (n < packed[i].n || memcmp(p, packed[i].bytes, packed[i].n) != 0)
             continue;
-        (void)snprintf(hint, sizeof hint, "%s %.200s | vram explain", packed[i].program,
-                       in->fd != STDIN_FILENO ? in->name : "FILE");
-        return refuse(in, VRAM_EUNSUPPORTED, packed[i].text, hint);
+        cli_warning("%s: %s", in->name, packed[i].text);
+        cli_hint("%s %s | vram explain", packed[i].program, in->fd != STDIN_FILENO ? in->name : "FILE");
+        return;
     }
-    return VRAM_OK;
 }
 
 static vram_status feed_piece(const input *in, const unsigned char *p, size_t n)
 {
-    vram_status s = in->at == 0 ? refuse_packed(in, p, n) : VRAM_OK;
-
-    return s == VRAM_OK ? vram_log_feed(in->log, p, n) : s;
+    if (in->at == 0)
+        warn_of_packed(in, p, n);
+    return vram_log_feed(in->log, p, n);
 }
 
 /* ---- reading ---- */
@@ -115,6 +112,9 @@ static vram_status open_input(input *in, const char *name)
     struct stat st;
 
     in->fd = open(name, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    if (in->fd < 0 && errno == ENOENT)
+        return refuse(in, VRAM_EIO, "there is no such file",
+                      "the text of a message is given in quotes: vram explain \"CUDA out of memory. ...\"");
     if (in->fd < 0)
         return fail_reading(in);
     if (fstat(in->fd, &st) == 0 && S_ISDIR(st.st_mode)) {

@@ -87,8 +87,8 @@ void cli_print_overview(FILE *to)
         const cli_command *command = cli_command_at(i);
         char left[48];
         snprintf(left, sizeof left, "vram %s %s", command->name, command->operands);
-        fprintf(to, "  %-21s ", left);
-        cli_wrap(to, command->summary, 24, 24, WIDTH);
+        int at = fprintf(to, "  %-21s ", left);
+        cli_wrap(to, command->summary, at > 0 ? (size_t)at : 24, 24, WIDTH);
     }
     fprintf(to, "\nStart with  vram example\n"
                 "Options of a command:  vram help COMMAND\n"

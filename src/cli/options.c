@@ -10,29 +10,43 @@
 
 #include "cli.h"
 
+#define WHAT_IS_KNOWN "what is known" /* of a failure; stands first, as does the card */
+
 static const struct {
     vram_option option;
     const char *group;
 } own[] = {
+    { { "symptom", "--symptom", VRAM_OPT_STRING, "WORDS", NULL, NULL,
+        "What was seen, in plain words, where there is no message or beside it: \"fine for hours, then "
+        "dies\", \"memory still full after del\".",
+        "explain", 0, 0 },
+      WHAT_IS_KNOWN },
+    { { "model", "--model -m -hf --hf-repo --model-id --model-path", VRAM_OPT_STRING, "MODEL", NULL, NULL,
+        "The model that ran: its load or run is rehearsed, and the place is found whose figures are those of "
+        "the message. The settings below, or the command that ran behind --, say how it ran.",
+        "explain", 0, 0 },
+      WHAT_IS_KNOWN },
+    { { "gpu", "--gpu", VRAM_OPT_STRING, "CARD", NULL, "the total that the message names",
+        "The card that ran out, for the rehearsal: an id or a part of a name (see vram gpus), or a size.",
+        "explain", 0, 0 },
+      WHAT_IS_KNOWN },
+    { { "free", "--free", VRAM_OPT_BYTES, "BYTES", NULL, "what the message tells",
+        "Bytes free on that card before the program started.", "explain", 0, 0 },
+      WHAT_IS_KNOWN },
     { { "gpu", "--gpu", VRAM_OPT_STRING, "CARD", NULL, "every card of the table",
         "The card: the id of an NVIDIA card or a part of its name (see vram gpus), or a bare size such as "
         "24GiB. Several cards: a count in front (2x4090), or the option again; --device-map says how the "
         "model is spread. none (llama.cpp, ollama): no GPU, all in the computer's memory.",
-        "fit explain", 0, 0 },
+        "fit", 0, 0 },
       "the card" },
     { { "free", "--free", VRAM_OPT_BYTES, "BYTES", NULL, "all that CUDA gives",
         "Bytes free on the card before this program starts, as nvidia-smi shows them: 11.5GiB. Of several "
         "cards "
         "once for all or once for each.",
-        "fit explain", 0, 0 },
+        "fit", 0, 0 },
       "the card" },
     { { "model", "--model -m -hf --hf-repo --model-id --model-path", VRAM_OPT_STRING, "MODEL", NULL, NULL,
         "The model, for those who are used to naming it with an option.", "fit inspect", 0, 0 },
-      "the model" },
-    { { "model", "--model -m -hf --hf-repo --model-id --model-path", VRAM_OPT_STRING, "MODEL", NULL, NULL,
-        "The model that ran: its load or run is rehearsed, and the place is found whose figures are those of "
-        "the message. The settings below, or the command that ran behind --, say how it ran.",
-        "explain", 0, 0 },
       "the model" },
     { { "revision", "--revision", VRAM_OPT_STRING, "REV", NULL, "what the name says, else main",
         "Branch, tag or commit of a repository.", "fit inspect explain", 0, 0 },
@@ -52,11 +66,6 @@ static const struct {
         "Also asks servers without encryption; on this computer they are asked in any case.",
         "fit inspect explain", 0, 0 },
       "the model" },
-    { { "symptom", "--symptom", VRAM_OPT_STRING, "WORDS", NULL, NULL,
-        "What was seen, in plain words, where there is no message or beside it: \"fine for hours, then "
-        "dies\", \"memory still full after del\".",
-        "explain", 0, 0 },
-      "the text" },
     { { "strict", "--strict", VRAM_OPT_FLAG, NULL, NULL, NULL, "A tight fit is a failure: exit status 1.",
         "fit ledger", 0, 0 },
       "the answer" },
@@ -76,7 +85,8 @@ static const struct {
         "fit inspect ledger explain gpus models", 0, 0 },
       "the answer" },
     { { "verbose", "--verbose -v", VRAM_OPT_FLAG, NULL, NULL, NULL,
-        "Shows the details: every figure to the byte with its formula, the course of the run, all changes.",
+        "Shows the details: every figure to the byte with its formula or meaning, the course of the run, all "
+        "changes.",
         "fit inspect ledger explain gpus models example", 0, 0 },
       "the answer" },
     { { "color", "--color --colour", VRAM_OPT_CHOICE, "WHEN", "auto|always|never", "auto",
@@ -157,7 +167,7 @@ void cli_table_of(cli_table *out, const char *command)
 
     out->n = 0;
     for (size_t i = 0; i < sizeof own / sizeof *own; i++)
-        if (strcmp(own[i].group, "the card") == 0)
+        if (strcmp(own[i].group, "the card") == 0 || strcmp(own[i].group, WHAT_IS_KNOWN) == 0)
             add(out, &own[i].option, own[i].group, CLI_OWN, command);
     for (size_t i = 0; (rows = vram_workload_option(i)) != NULL; i++)
         add(out, rows, "what is run", CLI_WORKLOAD, settings_of(command));

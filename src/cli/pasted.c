@@ -491,6 +491,15 @@ static void finish(pasted *p)
         c->operands[c->n_operands++] = p->model;
 }
 
+/* Of a command whose operands are text: a file or a model stands before the --, not the text behind it. */
+static bool has_operand(const char *const *words, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (words[i][0] != '-' || words[i][1] == '\0')
+            return true;
+    return false;
+}
+
 int cli_paste_begins(const cli *c, int argc, char **argv)
 {
     pasted p = { .c = NULL };
@@ -503,7 +512,10 @@ int cli_paste_begins(const cli *c, int argc, char **argv)
     p.words = argv + i + 1;
     p.n = argc - i - 1;
     /* one word alone is a model whose name begins with a hyphen; words of a message are none of a command */
-    return find_program(&p) != 0 || (p.n > 1 && !c->command->model_apart) ? i : argc;
+    if (find_program(&p) != 0)
+        return i;
+    return p.n > 1 && (!c->command->model_apart || has_operand((const char *const *)argv + 1, i - 1)) ? i
+                                                                                                      : argc;
 }
 
 int cli_paste(cli *c, int n, char **words)

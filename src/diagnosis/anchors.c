@@ -8,12 +8,14 @@
 
 #include <string.h>
 
-#define DEPTH 8u          /* bytes of an anchor that the table knows */
+#define DEPTH 12u         /* bytes of an anchor that the table knows */
 #define BLANK 1u          /* the class of white space */
 #define CLASSES 64u       /* bytes are alike when no anchor tells them apart */
 #define STATES_MAX 32768u /* the highest bit says that an anchor's first bytes end */
 #define ENDS 0x8000u
-#define LANES 4u
+#define STATE 0x7FFFu
+#define LANES 8u
+#define PART (VR_STRIP / LANES)
 #define MATCH_MAX 4096u /* bytes that an anchor may be spread over, white space included */
 
 struct vr_anchors {
@@ -31,6 +33,15 @@ struct vr_anchors {
     uint16_t state;
     vr_candidate *found;
 };
+
+/* The automaton while it is made. */
+typedef struct trie {
+    size_t room;
+    uint16_t *way, *sister; /* of a state: the first it leads to; another one from the same state */
+    uint16_t *fail;         /* the state behind: of the longest end that is a beginning */
+    uint16_t *queue;
+    uint8_t *class; /* of the byte that leads to it */
+} trie;
 
 static bool is_space(char c)
 {
@@ -136,88 +147,85 @@ static size_t nodes_needed(const vr_anchors *s)
     return n < STATES_MAX ? n : STATES_MAX;
 }
 
-/* False: the table is full, and knows fewer bytes of this one. */
-static bool grow_by(vr_anchors *s, uint16_t *at, char byte, size_t room)
+/* The state that a byte leads to from `at`; 0: there is none, and the table is full. Ways are kept as lists
+ * until the rows are made. */
+static uint16_t grow_by(vr_anchors *s, trie *t, uint16_t at, char byte)
 {
     uint8_t class = s->class_of[(uint8_t)lower(byte)];
-    uint16_t *to = &s->next[*at * CLASSES + class];
+    uint16_t to = t->way[at];
 
-    if (*to == 0 && s->n_states == room)
-        return false;
-    if (*to == 0) {
-        s->blank[s->n_states] = class == BLANK;
-        *to = (uint16_t)s->n_states++;
-    }
-    *at = *to;
-    return true;
+    while (to != 0 && t->class[to] != class)
+        to = t->sister[to];
+    if (to != 0 || s->n_states == t->room)
+        return to;
+    to = (uint16_t)s->n_states++;
+    t->class[to] = class;
+    t->sister[to] = t->way[at];
+    t->way[at] = to;
+    return to;
 }
 
-static void grow_trie(vr_anchors *s, size_t room)
+static void grow_trie(vr_anchors *s, trie *t)
 {
     s->n_states = 1;
     for (size_t i = 0; i < s->n; i++) {
-        uint16_t at = 0;
+        uint16_t at = 0, to;
         size_t k = 0, head = head_of(&s->all[i]);
-        while (k < head && grow_by(s, &at, s->all[i].text.s[k], room))
+        while (k < head && (to = grow_by(s, t, at, s->all[i].text.s[k])) != 0) {
+            at = to;
             k++;
+        }
         s->head[i] = (uint8_t)k;
         s->chain[i] = s->tail[at];
         s->tail[at] = (uint32_t)i + 1;
     }
 }
 
-/* Breadth first: a state's row is that of the state behind it, where it has no way of its own. Another blank
- * changes nothing. */
-static void link_states(vr_anchors *s, uint16_t *queue)
+/* Breadth first: a state's row is that of the state behind it, but for its own ways. Another blank changes
+ * nothing. */
+static void make_rows(vr_anchors *s, trie *t)
 {
-    size_t head = 0, tail = 0;
+    size_t head = 0, tail = 1;
 
-    for (size_t c = 0; c < CLASSES; c++) {
-        if (s->next[c] != 0)
-            queue[tail++] = s->next[c];
-    }
-    while (head < tail) {
-        uint16_t at = queue[head++], behind = s->fail[at];
-        s->also[at] = s->tail[behind] != 0 ? behind : s->also[behind];
-        for (size_t c = 0; c < CLASSES; c++) {
-            uint16_t *to = &s->next[at * CLASSES + c], over = s->next[behind * CLASSES + c];
-            if (*to != 0) {
-                s->fail[*to] = over;
-                queue[tail++] = *to;
-            } else {
-                *to = c == BLANK && s->blank[at] ? at : over;
-            }
+    while (head < tail) { /* queue[0] is the first state, behind which there is none */
+        uint16_t at = t->queue[head++], behind = t->fail[at];
+        uint16_t *row = &s->next[at * CLASSES];
+        if (at != 0)
+            memcpy(row, &s->next[behind * CLASSES], CLASSES * sizeof *row);
+        for (uint16_t to = t->way[at]; to != 0; to = t->sister[to]) {
+            uint16_t over = at == 0 ? 0 : (uint16_t)(row[t->class[to]] & STATE);
+            t->fail[to] = over;
+            s->also[to] = s->tail[over] != 0 ? over : s->also[over];
+            row[t->class[to]] = (uint16_t)(to | (s->tail[to] != 0 || s->also[to] != 0 ? ENDS : 0));
+            t->queue[tail++] = to;
         }
-    }
-}
-
-static void mark_ends(vr_anchors *s)
-{
-    for (size_t i = 0; i < s->n_states * CLASSES; i++) {
-        uint16_t to = s->next[i];
-        if (s->tail[to] != 0 || s->also[to] != 0)
-            s->next[i] = to | ENDS;
+        if (at != 0 && t->class[at] == BLANK)
+            row[BLANK] = at;
     }
 }
 
 static bool make_table(vr_anchors *s, vr_arena *a, vr_arena *scratch)
 {
     size_t room = nodes_needed(s);
-    uint16_t *queue = VR_ARRAY(scratch, uint16_t, room);
+    trie t = { .room = room };
 
-    s->next = VR_ARRAY(a, uint16_t, room * CLASSES);
+    t.way = VR_ARRAY(scratch, uint16_t, room);
+    t.sister = VR_ARRAY(scratch, uint16_t, room);
+    t.fail = VR_ARRAY(scratch, uint16_t, room);
+    t.queue = VR_ARRAY(scratch, uint16_t, room);
+    t.class = VR_ARRAY(scratch, uint8_t, room);
     s->tail = VR_ARRAY(a, uint32_t, room);
     s->chain = VR_ARRAY(a, uint32_t, s->n + 1);
     s->also = VR_ARRAY(a, uint16_t, room);
-    s->fail = VR_ARRAY(a, uint16_t, room);
-    s->blank = VR_ARRAY(a, bool, room);
     s->head = VR_ARRAY(a, uint8_t, s->n + 1);
     s->found = VR_ARRAY(a, vr_candidate, VR_STRIP + 1);
-    if (queue == NULL || a->starved)
+    if (scratch->starved || a->starved)
         return false;
-    grow_trie(s, room);
-    link_states(s, queue);
-    mark_ends(s);
+    grow_trie(s, &t);
+    s->next = VR_ARRAY(a, uint16_t, s->n_states * CLASSES);
+    if (s->next == NULL)
+        return false;
+    make_rows(s, &t);
     return true;
 }
 
@@ -242,17 +250,87 @@ void vr_anchors_restart(vr_anchors *s)
     s->state = 0;
 }
 
+typedef struct lane {
+    const uint8_t *p;
+    size_t at; /* offset of *p in the text */
+    uint16_t state;
+    vr_candidate *found;
+    size_t n;
+} lane;
+
+/* What is decided by the last DEPTH bytes, runs of blanks counted once, needs no more of the text before. */
+static uint16_t state_at(const vr_anchors *s, vr_str text, size_t from, size_t at)
+{
+    size_t b = at, n = 0;
+
+    for (; b > from && n <= DEPTH; b--)
+        n += b == at || !is_space(text.s[b - 1]) || !is_space(text.s[b]);
+    uint16_t state = b == from ? s->state : 0;
+    for (; b < at; b++)
+        state = s->next[(state & STATE) * CLASSES + s->class_of[(uint8_t)text.s[b]]];
+    return state;
+}
+
+static void run_one(const vr_anchors *s, lane *l, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        l->state = s->next[(l->state & STATE) * CLASSES + s->class_of[l->p[i]]];
+        if ((l->state & ENDS) != 0)
+            l->found[l->n++] = (vr_candidate){ (uint32_t)(l->at + i + 1), l->state & STATE };
+    }
+}
+
+static void note(lane *l, uint16_t state, size_t i)
+{
+    if ((state & ENDS) != 0)
+        l->found[l->n++] = (vr_candidate){ (uint32_t)(l->at + i + 1), state & STATE };
+}
+
+/* One byte further in a stretch. Written out for each, so that the states stay in registers. */
+#define NEXT(k) (st[k] = next[(st[k] & STATE) * CLASSES + class_of[p[i + (k)*PART]]])
+
+static void run_all(const vr_anchors *s, lane l[LANES])
+{
+    const uint16_t *next = s->next;
+    const uint8_t *class_of = s->class_of, *p = l[0].p;
+    uint32_t st[LANES];
+
+    for (size_t k = 0; k < LANES; k++)
+        st[k] = l[k].state;
+    for (size_t i = 0; i < PART; i++) {
+        uint32_t any = NEXT(0) | NEXT(1) | NEXT(2) | NEXT(3);
+        any |= NEXT(4) | NEXT(5) | NEXT(6) | NEXT(7);
+        if ((any & ENDS) == 0)
+            continue;
+        for (size_t k = 0; k < LANES; k++)
+            note(&l[k], (uint16_t)st[k], i);
+    }
+    for (size_t k = 0; k < LANES; k++)
+        l[k].state = (uint16_t)st[k];
+}
+
 size_t vr_anchors_search(vr_anchors *s, vr_str text, size_t from, size_t to, const vr_candidate **out)
 {
-    uint16_t state = s->state;
-    size_t n = 0;
+    lane l[LANES];
+    size_t part = (to - from) / LANES, n = 0;
 
-    for (size_t i = from; i < to; i++) {
-        state = s->next[(state & ~ENDS) * CLASSES + s->class_of[(uint8_t)text.s[i]]];
-        if ((state & ENDS) != 0)
-            s->found[n++] = (vr_candidate){ (uint32_t)(i + 1), state & ~ENDS };
+    for (size_t k = 0; k < LANES; k++) {
+        size_t at = from + k * part;
+        l[k] =
+            (lane){ (const uint8_t *)text.s + at, at, state_at(s, text, from, at), s->found + k * part, 0 };
     }
-    s->state = state;
+    for (size_t k = 0; part != PART && k < LANES; k++)
+        run_one(s, &l[k], part);
+    if (part == PART)
+        run_all(s, l);
+    l[LANES - 1].p += part;
+    l[LANES - 1].at += part;
+    run_one(s, &l[LANES - 1], to - l[LANES - 1].at);
+    s->state = l[LANES - 1].state;
+    for (size_t k = 0; k < LANES; k++) {
+        memmove(s->found + n, l[k].found, l[k].n * sizeof *s->found);
+        n += l[k].n;
+    }
     *out = s->found;
     return n;
 }

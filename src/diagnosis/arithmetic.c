@@ -245,6 +245,8 @@ static void judge_idle(vr_reckoning *r)
 {
     set(r, VR_RULE_IDLE_LITTLE, above(part(r->total, 2, 100), r->idle));
     set(r, VR_RULE_IDLE_MUCH, vr_at_least(r->idle, part(r->total, 8, 100)));
+    set(r, VR_RULE_IDLE_MOST,
+        both(vr_at_least(r->idle, part(r->total, 25, 100)), vr_at_least(r->idle, r->allocated)));
     set(r, VR_RULE_IDLE_MANY_REQUESTS, vr_at_least(r->idle, part(r->request, 4, 1)));
     set(r, VR_RULE_IDLE_NEXT_TO_NONE, above(part(r->total, 1, 100), r->idle));
     set(r, VR_RULE_GRAPH_POOLS,

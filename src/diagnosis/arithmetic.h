@@ -28,6 +28,7 @@ typedef enum vr_truth { VR_UNTOLD, VR_NO, VR_MAYBE, VR_YES } vr_truth;
     X(IDLE_SUFFICES, "F < R <= F + U: it would fit if what is idle lay together")                            \
     X(IDLE_LITTLE, "U < 2 % of T")                                                                           \
     X(IDLE_MUCH, "U >= 8 % of T")                                                                            \
+    X(IDLE_MOST, "U >= 25 % of T and U >= A: more is idle than is live")                                     \
     X(IDLE_MANY_REQUESTS, "U >= 4 R: idle in pieces, each too small")                                        \
     X(IDLE_NEXT_TO_NONE, "U < 1 % of T: hardly anything was ever given back, as while loading")              \
     X(REQUEST_LARGE, "R >= 5 % of T: the request itself is a good part of the card")                         \

@@ -90,6 +90,8 @@ static bool unfolds(vr_str s)
     while (i < s.n && s.s[i] == ' ')
         i++;
     s = (vr_str){ s.s + i, s.n - i };
+    if (s.n == 0 || memchr(s.s, '\\', s.n) == NULL)
+        return vr_str_starts(s, "{\"");
     return vr_str_starts(s, "{\"") || (vr_str_starts(s, "time=") && vr_str_find(s, " msg=\"", NULL)) ||
            vr_str_find(s, "\\n  File", NULL);
 }
@@ -130,6 +132,31 @@ static void copy_plain(sink *to, vr_str s, size_t *hit, bool unfold)
     }
 }
 
+/* Most lines have nothing to be taken out. */
+static bool is_plain(vr_str s)
+{
+    uint8_t odd = 0;
+
+    for (size_t i = 0; i < s.n; i++)
+        odd |= (uint8_t)((uint8_t)s.s[i] < 32) | (uint8_t)(s.s[i] == 127);
+    return odd == 0;
+}
+
+/* The same for such a line: only runs of blanks are shortened. */
+static void copy_all(sink *to, vr_str s, size_t *hit)
+{
+    size_t n = s.n < to->room ? s.n : to->room, run = 0;
+
+    memcpy(to->out, s.s, n);
+    to->n = n;
+    for (size_t i = 0; i < n && run <= BLANKS_MAX; i++)
+        run = s.s[i] == ' ' ? run + 1 : 0;
+    if (run <= BLANKS_MAX)
+        return;
+    to->n = 0;
+    copy_plain(to, s, hit, false);
+}
+
 static size_t trimmed(const char *s, size_t n)
 {
     bool quoted = n > 0 && s[0] == '`';
@@ -145,7 +172,11 @@ size_t vr_line_clean(vr_str raw, size_t hit, char *out, size_t room, vr_origin *
 
     *origin = (vr_origin){ .rank = -1 };
     vr_str s = segment_of(raw, &hit);
-    copy_plain(&to, s, &hit, unfolds(s));
+    bool unfold = unfolds(s);
+    if (!unfold && is_plain((vr_str){ s.s, s.n < room ? s.n : room }))
+        copy_all(&to, s, &hit);
+    else
+        copy_plain(&to, s, &hit, unfold);
     size_t n = trimmed(out, to.n);
     size_t taken = vr_prefix((vr_str){ out, n }, hit < n ? hit : n, origin);
     memmove(out, out + taken, n - taken);
@@ -208,9 +239,9 @@ static bool take_line(maker *m, vr_str raw, size_t hit, uint64_t line)
     } else if (m->begun && (is_new_record(m, &o) || ends_message((vr_str){ text, n })))
         return false;
     m->taken = true;
-    if (!m->begun)
-        m->b->main = (uint32_t)(m->b->n + n + 1);
     append(m->b, text, n, line, raw.n);
+    if (!m->begun)
+        m->b->main = (uint32_t)m->b->n + 1;
     return m->b->n < sizeof m->b->s && m->b->n_lines < VR_BLOCK_LINES;
 }
 

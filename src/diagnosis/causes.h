@@ -19,7 +19,13 @@ typedef enum vr_trait {
     VR_IS_LOOKALIKE,
     VR_IS_WARNING,
     VR_IS_STEP, /* no failure in the text at all: it ends in the middle of a step */
-    VR_IS_BARE, /* a failure without any figure */
+    VR_IS_INFO, /* nothing failed: figures alone; the largest of the shares that the text names: */
+    VR_MOST_WEIGHTS,
+    VR_MOST_KV,
+    VR_MOST_ACTIVATIONS,
+    VR_MOST_GRAPHS,
+    VR_ROUND_LIMIT, /* an allocator's limit is a whole number of MiB that a person would type */
+    VR_IS_BARE,     /* a failure without any figure */
     VR_IS_GPU,
     VR_IS_KILLED, /* ended by signal 9, by the word of a shell or a supervisor */
     VR_KILLED_TWICE,
@@ -51,6 +57,7 @@ typedef enum vr_trait {
     VR_AT_TRAINING,
     VR_AT_SERVING,
     VR_AT_DECODE_IMAGE,
+    VR_AT_COMPILE,
     /* frames of a kind near it */
     VR_BY_LOGITS,
     VR_BY_ATTENTION,
@@ -72,7 +79,9 @@ typedef enum vr_trait {
     VR_WITH_FP32,
     VR_UNDER_ENGINE, /* a serving engine runs */
     VR_UNDER_TRAINER,
-    VR_BY_PYTORCH, /* PyTorch's caching allocator printed it */
+    VR_UNDER_SHARDING,  /* makes flat pieces of whole models */
+    VR_AFTER_VLLM_LOAD, /* vLLM had said how large the weights are, and nothing since */
+    VR_BY_PYTORCH,      /* PyTorch's caching allocator printed it */
     VR_BY_GGML,
     VR_BY_CUDA,        /* a bare word of CUDA or its libraries */
     VR_OWN_BY_SIZE,    /* this process is in the list, but not by name */
@@ -85,6 +94,9 @@ typedef enum vr_trait {
     VR_FEW_TOKENS,      /* a prompt so short that no pass over it is large */
     VR_COPIES,          /* a pipeline over several cards keeps copies */
     VR_EMBEDDING_SIZED, /* the request is as large as a known model's table of words */
+    VR_CARD_EMPTY,      /* nvidia-smi in the same log shows less than half of the card in use */
+    VR_HUGE_PIECE,      /* a request of 16 GiB or more */
+    VR_PROGRAM_ALONE,   /* a compiler's count of temporaries exceeds the memory by itself */
     VR_FREE_PLENTY,     /* free before the step was more than half of the card */
     /* arithmetic: VR_RULE_x holds for all values within the printed digits; last */
     VR_BY_RULE,
@@ -108,7 +120,7 @@ typedef struct vr_view {
 /* One line of the table: the first that applies is the verdict. */
 typedef struct vr_verdict {
     const char *rule;         /* short name, for tests */
-    int16_t when[5];          /* traits that must hold; negative: must not; 0: end */
+    int16_t when[6];          /* traits that must hold; negative: must not; 0: end */
     uint8_t cause, certainty; /* 0: as the text's row has it; a row without is `possible` */
     const char *sub_cause;    /* or NULL */
     uint8_t memory, phase;    /* 0: as the row, or what was found, has it */

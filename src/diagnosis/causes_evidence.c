@@ -73,21 +73,22 @@ static bool holds(const vr_view *v, const remark *m)
     return true;
 }
 
+/* The verdict's own reason, what the figures say, and then where it was seen to happen. */
 void vr_say_evidence(vr_view *v, const vr_verdict *verdict)
 {
     uint64_t line = v->event->sign.line;
-    const vr_sign *place = v->place.sign;
+    const vr_sign *place = v->place.sign, *named = v->f->named_by;
 
-    if (place != NULL)
-        vr_add_evidence(v->d, v->f, place->line, place->row->meaning);
     vr_add_evidence(v->d, v->f, line, vr_say(v, verdict->because));
-    if (verdict->because == NULL && v->f->named_by != NULL && v->f->named_by != place)
-        vr_add_evidence(v->d, v->f, v->f->named_by->line, v->f->named_by->row->meaning);
-    if (verdict->because == NULL)
-        vr_add_evidence(v->d, v->f, line, v->row->meaning);
     for (size_t i = 0; i < sizeof sums / sizeof sums[0]; i++)
         if (holds(v, &sums[i]))
             vr_add_evidence(v->d, v->f, line, vr_say(v, sums[i].text));
+    if (place != NULL && place != named)
+        vr_add_evidence(v->d, v->f, place->line, place->row->meaning);
+    if (named != NULL)
+        vr_add_evidence(v->d, v->f, named->line, named->row->meaning);
+    if (verdict->because == NULL)
+        vr_add_evidence(v->d, v->f, line, v->row->meaning);
 }
 
 void vr_say_notes(vr_view *v)

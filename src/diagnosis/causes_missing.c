@@ -103,9 +103,9 @@ static const char *beyond_request(const vr_view *v)
 {
     switch (v->f->phase) {
     case VR_PHASE_LOAD:
-        return "for this one piece; what was still to be loaded comes on top";
+        return "for this piece; the rest of the weights comes on top";
     case VR_PHASE_OPTIMIZER_STEP:
-        return "for this one piece; states still to be made come on top";
+        return "for this piece; states still to be made come on top";
     default:
         return "for this one piece";
     }
@@ -114,8 +114,8 @@ static const char *beyond_request(const vr_view *v)
 static const char *not_said(const vr_view *v)
 {
     if (v->f->phase == VR_PHASE_LOAD)
-        return "not in the message: what was still to be loaded is not printed (--model tells)";
-    return v->sum.request.known ? "not in the message: the request is only the last piece" : NULL;
+        return "not printed: what was still to load (--model tells)";
+    return v->sum.request.known ? "not printed: the request is only the last piece" : NULL;
 }
 
 void vr_set_missing(vr_view *v)

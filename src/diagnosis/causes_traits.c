@@ -21,7 +21,8 @@ static const named_trait named[] = {
     { "quantise-", VR_BY_QUANTISE, false },
     { "pin-", VR_BY_PINNED, true },
     { "ggml-pinned", VR_BY_PINNED, true },
-    { "first-cuda-", VR_BY_FIRST_CALL, false },
+    { "first-cuda-cublas", VR_BY_FIRST_CALL, false },
+    { "cudnn-not-initialized", VR_BY_FIRST_CALL, false },
     { "foreach-", VR_BY_FOREACH, false },
     { "nccl-", VR_BY_NCCL, false },
     { "wsl", VR_ON_WSL, true },
@@ -52,6 +53,7 @@ static const uint8_t of_phase[VR_PHASE_COUNT] = {
     [VR_PHASE_LATER] = VR_AT_TRAINING,
     [VR_PHASE_SERVING] = VR_AT_SERVING,
     [VR_PHASE_DECODE_IMAGE] = VR_AT_DECODE_IMAGE,
+    [VR_PHASE_COMPILE] = VR_AT_COMPILE,
 };
 
 static const uint8_t of_cause[VR_CAUSE_COUNT] = {
@@ -90,6 +92,7 @@ static void view_row(vr_view *v)
     v->has[VR_IS_REFUSAL] = row->kind == VR_TEXT_REFUSAL;
     v->has[VR_IS_LOOKALIKE] = row->kind == VR_TEXT_LOOKALIKE;
     v->has[VR_IS_WARNING] = row->kind == VR_TEXT_WARNING;
+    v->has[VR_IS_INFO] = row->kind == VR_TEXT_INFO;
     v->has[VR_IS_STEP] = row->kind == VR_TEXT_STEP;
     v->has[VR_IS_BARE] = v->event->sign.facts.n == 0;
     have(v, of_cause[v->telling->cause]);
@@ -140,20 +143,71 @@ static void view_engine(vr_view *v)
     }
     if (fact_value(v, VR_FACT_FREE_BEFORE, &left) && fact_value(v, VR_FACT_TOTAL, &total))
         v->has[VR_FREE_PLENTY] = left > total / 2;
+    if (fact_value(v, VR_FACT_ACTIVATION_PEAK, &n) && fact_value(v, VR_FACT_TOTAL, &total))
+        v->has[VR_PROGRAM_ALONE] = n > total;
     v->has[VR_FEW_TOKENS] = fact_value(v, VR_FACT_TOKENS_PREFILL, &n) && n <= FEW_TOKENS;
 }
 
+/* Other ranks that name the same card and hold so much that it explains what is not this rank's. */
 static bool ranks_share(const vr_view *v)
 {
-    uint64_t gpu, other;
+    uint64_t gpu, other, most = 0, ranks = 0;
 
     if (v->event->sign.rank < 0 || !fact_value(v, VR_FACT_GPU, &gpu))
         return false;
     for (size_t i = 0; i < v->d->found.n_events; i++) {
         const vr_sign *s = &v->d->found.events[i].sign;
-        if (s->file == v->event->sign.file && s->rank >= 0 && s->rank != v->event->sign.rank &&
-            vr_fact_value(&s->facts, VR_FACT_GPU, &other) && other == gpu)
-            return true;
+        vr_reckoning sum;
+        if (s->file != v->event->sign.file || s->rank < 0 || s->rank == v->event->sign.rank ||
+            !vr_fact_value(&s->facts, VR_FACT_GPU, &other) || other != gpu)
+            continue;
+        vr_reckon(&s->facts, &sum);
+        ranks++;
+        if (vr_span_middle(sum.reserved) > most)
+            most = vr_span_middle(sum.reserved);
+    }
+    return ranks != 0 && vr_mul_sat(vr_add_sat(most, VR_GIB), 2 * ranks) >= vr_span_middle(v->sum.outside);
+}
+
+/* The share of those that the text names. */
+static void view_figures(vr_view *v)
+{
+    static const struct {
+        uint8_t fact, trait;
+    } shares[] = {
+        { VR_FACT_WEIGHTS, VR_MOST_WEIGHTS },
+        { VR_FACT_MODEL_BUFFER, VR_MOST_WEIGHTS },
+        { VR_FACT_KV_CACHE, VR_MOST_KV },
+        { VR_FACT_KV_BUFFER, VR_MOST_KV },
+        { VR_FACT_GRAPHS, VR_MOST_GRAPHS },
+        { VR_FACT_ACTIVATION_PEAK, VR_MOST_ACTIVATIONS },
+        { VR_FACT_COMPUTE_BUFFER, VR_MOST_ACTIVATIONS },
+    };
+    const vr_fact *limit = vr_finding_fact(v->d, v->f, VR_FACT_POOL_LIMIT);
+    uint64_t most = 0;
+    unsigned trait = VR_TRAIT_NONE;
+
+    for (size_t i = 0; i < sizeof shares / sizeof shares[0]; i++) {
+        const vr_fact *fact = vr_finding_fact(v->d, v->f, (vr_fact_id)shares[i].fact);
+        if (fact != NULL && !fact->negative && fact->value > most) {
+            most = fact->value;
+            trait = shares[i].trait;
+        }
+    }
+    have(v, trait);
+    v->has[VR_ROUND_LIMIT] =
+        limit != NULL && limit->slack == 0 && limit->value != 0 && limit->value % (VR_GIB / 4) == 0;
+}
+
+/* Both figures of one line. */
+static bool card_empty(const vr_view *v)
+{
+    uint64_t used, total;
+
+    for (size_t i = 0; i < v->d->found.n_seen; i++) {
+        const vr_fact_list *facts = &v->d->found.seen[i].facts;
+        if (vr_fact_value(facts, VR_FACT_CARD_USED, &used) && vr_fact_value(facts, VR_FACT_TOTAL, &total))
+            return used < total / 2;
     }
     return false;
 }
@@ -189,6 +243,12 @@ static void view_log(vr_view *v)
         v->has[VR_ON_LIMITED_BUFFERS] =
             request >= BUFFER_LIMIT - VR_GIB / 64 && v->sum.left.known && !v->has[VR_BY_PYTORCH];
     v->has[VR_RANKS_SHARE] = ranks_share(v);
+    v->has[VR_UNDER_SHARDING] = v->f->program == VR_PROGRAM_DEEPSPEED || v->f->program == VR_PROGRAM_FSDP ||
+                                v->f->program == VR_PROGRAM_MEGATRON;
+    v->has[VR_AFTER_VLLM_LOAD] = v->f->program == VR_PROGRAM_VLLM && v->place.sign != NULL &&
+                                 vr_str_is(vr_str_of("step-loaded"), v->place.sign->row->id);
+    v->has[VR_CARD_EMPTY] = card_empty(v);
+    v->has[VR_HUGE_PIECE] = v->sum.request.known && v->sum.request.low >= (int64_t)(16 * VR_GIB);
     v->has[VR_MANY_SIBLINGS] = v->sum.n_siblings >= 4;
     v->has[VR_EMBEDDING_SIZED] = vr_embedding_sized(v->sum.request);
     v->has[VR_IS_KILLED] = is_killed(v->row);
@@ -210,6 +270,7 @@ void vr_view_event(struct vram_diagnosis *d, vr_finding *f, vr_view *v)
     view_signs(v);
     view_engine(v);
     view_log(v);
+    view_figures(v);
     v->has[VR_OWN_BY_SIZE] = v->sum.own_by_size;
     v->has[VR_SEVERAL_OTHERS] =
         v->event->sign.rank > 0 || v->sum.n_processes > (v->sum.own_by_size ? 2u : 1u);

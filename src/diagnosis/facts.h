@@ -46,6 +46,8 @@ typedef enum vr_unit {
     X(GRAPHS, "graphs", BYTES, "taken by CUDA graphs")                                                       \
     X(BUDGET, "budget", BYTES, "what the engine allows itself")                                              \
     X(WANTED_FREE, "wanted_free", BYTES, "what the engine wants to find free")                               \
+    X(PROGRAM, "program", BYTES, "what a compiled program makes on the way")                                 \
+    X(ARGUMENTS, "arguments", BYTES, "what a compiled program is given: weights, states, inputs")            \
     X(UTILIZATION, "utilization", MICRO, "share of the card that the engine claims")                         \
     X(KV_NEEDED, "kv_needed", BYTES, "KV cache of one request of full length")                               \
     X(KV_AVAILABLE, "kv_available", BYTES, "left for the KV cache")                                          \

@@ -38,7 +38,7 @@ typedef struct vr_incident {
 typedef struct vr_findings {
     const vr_incident *events; /* in the order of the text */
     size_t n_events;
-    uint64_t n_dropped;  /* events beyond VR_MAX_EVENTS */
+    uint64_t n_dropped;  /* events behind the first VR_MAX_EVENTS, repetitions of those included */
     const vr_sign *seen; /* INFO, PROGRAM, PLATFORM, OPTION and WARNING: the last of each row (the first of
                             WARNING), in the order of the text; without any event FRAME and STEP too */
     size_t n_seen;

@@ -2,7 +2,7 @@
  *
  * Which events are failures of their own and which follow from one before them.
  */
-#include "diagnosis/diagnosis.h"
+#include "diagnosis/order.h"
 
 #define SAME_FAILURE_SECONDS 600 /* ranks, watchdogs and supervisors report within this time */
 #define SAME_FAILURE_LINES 5000  /* without times: tracebacks of as many ranks as a job has */
@@ -150,54 +150,6 @@ static void take_event(struct vram_diagnosis *d, size_t i)
         f->named_by = &e->sign;
 }
 
-/* ---- a text without any failure ---- */
-
-#define LAST_LINES 4 /* a log that ends so soon behind a step ended in it */
-
-/* A start that ends in the middle of a step was cut off there. Serving, training: a run may end as it likes.
- */
-static bool ended_in(const vr_findings *found, const vr_sign *s)
-{
-    uint8_t phase = s->row->phase;
-
-    return s->row->kind == VR_TEXT_STEP && found->n_files <= 1 && found->lines < s->line + LAST_LINES &&
-           (phase == VR_PHASE_LOAD || phase == VR_PHASE_PROFILE || phase == VR_PHASE_KV_CACHE ||
-            phase == VR_PHASE_CAPTURE);
-}
-
-/* How telling a sign is when there is nothing better: a warning before a frame before a step. 0: not at all.
- */
-static unsigned weight(const vr_findings *found, const vr_sign *s)
-{
-    if (ended_in(found, s))
-        return 1;
-    if (s->row->cause == VR_CAUSE_UNKNOWN)
-        return 0;
-    if (s->row->kind == VR_TEXT_WARNING)
-        return 100 + s->row->rank;
-    return s->row->kind == VR_TEXT_FRAME ? s->row->rank + 1u : 0;
-}
-
-static vram_status take_seen(struct vram_diagnosis *d)
-{
-    const vr_findings *found = &d->found;
-    const vr_sign *best = NULL;
-    vr_incident *made;
-
-    for (size_t i = 0; i < found->n_seen; i++)
-        if (weight(found, &found->seen[i]) > (best != NULL ? weight(found, best) : 0))
-            best = &found->seen[i];
-    if (best == NULL)
-        return VRAM_OK;
-    made = VR_NEW(&d->arena, vr_incident);
-    if (made == NULL)
-        return VRAM_ENOMEM;
-    made->sign = *best;
-    made->block = best->text;
-    d->list[d->n++].event = made;
-    return VRAM_OK;
-}
-
 vram_status vr_diagnose_order(struct vram_diagnosis *d)
 {
     const vr_findings *found = &d->found;
@@ -208,7 +160,7 @@ vram_status vr_diagnose_order(struct vram_diagnosis *d)
     for (size_t i = 0; i < found->n_events; i++)
         take_event(d, i);
     if (d->n == 0)
-        VR_TRY(take_seen(d));
+        VR_TRY(vr_take_seen(d));
     /* Aborts and exit codes alone: the failure itself is not in the text. */
     if (d->n == 0 && found->n_events != 0 && !is_warned(found, &found->events[0].sign))
         d->list[d->n++].event = &found->events[0];

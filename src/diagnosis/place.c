@@ -5,12 +5,41 @@
  */
 #include "diagnosis/place.h"
 
+#define MOST_EVENTS 3000000        /* about a tenth of a second */
+#define LITTLE (2 * VR_MIB)        /* PyTorch's segment of small blocks */
+#define SAYS_NOTHING (20 * VR_MIB) /* segments up to this hold requests of any size */
+
 vr_bounds vr_bounds_of(const vr_finding *f, vr_fact_id id)
 {
     const vr_fact *x = f->event != NULL ? vr_fact_of(&f->event->sign.facts, id) : NULL;
     if (x == NULL || x->negative)
         return (vr_bounds){ .known = false };
     return (vr_bounds){ true, vr_sub_floor(x->value, x->slack), vr_add_sat(x->value, x->slack) };
+}
+
+vr_bounds vr_bounds_finest(const vr_finding *f, vr_fact_id id)
+{
+    vr_bounds best = { .known = false };
+    for (size_t i = 0; f->event != NULL && i < f->event->sign.facts.n; i++) {
+        const vr_fact *x = &f->event->sign.facts.f[i];
+        vr_bounds b = { true, vr_sub_floor(x->value, x->slack), vr_add_sat(x->value, x->slack) };
+        if (x->id == id && !x->negative && (!best.known || b.high - b.low < best.high - best.low))
+            best = b;
+    }
+    return best;
+}
+
+void vr_lead_with(struct vram_diagnosis *d, vr_finding *f, const char *text)
+{
+    size_t had = f->n_evidence;
+    if (had == VR_MAX_EVIDENCE)
+        f->n_evidence--; /* the last is the least */
+    vr_add_evidence(d, f, 0, text);
+    for (size_t i = f->n_evidence; i > 1; i--) {
+        vr_reason moved = f->evidence[i - 1];
+        f->evidence[i - 1] = f->evidence[i - 2];
+        f->evidence[i - 2] = moved;
+    }
 }
 
 bool vr_bounds_have(vr_bounds s, uint64_t x)
@@ -47,7 +76,7 @@ bool vr_torch_figures_of(vr_torch_figures *out, const vr_finding *f)
         out->idle = vr_bounds_difference(out->reserved, out->allocated);
     if (!out->reserved.known)
         out->reserved = vr_bounds_sum(out->allocated, out->idle);
-    return out->total.known && out->total.low != 0 && out->allocated.known && out->reserved.known &&
+    return vr_is_size_of_card(out->total) && out->allocated.known && out->reserved.known &&
            out->request.known;
 }
 
@@ -65,15 +94,37 @@ bool vr_runs_otherwise(const vr_finding *f)
     return false;
 }
 
+/* A program may have small tensors of its own on the card, which lie in a segment of 2 MiB with those of the
+ * model: then all agrees but what is idle. Of a load only, as it was given, and of a request whose size says
+ * something. */
+static vram_status seek_near(vr_hit *hit, vr_seeker *s)
+{
+    vr_torch_figures *g = &s->figures;
+    if (g->request.low <= SAYS_NOTHING)
+        return VRAM_OK;
+    g->idle = (vr_bounds){ true, vr_sub_floor(g->idle.low, LITTLE), vr_add_sat(g->idle.high, LITTLE) };
+    g->reserved =
+        (vr_bounds){ true, vr_sub_floor(g->reserved.low, LITTLE), vr_add_sat(g->reserved.high, LITTLE) };
+    s->near = true;
+    VR_TRY(vr_seek_given(hit, s));
+    if (hit->places != 0 && hit->run.failure.next_moment > VR_AT_LOADED)
+        hit->places = 0;
+    return VRAM_OK;
+}
+
 static vram_status seek_run(vr_hit *hit, vr_seeker *s)
 {
     vr_tokens likely = { 0, 0 };
-    VR_TRY(vr_seek_variants(hit, s));
+    VR_TRY(vr_seek_given(hit, s));
+    if (hit->places == 0)
+        VR_TRY(vr_seek_cards(hit, s));
+    if (hit->places == 0)
+        VR_TRY(vr_seek_variants(hit, s));
     if (hit->places == 0)
         VR_TRY(vr_seek_tokens(hit, &likely, s));
     s->tokens_low = likely.low;
     s->tokens_high = likely.high;
-    return VRAM_OK;
+    return hit->places == 0 ? seek_near(hit, s) : VRAM_OK;
 }
 
 /* Once for all plans. What the engine refuses is told when the run itself is planned. */
@@ -115,17 +166,29 @@ static vram_status look(vr_seeker *s)
     return seek_torch(s);
 }
 
+/* A run that the engine refuses has no places, but the text is explained all the same. */
+static vram_status tell_refusal(vr_seeker *s, vram_status status)
+{
+    vr_spot *spot = &s->f->spot;
+    if (!vr_is_refusal(status) || spot->found)
+        return vr_is_refusal(status) ? VRAM_OK : status;
+    spot->tried = true;
+    spot->not_found =
+        vr_text(&s->d->arena, T("such a run is refused: "), T(vram_last_error(s->d->ctx)->text));
+    return spot->not_found != NULL ? VRAM_OK : VRAM_ENOMEM;
+}
+
 /* Warnings are about what was asked for, not about what could have been. */
 vram_status vr_diagnose_place(struct vram_diagnosis *d, vr_finding *f, const vram_model *m,
                               const vram_workload *w)
 {
-    vr_seeker s = { .d = d, .f = f, .model = m, .asked = w };
+    vr_seeker s = { .d = d, .f = f, .model = m, .asked = w, .cards = 1, .budget = MOST_EVENTS };
     size_t warned = d->ctx->n_warnings;
     if (f != d->list) /* what follows from the first is of the same run */
         return VRAM_OK;
     vr_arena_init(&s.plans, d->ctx);
     vr_hall_open(&s.hall, d->ctx);
-    vram_status status = look(&s);
+    vram_status status = tell_refusal(&s, look(&s));
     vr_hall_close(&s.hall);
     vr_arena_free(&s.plans);
     d->ctx->n_warnings = warned;

@@ -13,7 +13,9 @@ typedef struct vr_bounds {
 } vr_bounds;
 
 vr_bounds vr_bounds_of(const vr_finding *f, vr_fact_id id); /* of the event's own figures */
-bool vr_bounds_have(vr_bounds s, uint64_t x);               /* true of what is not known */
+/* Of several such figures of the event the one that is printed most exactly. */
+vr_bounds vr_bounds_finest(const vr_finding *f, vr_fact_id id);
+bool vr_bounds_have(vr_bounds s, uint64_t x); /* true of what is not known */
 uint64_t vr_bounds_middle(vr_bounds s);
 vr_bounds vr_bounds_sum(vr_bounds a, vr_bounds b);        /* known when both are */
 vr_bounds vr_bounds_difference(vr_bounds a, vr_bounds b); /* a - b, not below 0 */
@@ -29,6 +31,9 @@ bool vr_torch_figures_of(vr_torch_figures *out, const vr_finding *f);
 /* The program of the message loads and runs a model otherwise than transformers does. */
 bool vr_runs_otherwise(const vr_finding *f);
 
+/* A reason, before those that are there: what a rehearsal shows weighs more than a frame. */
+void vr_lead_with(struct vram_diagnosis *d, vr_finding *f, const char *text);
+
 /* Who looks, and what is used again from one rehearsal to the next. */
 typedef struct vr_seeker {
     struct vram_diagnosis *d;
@@ -37,25 +42,30 @@ typedef struct vr_seeker {
     const vram_workload *asked; /* as the user gave it */
     const void *prepared;       /* of it, for all that is of the same version; or NULL */
     vr_torch_figures figures;
-    vram_device *card; /* that the message tells of, with nothing taken; in d->arena */
-    vr_arena plans;    /* of one variant of the run; emptied for the next */
+    vram_device *card;  /* that the message tells of, with nothing taken; in d->arena */
+    size_t rank, cards; /* it is the rank-th of so many like it, over which a device map may spread the run */
+    vr_arena plans;     /* of one variant of the run; emptied for the next */
     vr_hall hall;
+    uint64_t budget; /* events that may still be planned and played: a large model has fewer tries */
+    bool near;       /* idle bytes may differ a little: see place.c */
     uint64_t tokens_low, tokens_high; /* that one pass may have had, where no place was found; or 0 */
 } vr_seeker;
 
 /* A place whose figures are those of the message. */
 typedef struct vr_hit {
-    uint64_t places;  /* how many there are; 0: none, the rest is void then */
-    vr_rehearsal run; /* that dies there */
-    vr_plan plan;     /* lies in vr_seeker.plans */
-    uint64_t available;
+    uint64_t places;            /* how many there are; 0: none, the rest is void then */
+    vr_rehearsal run;           /* that dies there */
+    vr_plan plan;               /* lies in vr_seeker.plans */
+    uint64_t available, usable; /* of the card */
     const vram_workload *asked; /* the run as it would have been typed */
     const char *assumed;        /* what of it was not said, in words; or NULL */
 } vr_hit;
 
 /* ---- place_device.c ---- */
 
-/* The card with that total: of the table, or by its size. In d->arena. */
+/* False: a figure that is no card's. */
+bool vr_is_size_of_card(vr_bounds total);
+/* The card with that total, which must be one: of the table, or by its size. In d->arena. */
 vram_status vr_card_of_total(vram_device **out, vr_bounds total, struct vram_diagnosis *d);
 /* So much is free before the run has its context. */
 void vr_card_leaves(vram_device *card, uint64_t available);
@@ -95,6 +105,11 @@ typedef struct vr_tokens {
 /* A pass over a number of tokens that was not said. *likely: where none was found at which all agrees. */
 vram_status vr_seek_tokens(vr_hit *out, vr_tokens *likely, vr_seeker *s);
 
+/* ---- place_cards.c ---- */
+
+/* Over several cards, where something speaks for that; sets s->cards and s->rank. */
+vram_status vr_seek_cards(vr_hit *out, vr_seeker *s);
+
 /* ---- place_ggml.c ---- */
 
 /* Of llama.cpp and what stands on it: which of the model's buffers was refused? *is_one as above. */
@@ -112,7 +127,9 @@ vram_status vr_tell_no_place(vr_seeker *s);
 
 /* ---- place_variants.c ---- */
 
-/* The run as it was given, then with what people leave out: the first that has such a place. */
+/* The run as it was given, or as the log shows it. */
+vram_status vr_seek_given(vr_hit *out, vr_seeker *s);
+/* With what people leave out: the first that has such a place. */
 vram_status vr_seek_variants(vr_hit *out, vr_seeker *s);
 
 /* ---- place_tell.c ---- */

@@ -6,6 +6,14 @@
 #include "device/gpus.h"
 #include "diagnosis/place.h"
 
+#define LEAST_SIZE (256 * VR_MIB) /* as device.c has it */
+#define MOST_SIZE (UINT64_C(64) << 40)
+
+bool vr_is_size_of_card(vr_bounds total)
+{
+    return total.known && total.low >= LEAST_SIZE && total.high <= MOST_SIZE;
+}
+
 static const vr_gpu *of_table(vr_bounds total)
 {
     size_t n;

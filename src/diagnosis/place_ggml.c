@@ -235,7 +235,7 @@ static const char *label_of(const seen *x)
     vr_arena *a = &x->s->d->arena;
     switch (x->found) {
     case WEIGHTS:
-        return x->cards > 1 ? "buffer of weights of this card's layers" : "buffer of weights";
+        return vr_text(a, T("the buffer of weights, "), BYTES(x->exact));
     case KEPT:
         return vr_text(a, T("KV cache of "), GROUPED(x->tokens), T(" tokens"));
     default:
@@ -253,6 +253,18 @@ static const struct {
     [COMPUTE] = { VR_PHASE_COMPUTE_BUFFERS, VR_CAUSE_ACTIVATIONS, "this model's compute buffer" },
 };
 
+/* More than was free before anything was loaded. */
+static void tell_short(const seen *x, uint64_t left)
+{
+    vr_finding *f = x->s->f;
+    if (f->missing_known || x->exact <= left)
+        return;
+    f->spot.short_bytes = x->exact - left;
+    f->missing_known = true;
+    f->missing_at_least = f->spot.short_bytes;
+    f->missing_note = "of this buffer";
+}
+
 /* Where the log tells what the card had. */
 static vram_status tell_card(const seen *x)
 {
@@ -264,12 +276,15 @@ static vram_status tell_card(const seen *x)
         return VRAM_OK;
     if (total == NULL || total->value < left->value)
         total = left;
-    vr_bounds span = { true, vr_sub_floor(total->value, total->slack),
+    vr_bounds size = { true, vr_sub_floor(total->value, total->slack),
                        vr_add_sat(total->value, total->slack) };
-    VR_TRY(vr_card_of_total(&s->card, span, s->d));
-    if (left->value > s->card->usable.bytes)
+    if (!vr_is_size_of_card(size))
         return VRAM_OK;
-    return vr_tell_fit(&fit, s, x->asked, vr_add_sat(left->value, s->card->context.bytes));
+    VR_TRY(vr_card_of_total(&s->card, size, s->d));
+    if (left->value <= s->card->usable.bytes)
+        VR_TRY(vr_tell_fit(&fit, s, x->asked, vr_add_sat(left->value, s->card->context.bytes)));
+    tell_short(x, left->value);
+    return VRAM_OK;
 }
 
 /* Bytes that are those of one buffer to the last leave no other reading; rounded to hundredths of a MiB they
@@ -296,7 +311,6 @@ static vram_status tell(const seen *x)
     spot->found = true;
     spot->places = 1;
     spot->label = label_of(x);
-    spot->to_come = x->found == WEIGHTS ? x->exact : 0;
     spot->matched = vr_text(a, GROUPED(x->exact), T(" bytes are those of "), T(CAUSES[x->found].what));
     spot->assumed = x->assumed == NULL ? cards
                     : cards == NULL    ? x->assumed
@@ -304,8 +318,9 @@ static vram_status tell(const seen *x)
     if (spot->label == NULL || spot->matched == NULL)
         return VRAM_ENOMEM;
     conclude(x);
-    vr_because(x->s->d, f, 0, T(spot->matched), T(spot->assumed != NULL ? ", with " : ""),
-               T(spot->assumed != NULL ? spot->assumed : ""));
+    vr_lead_with(x->s->d, f,
+                 vr_text(&x->s->d->arena, T(spot->matched), T(spot->assumed != NULL ? ", with " : ""),
+                         T(spot->assumed != NULL ? spot->assumed : "")));
     return tell_card(x);
 }
 
@@ -356,7 +371,7 @@ static vram_status workload_of(seen *x)
 vram_status vr_seek_buffer(bool *is_one, vr_seeker *s)
 {
     seen x = { .s = s,
-               .bytes = vr_bounds_of(s->f, VR_FACT_BUFFER),
+               .bytes = vr_bounds_finest(s->f, VR_FACT_BUFFER),
                .only = by_phase(s->f->event->sign.row->phase) };
     vr_bounds device = vr_bounds_of(s->f, VR_FACT_DEVICE);
     *is_one = is_ggml(s->f->program) && x.bytes.known && x.bytes.low != 0;

@@ -18,14 +18,14 @@ typedef struct pool {
     bool fp8;
 } pool;
 
-/* What is kept of so many tokens, on all cards together. */
-static vram_status kept(uint64_t *bytes, const pool *p, uint64_t tokens, bool fp8)
+/* What is kept of so many tokens and what the weights are, on all cards together. */
+static vram_status sums(uint64_t *kept, uint64_t *weights, const pool *p, uint64_t tokens, bool fp8)
 {
     vr_seeker *s = p->s;
     vr_plan plan = { .stops = NULL };
     vr_device_facts facts = { .usable = UINT64_MAX };
     vram_workload *one = vr_workload_copy(p->w, &s->d->arena), *w;
-    *bytes = 0;
+    *kept = *weights = 0;
     if (one == NULL)
         return VRAM_ENOMEM;
     vr_arena_reset(&s->plans);
@@ -37,12 +37,19 @@ static vram_status kept(uint64_t *bytes, const pool *p, uint64_t tokens, bool fp
     }
     VR_TRY(vr_workload_resolve(&w, one, s->model, &s->plans));
     VR_TRY(w->engine->plan(&plan, s->model, w, &facts, &s->plans));
+    *weights = plan.weight_bytes;
     for (size_t i = 0; i < plan.tape.n && plan.counted[VR_KV_CACHE]; i++) {
         const vr_event *e = &plan.tape.events[i];
         if (vr_item_category((vr_item)e->item) == VR_KV_CACHE)
-            *bytes = vr_add_sat(*bytes, e->bytes);
+            *kept = vr_add_sat(*kept, e->bytes);
     }
     return plan.tape.status;
+}
+
+static vram_status kept(uint64_t *bytes, const pool *p, uint64_t tokens, bool fp8)
+{
+    uint64_t weights;
+    return sums(bytes, &weights, p, tokens, fp8);
 }
 
 /* The first of these that the message agrees with. */
@@ -68,13 +75,21 @@ static vram_status confirm(bool *found, pool *p)
 /* ---- what fits ---- */
 
 /* The longest request that the pool holds, in whole blocks; 0: none. */
-static vram_status longest(uint64_t *tokens, const pool *p, bool fp8, uint64_t splits)
+static vram_status longest(uint64_t *tokens, const pool *p, bool fp8)
 {
-    uint64_t low = 0, high = p->length / BLOCK, bytes;
+    uint64_t low = 0, high = p->length / BLOCK, bytes, room = 0;
+    vr_bounds told = vr_bounds_of(p->s->f, VR_FACT_LENGTH_THAT_FITS);
+    if (told.known && fp8 == p->fp8 && told.low < p->length) { /* the engine knows its pool to the byte */
+        *tokens = told.low;
+        return VRAM_OK;
+    }
+    if (told.known)
+        VR_TRY(kept(&room, p, told.low, p->fp8));
+    room = told.known ? room / p->splits : p->has.low;
     while (low < high) {
         uint64_t middle = low + (high - low + 1) / 2;
         VR_TRY(kept(&bytes, p, middle * BLOCK, fp8));
-        if (bytes / splits <= p->has.low)
+        if (bytes / p->splits <= room)
             low = middle;
         else
             high = middle - 1;
@@ -93,19 +108,19 @@ static const char *length_flag(const pool *p)
     return is_sglang(p) ? "--context-length " : "--max-model-len ";
 }
 
-static vram_status offer(const pool *p, const char *id, bool fp8, uint64_t splits)
+static vram_status offer(const pool *p, const char *id, bool fp8)
 {
     vr_arena *a = &p->s->d->arena;
     uint64_t tokens, bytes;
     const char *cache =
         fp8 && !p->fp8 ? is_sglang(p) ? "--kv-cache-dtype fp8_e5m2" : "--kv-cache-dtype fp8" : "";
-    VR_TRY(longest(&tokens, p, fp8, splits));
+    VR_TRY(longest(&tokens, p, fp8));
     if (tokens < LEAST_TOKENS)
         return VRAM_OK;
     VR_TRY(kept(&bytes, p, tokens, fp8));
     bool whole = tokens >= p->length / BLOCK * BLOCK;
     const char *between = *cache != '\0' && !whole ? " " : "";
-    vr_remedy r = { .id = id, .sized = true, .fits = true, .needs = bytes / splits };
+    vr_remedy r = { .id = id, .sized = true, .fits = true, .needs = bytes / p->splits };
     r.change = vr_text(a, T("requests of up to "), GROUPED(whole ? p->length : tokens), T(" tokens"),
                        T(fp8 && !p->fp8 ? ", with keys and values in 8 bits" : ""));
     r.command = whole ? vr_text(a, T(cache)) : vr_text(a, T(cache), T(between), T(length_flag(p)), U(tokens));
@@ -113,12 +128,30 @@ static vram_status offer(const pool *p, const char *id, bool fp8, uint64_t split
     return vr_add_sized(p->s, &r);
 }
 
+/* Twice the cards hold half of the cache each, and half of the weights, whose room the cache gets. */
+static vram_status offer_cards(const pool *p)
+{
+    vr_arena *a = &p->s->d->arena;
+    uint64_t bytes, weights, cards = p->splits * 2;
+    VR_TRY(sums(&bytes, &weights, p, p->length, p->fp8));
+    vr_remedy r = { .id = "tensor_parallel", .sized = true, .needs = bytes / cards };
+    r.fits = r.needs <= vr_add_sat(p->has.low, weights / cards);
+    if (!r.fits || cards > MOST_SPLITS)
+        return VRAM_OK;
+    r.change = vr_text(a, T("the model over "), U(cards), T(" cards"));
+    r.command = vr_text(a, T(is_sglang(p) ? "--tp " : "--tensor-parallel-size "), U(cards));
+    r.cost = "other hardware";
+    return vr_add_sized(p->s, &r);
+}
+
 static vram_status offer_all(const pool *p)
 {
     if (!p->has.known)
         return VRAM_OK;
-    VR_TRY(offer(p, "context_length", p->fp8, p->splits));
-    return p->fp8 ? VRAM_OK : offer(p, "cache_fp8", true, p->splits);
+    VR_TRY(offer(p, "context_length", p->fp8));
+    if (!p->fp8)
+        VR_TRY(offer(p, "cache_fp8", true));
+    return offer_cards(p);
 }
 
 /* ---- the answer ---- */
@@ -145,9 +178,9 @@ static vram_status tell(const pool *p, uint64_t bytes)
     spot->assumed = splits_words(p, a);
     if (spot->label == NULL || spot->matched == NULL)
         return VRAM_ENOMEM;
-    vr_because(p->s->d, f, 0, T(spot->matched));
+    vr_lead_with(p->s->d, f, vr_text(&p->s->d->arena, T(spot->matched)));
     if (p->has.known && own > p->has.high) {
-        spot->short_bytes = own - p->has.high;
+        spot->short_bytes = own - vr_bounds_middle(p->has);
         f->missing_known = true;
         f->missing_at_least = spot->short_bytes;
         f->missing_note = "of the pool, for one request of full length";

@@ -25,9 +25,20 @@ static const char *label_of(vr_seeker *s, const vr_hit *hit)
 static const char *matched_words(vr_seeker *s, const vr_hit *hit)
 {
     const vr_live *live = &hit->run.failure.live;
+    if (s->near)
+        return vr_text(&s->d->arena, BYTES(live->allocated), T(" live and "), BYTES(hit->run.failure.tried),
+                       T(" asked for"));
     return vr_text(&s->d->arena, BYTES(live->allocated), T(" live, "),
                    BYTES(live->reserved - live->allocated), T(" idle and "), BYTES(hit->run.failure.tried),
                    T(" asked for"));
+}
+
+static const char *assumed_words(vr_seeker *s, const vr_hit *hit)
+{
+    static const char other[] = "small tensors of the program beside the model";
+    if (!s->near)
+        return hit->assumed;
+    return hit->assumed == NULL ? other : vr_text(&s->d->arena, T(hit->assumed), T(", "), T(other));
 }
 
 static const char *further_words(const vr_further *x, const vr_spot *spot, vr_arena *a)
@@ -103,7 +114,7 @@ static bool is_sure(const vr_seeker *s)
 {
     const vr_spot *spot = &s->f->spot;
     const vr_bounds *idle = &s->figures.idle;
-    return spot->places == 1 && (spot->assumed == NULL || idle->high - idle->low < VR_MIB);
+    return spot->places == 1 && !s->near && (spot->assumed == NULL || idle->high - idle->low < VR_MIB);
 }
 
 /* Weights that exceed the whole card leave no other reading. */
@@ -136,6 +147,8 @@ static void conclude_pass(vr_seeker *s, const vr_hit *hit)
 static void tell_missing(vr_seeker *s, const vram_fit *fit)
 {
     vr_spot *spot = &s->f->spot;
+    if (s->rank < fit->n_ranks)
+        fit = &fit->ranks[s->rank];
     spot->short_bytes = fit->short_bytes;
     spot->weights_alone = fit->weights_over_usable != 0 && spot->short_bytes == fit->weights_over_usable;
     if (spot->short_bytes == 0)
@@ -150,13 +163,29 @@ bool vr_is_refusal(vram_status s)
     return s == VRAM_ESETTING || s == VRAM_EUNSUPPORTED || s == VRAM_ELIMIT;
 }
 
+/* The card of the message among others like it, which are empty. */
+static const vram_device **cards_of(vr_seeker *s, uint64_t available)
+{
+    const vram_device **cards = VR_ARRAY(&s->d->arena, const vram_device *, s->cards);
+    vram_device *others = VR_NEW(&s->d->arena, vram_device);
+    if (cards == NULL || others == NULL)
+        return NULL;
+    *others = *s->card;
+    for (size_t i = 0; i < s->cards; i++)
+        cards[i] = i == s->rank ? s->card : others;
+    /* Windows lends a process more than the card has; what fits is what the card has. */
+    vr_card_leaves(s->card, available < s->card->usable.bytes ? available : s->card->usable.bytes);
+    return cards;
+}
+
 vram_status vr_tell_fit(const vram_fit **out, vr_seeker *s, const vram_workload *asked, uint64_t available)
 {
     vram_fit *fit;
-    const vram_device *card = s->card;
+    const vram_device **cards = cards_of(s, available);
     *out = NULL;
-    vr_card_leaves(s->card, available);
-    vram_status status = vram_fit_new(&fit, s->model, asked, &card, 1);
+    if (cards == NULL)
+        return VRAM_ENOMEM;
+    vram_status status = vram_fit_new(&fit, s->model, asked, cards, s->cards);
     if (status != VRAM_OK)
         return vr_is_refusal(status) ? VRAM_OK : status;
     *out = fit;
@@ -164,37 +193,44 @@ vram_status vr_tell_fit(const vram_fit **out, vr_seeker *s, const vram_workload 
     return add_levers(s, fit);
 }
 
-static void tell_evidence(vr_seeker *s, const vr_hit *hit)
+/* The label stands in the headline. */
+static void tell_evidence(vr_seeker *s)
 {
     const vr_spot *spot = &s->f->spot;
     vr_arena *a = &s->d->arena;
-    const char *run = hit->assumed == NULL ? "" : vr_text(a, T(", "), T(hit->assumed));
-    if (spot->places == 1)
-        vr_because(s->d, s->f, 0, T("live, idle and requested bytes are those of this model"),
-                   T(run != NULL ? run : ""), T(" at one place only: "), T(spot->label));
-    else
-        vr_because(s->d, s->f, 0, T("live, idle and requested bytes are those of this model"),
-                   T(run != NULL ? run : ""), T(" at "), U(spot->places), T(" places, the first is "),
-                   T(spot->label));
+    const char *with = spot->assumed == NULL ? "" : vr_text(a, T(", "), T(spot->assumed));
+    const char *where =
+        spot->places == 1 ? "there and nowhere else" : vr_text(a, T("at "), U(spot->places), T(" places"));
+    if (with == NULL || where == NULL)
+        return;
+    vr_lead_with(s->d, s->f, vr_text(a, T("the figures are those of this model's run "), T(where), T(with)));
+}
+
+/* As vram fit counts it, of the weights' bytes. */
+static uint32_t loaded_permille(const vr_hit *hit)
+{
+    uint64_t loaded = hit->run.failure.live.allocated, all = hit->plan.weight_bytes;
+    return all == 0 || loaded >= all ? 1000 : (uint32_t)vr_mul_div(loaded, 1000, all);
 }
 
 vram_status vr_tell_place(vr_seeker *s, const vr_hit *hit)
 {
     vr_spot *spot = &s->f->spot;
     const vram_fit *fit;
+    s->card->usable.bytes = s->card->facts.usable = hit->usable;
     spot->found = true;
     spot->places = hit->places;
     spot->label = label_of(s, hit);
     spot->matched = matched_words(s, hit);
-    spot->assumed = hit->assumed;
+    spot->assumed = assumed_words(s, hit);
     if (spot->label == NULL || spot->matched == NULL)
         return VRAM_ENOMEM;
     if (in_load(&hit->run))
         spot->to_come = vr_sub_floor(hit->plan.weight_bytes, hit->run.failure.live.items[VR_ITEM_PARAMETERS]);
     VR_TRY(tell_expandable(s, hit));
-    tell_evidence(s, hit);
+    tell_evidence(s);
     VR_TRY(vr_tell_fit(&fit, s, hit->asked, hit->available));
-    spot->loaded_permille = in_load(&hit->run) && fit != NULL ? fit->loaded_permille : 0;
+    spot->loaded_permille = in_load(&hit->run) ? loaded_permille(hit) : 0;
     if (!in_load(&hit->run))
         conclude_pass(s, hit);
     else if (fit != NULL)

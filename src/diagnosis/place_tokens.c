@@ -22,6 +22,7 @@ typedef struct passes {
     uint64_t tokens[2];
     vr_tokens ranges[MOST_RANGES];
     size_t n_ranges;
+    size_t tries; /* left */
 } passes;
 
 static void add_range(passes *p, vr_tokens r)
@@ -132,6 +133,7 @@ static vram_status compare(passes *p, bool *known, vr_seeker *s)
     VR_TRY(vr_plan_of_run(&plan, &w, s, longer));
     p->tokens[1] = w->context;
     VR_TRY(go_along(p, 1, s, &plan, w));
+    p->tries = MOST_TRIES;
     *known = p->n[0] == p->n[1] && p->tokens[1] > p->tokens[0];
     return VRAM_OK;
 }
@@ -168,15 +170,16 @@ static vram_status try_tokens(vr_hit *out, vr_seeker *s, uint64_t tokens)
     return VRAM_OK;
 }
 
-static vram_status try_range(vr_hit *out, vr_seeker *s, vr_tokens r, unsigned *tries)
+static vram_status try_range(vr_hit *out, vr_seeker *s, vr_tokens r, size_t *tries)
 {
     uint64_t tried = 0;
     for (uint64_t step = first_step(r); step != 0; step /= 2) {
         for (uint64_t x = vr_round_up(r.low != 0 ? r.low : 1, step); x <= r.high; x += step) {
             if (tried != 0 && x % tried == 0)
                 continue;
-            if ((*tries)++ >= MOST_TRIES)
+            if (*tries == 0 || s->budget == 0)
                 return VRAM_OK;
+            (*tries)--;
             VR_TRY(try_tokens(out, s, x));
             if (out->places != 0)
                 return VRAM_OK;
@@ -189,7 +192,6 @@ static vram_status try_range(vr_hit *out, vr_seeker *s, vr_tokens r, unsigned *t
 vram_status vr_seek_tokens(vr_hit *out, vr_tokens *likely, vr_seeker *s)
 {
     passes p = { .list = NULL };
-    unsigned tries = 0;
     bool known;
     *out = (vr_hit){ .places = 0 };
     *likely = (vr_tokens){ 0, 0 };
@@ -198,8 +200,8 @@ vram_status vr_seek_tokens(vr_hit *out, vr_tokens *likely, vr_seeker *s)
     VR_TRY(compare(&p, &known, s));
     for (size_t i = 0; i < p.n[0] && known; i++)
         consider(&p, &p.list[i], &s->figures);
-    for (size_t i = 0; i < p.n_ranges && out->places == 0 && tries < MOST_TRIES; i++)
-        VR_TRY(try_range(out, s, p.ranges[i], &tries));
+    for (size_t i = 0; i < p.n_ranges && out->places == 0; i++)
+        VR_TRY(try_range(out, s, p.ranges[i], &p.tries));
     if (p.n_ranges == 1)
         *likely = p.ranges[0];
     return VRAM_OK;

@@ -5,44 +5,48 @@
  */
 #include "diagnosis/place.h"
 
+#define KEYS 3
+
 typedef struct variant {
     const char *words;
-    const char *keys[2], *values[2]; /* of vram_workload_set */
+    const char *keys[KEYS], *values[KEYS]; /* of vram_workload_set; a later one that the user said stays so */
 } variant;
 
-#define NOTHING NULL, NULL
-
 static const variant VARIANTS[] = {
-    { "loaded straight onto the card (device_map)", { "device_map", NULL }, { "cuda", NULL } },
-    { "loaded straight onto the card by transformers 4.57",
-      { "device_map", "engine_version" },
-      { "cuda", "4.57" } },
-    { "loaded straight onto the card by transformers before 4.50",
-      { "device_map", "engine_version" },
-      { "cuda", "4.49" } },
-    { "in fp32", { "dtype", NULL }, { "float32", NULL } },
+    { "loaded straight onto the card (device_map)", { "device_map" }, { "cuda" } },
+    { "loaded straight onto the card by transformers 4.57 in 16 bits",
+      { "device_map", "engine_version", "dtype" },
+      { "cuda", "4.57", "bfloat16" } },
+    { "loaded straight onto the card by transformers before 4.50 in 16 bits",
+      { "device_map", "engine_version", "dtype" },
+      { "cuda", "4.49", "bfloat16" } },
+    { "in fp32", { "dtype" }, { "float32" } },
     { "in fp32, loaded straight onto the card (device_map)",
       { "dtype", "device_map" },
       { "float32", "cuda" } },
-    { "in 16 bits", { "dtype", NULL }, { "bfloat16", NULL } },
+    { "in 16 bits", { "dtype" }, { "bfloat16" } },
     { "in 16 bits, loaded straight onto the card (device_map)",
       { "dtype", "device_map" },
       { "bfloat16", "cuda" } },
-    { "with expandable segments", { "alloc_conf", NULL }, { "expandable_segments:True", NULL } },
-    { "quantised to 8 bits while loading", { "quantization", NULL }, { "bnb-8bit", NULL } },
-    { "quantised to 4 bits while loading", { "quantization", NULL }, { "bnb-4bit", NULL } },
+    { "with expandable segments", { "alloc_conf" }, { "expandable_segments:True" } },
+    { "quantised to 8 bits while loading", { "quantization" }, { "bnb-8bit" } },
+    { "quantised to 4 bits while loading", { "quantization" }, { "bnb-4bit" } },
 };
 
 #define N_VARIANTS (sizeof VARIANTS / sizeof *VARIANTS)
 
-static bool is_open(const vram_workload *w, const variant *v)
+static bool is_open_setting(const vram_workload *w, const char *key)
 {
-    for (size_t i = 0; i < 2 && v->keys[i] != NULL; i++) {
-        vr_setting s = vr_setting_of(v->keys[i]);
-        if (s == VR_SETTING_COUNT || w->set_by[s] == VR_BY_USER || !vr_engine_has(w->engine, s))
-            return false;
-    }
-    return true;
+    vr_setting s = vr_setting_of(key);
+    return s != VR_SETTING_COUNT && w->set_by[s] != VR_BY_USER && vr_engine_has(w->engine, s);
+}
+
+static vram_status set_open(vram_workload *w, const variant *v)
+{
+    for (size_t i = 0; i < KEYS && v->keys[i] != NULL; i++)
+        if (is_open_setting(w, v->keys[i]))
+            VR_TRY(vram_workload_set(w, v->keys[i], v->values[i]));
+    return VRAM_OK;
 }
 
 /* Settings that the log itself shows. */
@@ -66,8 +70,7 @@ static vram_status as_shown(const vram_workload **out, const char **words, vr_se
     *words = NULL;
     for (size_t i = 0; i < N_SHOWN; i++) {
         const vram_workload *now = w != NULL ? w : s->asked;
-        variant v = { .keys = { SHOWN[i].key }, .values = { SHOWN[i].value } };
-        if (!vr_seen(&s->d->found, s->f->event, SHOWN[i].sign) || !is_open(now, &v))
+        if (!vr_seen(&s->d->found, s->f->event, SHOWN[i].sign) || !is_open_setting(now, SHOWN[i].key))
             continue;
         if (w == NULL)
             w = vr_workload_copy(s->asked, &s->d->arena);
@@ -104,20 +107,23 @@ static vram_status seek_variant(vr_hit *out, vr_seeker *s, const variant *v)
     if (w == NULL)
         return VRAM_ENOMEM;
     w->prepared = NULL;
-    for (size_t i = 0; i < 2 && v->keys[i] != NULL; i++)
-        VR_TRY(vram_workload_set(w, v->keys[i], v->values[i]));
+    VR_TRY(set_open(w, v));
     VR_TRY(vr_seek(out, s, w));
     out->assumed = v->words;
     return VRAM_OK;
 }
 
-vram_status vr_seek_variants(vr_hit *out, vr_seeker *s)
+vram_status vr_seek_given(vr_hit *out, vr_seeker *s)
 {
     VR_TRY(vr_seek(out, s, s->asked));
-    if (out->places == 0)
-        VR_TRY(seek_shown(out, s));
+    return out->places == 0 ? seek_shown(out, s) : VRAM_OK;
+}
+
+vram_status vr_seek_variants(vr_hit *out, vr_seeker *s)
+{
+    out->places = 0;
     for (size_t i = 0; i < N_VARIANTS && out->places == 0; i++) {
-        if (!is_open(s->asked, &VARIANTS[i]))
+        if (!is_open_setting(s->asked, VARIANTS[i].keys[0]))
             continue;
         vram_status status = seek_variant(out, s, &VARIANTS[i]);
         if (vr_is_refusal(status))

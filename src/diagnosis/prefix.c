@@ -79,23 +79,24 @@ static size_t time_length(vr_str s)
 static size_t level_length(vr_str s, uint8_t *level)
 {
     static const struct {
-        const char *word;
-        uint8_t level;
+        char word[9];
+        uint8_t n, level;
     } words[] = {
-        { "INFO", VR_LEVEL_INFO },       { "WARNING", VR_LEVEL_WARNING },
-        { "WARN", VR_LEVEL_WARNING },    { "ERROR", VR_LEVEL_ERROR },
-        { "CRITICAL", VR_LEVEL_ERROR },  { "FATAL", VR_LEVEL_ERROR },
-        { "DEBUG", VR_LEVEL_DEBUG },     { "TRACE", VR_LEVEL_DEBUG },
-        { "info", VR_LEVEL_INFO },       { "warn", VR_LEVEL_WARNING },
-        { "error", VR_LEVEL_ERROR },     { "debug", VR_LEVEL_DEBUG },
-        { "warning", VR_LEVEL_WARNING }, { NULL, 0 },
+        { "INFO", 4, VR_LEVEL_INFO },       { "WARNING", 7, VR_LEVEL_WARNING },
+        { "WARN", 4, VR_LEVEL_WARNING },    { "ERROR", 5, VR_LEVEL_ERROR },
+        { "CRITICAL", 8, VR_LEVEL_ERROR },  { "FATAL", 5, VR_LEVEL_ERROR },
+        { "DEBUG", 5, VR_LEVEL_DEBUG },     { "TRACE", 5, VR_LEVEL_DEBUG },
+        { "info", 4, VR_LEVEL_INFO },       { "warn", 4, VR_LEVEL_WARNING },
+        { "error", 5, VR_LEVEL_ERROR },     { "debug", 5, VR_LEVEL_DEBUG },
+        { "warning", 7, VR_LEVEL_WARNING },
     };
-    for (size_t i = 0; words[i].word != NULL; i++) {
-        size_t n = vr_str_of(words[i].word).n;
-        if (vr_str_starts(s, words[i].word) && !is_letter(at(s, n))) {
-            *level = words[i].level;
-            return n;
-        }
+    for (size_t i = 0; s.n != 0 && i < sizeof words / sizeof words[0]; i++) {
+        size_t n = words[i].n;
+        if (s.s[0] != words[i].word[0] || s.n < n || memcmp(s.s, words[i].word, n) != 0 ||
+            is_letter(at(s, n)))
+            continue;
+        *level = words[i].level;
+        return n;
     }
     return 0;
 }
@@ -391,13 +392,12 @@ static size_t logfmt(vr_str s, state *st)
     return at(s, i + 5) == '"' ? i + 6 : i + 5;
 }
 
-static size_t json_text(vr_str s, state *st)
+static size_t json_text(vr_str s)
 {
     static const char *const names[] = { "\"log\":",  "\"message\":", "\"msg\":",
                                          "\"text\":", "\"line\":",    NULL };
     size_t i;
 
-    (void)st;
     if (!vr_str_starts(s, "{\""))
         return 0;
     for (size_t k = 0; names[k] != NULL; k++) {
@@ -411,30 +411,54 @@ static size_t json_text(vr_str s, state *st)
     return 0;
 }
 
-static size_t quote(vr_str s, state *st)
+static size_t quote(vr_str s)
 {
     size_t i = 0;
 
-    (void)st;
     while (at(s, i) == '>' || at(s, i) == '`' || (at(s, i) == ' ' && at(s, i + 1) == '>'))
         i++;
     return i;
 }
 
+static size_t (*const by_word[])(vr_str, state *) = { glog,        begins_with_level, begins_with_place,
+                                                      syslog_time, compose,           logfmt };
+
+/* What may begin with that byte, in the order in which it is tried. */
+static size_t one_prefix(vr_str s, state *st)
+{
+    char c = at(s, 0);
+    size_t n = 0;
+
+    switch (c) {
+    case '(':
+        return in_parentheses(s, st);
+    case '[':
+        return in_brackets(s, st);
+    case '{':
+        return json_text(s);
+    case '>':
+    case '`':
+    case ' ':
+        return quote(s);
+    default:
+        break;
+    }
+    if (is_digit(c)) {
+        n = begins_with_time(s, st);
+        n = n != 0 ? n : ggml_time(s, st);
+    }
+    for (size_t k = 0; k < sizeof by_word / sizeof by_word[0] && n == 0; k++)
+        n = by_word[k](s, st);
+    return n;
+}
+
 size_t vr_prefix(vr_str s, size_t keep, vr_origin *origin)
 {
-    static size_t (*const kinds[])(vr_str, state *) = {
-        json_text,        quote,   in_parentheses,    in_brackets,
-        begins_with_time, glog,    begins_with_level, begins_with_place,
-        syslog_time,      compose, ggml_time,         logfmt,
-    };
     state st = { origin, false };
     size_t taken = 0;
 
     for (int rounds = 0; rounds < 12; rounds++) {
-        size_t n = 0;
-        for (size_t k = 0; k < sizeof kinds / sizeof kinds[0] && n == 0; k++)
-            n = kinds[k](from(s, taken), &st);
+        size_t n = one_prefix(from(s, taken), &st);
         if (n == 0 || n > keep - taken)
             break;
         taken += n;

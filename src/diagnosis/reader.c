@@ -32,6 +32,8 @@ static vram_status make_room(vr_reader *r)
     r->anchors = vr_anchors_new(r->arena, own_texts, sizeof own_texts / sizeof own_texts[0]);
     r->templates = VR_ARRAY(r->arena, vr_template *, VR_TEXT_ROWS);
     r->templated = VR_ARRAY(r->arena, bool, VR_TEXT_ROWS);
+    r->pending = VR_ARRAY(r->arena, vr_pending, VR_TEXT_ROWS);
+    r->pending_rows = VR_ARRAY(r->arena, uint32_t, VR_TEXT_ROWS);
     r->seen = VR_ARRAY(r->arena, vr_seen_row *, VR_TEXT_ROWS);
     if (r->anchors == NULL || r->arena->starved)
         return VRAM_ENOMEM;
@@ -39,7 +41,7 @@ static vram_status make_room(vr_reader *r)
     return r->text != NULL ? VRAM_OK : VRAM_ENOMEM;
 }
 
-static uint64_t newlines(const char *s, size_t n)
+uint64_t vr_newlines(const char *s, size_t n)
 {
     uint64_t sum = 0;
 
@@ -98,9 +100,10 @@ static vram_status work(vr_reader *r, size_t to)
         VR_TRY(search_strip(r, r->searched + strip));
     }
     VR_TRY(vr_reader_close(r, r->base + to));
+    VR_TRY(vr_reader_settle(r));
     size_t drop = to > VR_BACK ? to - VR_BACK : 0;
     if (r->counted < drop) {
-        r->line += newlines(r->text + r->counted, drop - r->counted);
+        r->line += vr_newlines(r->text + r->counted, drop - r->counted);
         r->counted = drop;
     }
     r->odd += odd_bytes(r->text, drop);
@@ -135,7 +138,7 @@ static vram_status end_file(vr_reader *r)
         VR_TRY(put_bytes(r, r->head, 1));
     VR_TRY(work(r, r->n));
     VR_TRY(vr_reader_close(r, UINT64_MAX));
-    r->line += newlines(r->text + r->counted, r->n - r->counted);
+    r->line += vr_newlines(r->text + r->counted, r->n - r->counted);
     r->odd += odd_bytes(r->text, r->n);
     bool open_end = r->n != 0 && r->text[r->n - 1] != '\n';
     r->out.lines += r->line - 1 + open_end;
@@ -145,6 +148,7 @@ static vram_status end_file(vr_reader *r)
     r->wide = r->head_n = 0;
     r->half = false;
     r->n_lanes = 0;
+    r->warned = 0;
     r->step.sign.sign.row = NULL;
     vr_anchors_restart(r->anchors);
     return VRAM_OK;

@@ -74,8 +74,7 @@ typedef struct vr_lane {
     vr_kept_sign frames[VR_NEAR_SIGNS]; /* a ring */
     uint64_t n_frames;
     vr_kept_step step;
-    uint64_t warned_line; /* of its last warning, and that one's rank */
-    uint32_t warned_rank;
+    uint64_t stepped;   /* the settling that it is from */
     uint64_t event_end; /* offset behind the last line that was of an event */
     vr_event *last;     /* its last event, while frames behind it may belong to it */
     uint64_t last_line;
@@ -88,6 +87,27 @@ typedef struct vr_seen_row {
     vr_kept_sign sign;
     vr_kept_facts facts;
 } vr_seen_row;
+
+/* A hit: an anchor in the window. */
+typedef struct vr_hit {
+    const vr_anchor *anchor;
+    size_t start, end; /* in the window */
+    size_t line_from;  /* start of its line, or of what is looked at of a long one */
+    size_t line_to;    /* its end */
+    uint64_t line;
+    vr_origin origin;
+    char text[VR_SIGN_TEXT * 2]; /* its line, cleaned */
+    size_t text_n;
+} vr_hit;
+
+/* A hit of a row of which only the last counts: nothing is read of it before the window moves. */
+typedef struct vr_pending {
+    const vr_anchor *anchor; /* NULL: none */
+    size_t start, end;       /* in the window */
+} vr_pending;
+
+#define VR_WAITING_STEPS 64u
+#define VR_WAITING_FRAMES 256u
 
 struct vr_reader {
     vram_ctx *ctx;
@@ -120,31 +140,36 @@ struct vr_reader {
     vr_event *kept[VR_MAX_EVENTS];
     size_t n_kept;
     vr_event *unused;
-    vr_seen_row **seen; /* of a row, or NULL */
-    vr_kept_step step;  /* the last of any process */
+    vr_seen_row **seen;  /* of a row, or NULL */
+    vr_kept_step step;   /* the last of any process */
+    vr_pending *pending; /* of a row */
+    uint32_t *pending_rows;
+    size_t n_pending;
+    vr_pending steps[VR_WAITING_STEPS]; /* rings: of more that wait the first are forgotten */
+    uint64_t n_steps;
+    vr_pending frames[VR_WAITING_FRAMES]; /* frames, and where tracebacks begin */
+    uint64_t n_frames;
+    uint64_t settled; /* how often */
+    uint64_t warned;  /* offset behind the last warning, 0: none; and its rank */
+    uint32_t warned_rank;
     uint64_t ticks, chains;
     vr_block block;
     vr_found_list found;
+    vr_kept_facts step_facts;
 };
-
-/* A hit: an anchor in the window. */
-typedef struct vr_hit {
-    const vr_anchor *anchor;
-    size_t start, end; /* in the window */
-    size_t line_from;  /* start of its line, or of what is looked at of a long one */
-    size_t line_to;    /* its end */
-    uint64_t line;
-    vr_origin origin;
-    char text[VR_SIGN_TEXT * 2]; /* its line, cleaned */
-    size_t text_n;
-} vr_hit;
 
 #define VR_WINDOW ((size_t)256 * 1024)
 #define VR_AHEAD ((size_t)16 * 1024) /* behind a hit, before it is worked on */
 #define VR_BACK ((size_t)16 * 1024)  /* kept before what was worked on */
 #define VR_LINE_BACK 2048u
 
+uint64_t vr_newlines(const char *s, size_t n);
 /* reader_hits.c */
+/* Reads what waits before the window moves, or the next message begins: what only the last of counts, and
+ * what counts only for a message. */
+vram_status vr_reader_settle(vr_reader *r);
+vram_status vr_reader_settle_steps(vr_reader *r);
+vram_status vr_reader_settle_frames(vr_reader *r);
 vram_status vr_reader_hit(vr_reader *r, const vr_anchor *a, size_t start, size_t end);
 vr_lane *vr_reader_lane(vr_reader *r, uint64_t key);
 void vr_keep_sign(vr_kept_sign *to, const vr_reader *r, const vr_hit *hit, const vr_text_row *row);
@@ -159,8 +184,8 @@ void vr_keep_facts(vr_kept_facts *to, const vr_block *b, const vr_found_list *fo
 vram_status vr_reader_event(vr_reader *r, const vr_hit *hit);
 /* Closes what can have nothing further: blocks that reach no further than `to`. */
 vram_status vr_reader_close(vr_reader *r, uint64_t to);
-/* Takes a message away that a warning says more of. */
-void vr_reader_warned(vr_reader *r, const vr_hit *hit);
+/* A warning: takes a message in the same line away that it says more of. */
+void vr_reader_warned(vr_reader *r, const vr_anchor *a, size_t start, size_t end);
 /* Frames of a traceback end, another exception follows. */
 void vr_reader_mark(vr_reader *r, const vr_hit *hit);
 vram_status vr_reader_collect(vr_reader *r, vr_findings *out);

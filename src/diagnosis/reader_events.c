@@ -107,6 +107,7 @@ static vram_status open_event(vr_reader *r, const vr_hit *hit, vr_lane *l)
 
     if (r->n_open == VR_MAX_OPEN)
         VR_TRY(close_event(r, 0));
+    VR_TRY(vr_reader_settle_steps(r));
     vr_event *e = unused_event(r);
     if (e == NULL)
         return VRAM_ENOMEM;
@@ -131,6 +132,14 @@ static vram_status open_event(vr_reader *r, const vr_hit *hit, vr_lane *l)
     return VRAM_OK;
 }
 
+/* Whether two offsets of the file are in one line, the first before the second in the window. */
+static bool same_line(const vr_reader *r, uint64_t a, uint64_t b)
+{
+    if (a > b || b - a > VR_LINE_BACK || a < r->base)
+        return false;
+    return memchr(r->text + (a - r->base), '\n', (size_t)(b - a)) == NULL;
+}
+
 static void end_block(vr_event *e, uint64_t at)
 {
     e->end = e->end < at ? e->end : at;
@@ -139,12 +148,14 @@ static void end_block(vr_event *e, uint64_t at)
 
 vram_status vr_reader_event(vr_reader *r, const vr_hit *hit)
 {
+    if (r->n_frames != 0)
+        VR_TRY(vr_reader_settle_frames(r));
     vr_lane *l = vr_reader_lane(r, hit->origin.key);
     vr_event *e = open_of(r, hit->origin.key);
-
     if (l == NULL)
         return VRAM_ENOMEM;
-    if (l->warned_line == hit->line && l->warned_rank >= hit->anchor->row->rank)
+    if (r->warned != 0 && r->warned_rank >= hit->anchor->row->rank &&
+        same_line(r, r->warned, r->base + hit->start))
         return VRAM_OK;
     if (e != NULL && belongs(e, hit)) {
         add_row(e, hit);
@@ -175,16 +186,20 @@ static void take_out(vr_reader *r, size_t i)
     r->n_open--;
 }
 
-void vr_reader_warned(vr_reader *r, const vr_hit *hit)
+void vr_reader_warned(vr_reader *r, const vr_anchor *a, size_t start, size_t end)
 {
+    uint64_t at = r->base + start;
+
     for (size_t i = r->n_open; i > 0; i--) {
         vr_event *e = r->open[i - 1];
-        if (e->key == hit->origin.key && e->first_line == hit->line && e->last_line == hit->line &&
-            hit->anchor->row->rank >= leading(e)->rank) {
+        if (e->first_line == e->last_line && a->row->rank >= leading(e)->rank && same_line(r, e->hit, at)) {
             take_out(r, i - 1);
             drop(r, e);
         }
     }
+    if (r->warned == 0 || !same_line(r, r->warned, at) || a->row->rank > r->warned_rank)
+        r->warned_rank = a->row->rank;
+    r->warned = r->base + end;
 }
 
 void vr_reader_mark(vr_reader *r, const vr_hit *hit)
@@ -316,14 +331,16 @@ static vram_status close_event(vr_reader *r, size_t i)
     vr_event *e = r->open[i], *same;
 
     take_out(r, i);
+    if (r->n_kept == VR_MAX_EVENTS) { /* whether it repeats one of those is not told any more */
+        r->out.n_dropped++;
+        drop(r, e);
+        return VRAM_OK;
+    }
     VR_TRY(read_block(r, e));
     same = same_event(r, e);
     if (same != NULL) {
         same->incident.repeats++;
         adopt_frames(same, e);
-        drop(r, e);
-    } else if (r->n_kept == VR_MAX_EVENTS) {
-        r->out.n_dropped++;
         drop(r, e);
     } else {
         r->kept[r->n_kept++] = e;
@@ -333,6 +350,9 @@ static vram_status close_event(vr_reader *r, size_t i)
 
 vram_status vr_reader_close(vr_reader *r, uint64_t to)
 {
+    if (r->n_open == 0 || vr_add_sat(r->open[0]->from, VR_BLOCK_REACH) > to)
+        return VRAM_OK;
+    VR_TRY(vr_reader_settle_frames(r));
     while (r->n_open != 0 && vr_add_sat(r->open[0]->from, VR_BLOCK_REACH) <= to)
         VR_TRY(close_event(r, 0));
     return VRAM_OK;
@@ -355,8 +375,33 @@ static bool event_earlier(void *ud, const void *x, const void *y)
     return earlier(ud, &(*a)->sign.sign, &(*b)->sign.sign);
 }
 
+/* Texts of a log may hold what a terminal must not see. */
+static void clean_sign(vr_kept_sign *s)
+{
+    s->text[vr_utf8_clean(s->text, vr_str_of(s->text).n)] = 0;
+}
+
+/* Lines stay lines. */
+static void clean_block(char *s)
+{
+    vr_str rest = vr_str_of(s), line;
+    size_t n = 0;
+
+    while (vr_str_split(&rest, '\n', &line)) {
+        char *to = s + n;
+        memmove(to, line.s, line.n);
+        n += vr_utf8_clean(to, line.n);
+        s[n++] = rest.s != NULL ? '\n' : 0;
+    }
+}
+
 static void finish_event(vr_event *e, vr_incident *out)
 {
+    clean_sign(&e->sign);
+    clean_sign(&e->step.sign);
+    clean_block(e->block);
+    for (size_t i = 0; i < e->n_near; i++)
+        clean_sign(&e->near[i]);
     for (size_t i = 0; i < e->n_near; i++)
         e->near_signs[i] = e->near[i].sign;
     *out = e->incident;
@@ -379,6 +424,8 @@ static vram_status collect_seen(vr_reader *r)
     for (size_t i = 0; r->seen != NULL && i < VR_TEXT_ROWS; i++) {
         uint8_t kind = vr_text_row_at(i)->kind;
         bool alone = r->n_kept == 0 || (kind != VR_TEXT_FRAME && kind != VR_TEXT_STEP);
+        if (r->seen[i] != NULL && alone)
+            clean_sign(&r->seen[i]->sign);
         if (r->seen[i] != NULL && alone)
             list[n++] = r->seen[i]->sign.sign;
     }

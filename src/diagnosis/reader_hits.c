@@ -15,7 +15,7 @@ void vr_keep_sign(vr_kept_sign *to, const vr_reader *r, const vr_hit *hit, const
     while (n > 0 && n < hit->text_n && ((uint8_t)hit->text[n] & 0xC0) == 0x80) /* whole characters */
         n--;
     memcpy(to->text, hit->text, n);
-    to->text[vr_utf8_clean(to->text, n)] = 0;
+    to->text[n] = 0;
     to->sign = (vr_sign){ .row = row,
                           .line = hit->line,
                           .offset = r->wide != 0 ? 2 + 2 * (r->base + hit->start) : r->base + hit->start,
@@ -100,7 +100,8 @@ vr_lane *vr_reader_lane(vr_reader *r, uint64_t key)
     l->chain = 0;
     l->chained = false;
     l->step.sign.sign.row = NULL;
-    l->warned_line = l->event_end = 0;
+    l->stepped = 0;
+    l->event_end = 0;
     return l;
 }
 
@@ -108,9 +109,10 @@ vr_lane *vr_reader_lane(vr_reader *r, uint64_t key)
 
 static void count_lines(vr_reader *r, size_t to)
 {
-    for (size_t i = r->counted; i < to; i++)
-        r->line += r->text[i] == '\n';
-    r->counted = to > r->counted ? to : r->counted;
+    if (to <= r->counted)
+        return;
+    r->line += vr_newlines(r->text + r->counted, to - r->counted);
+    r->counted = to;
 }
 
 /* Fills in line and origin. */
@@ -128,23 +130,23 @@ static void find_line(vr_reader *r, vr_hit *hit)
     to = to > hit->start + 1024 ? hit->start + 1024 : to;
     hit->line_from = from;
     hit->line_to = to;
-    count_lines(r, from > r->counted ? from : r->counted);
+    count_lines(r, from);
     hit->line = r->line;
-    for (size_t i = from; i < r->counted; i++) /* a hit before the one that was counted to */
-        hit->line -= r->text[i] == '\n';
+    if (from < r->counted) /* a hit before the one that was counted to */
+        hit->line -= vr_newlines(r->text + from, r->counted - from);
     hit->text_n = vr_line_clean((vr_str){ r->text + from, to - from }, hit->start - from, hit->text,
                                 sizeof hit->text, &hit->origin);
 }
 
 /* What stands between NUL bytes is no log. */
-static bool is_binary(const vr_reader *r, const vr_hit *hit)
+static bool is_binary(const vr_reader *r, size_t start)
 {
-    size_t from = hit->start > 48 ? hit->start - 48 : 0, to = hit->end + 48 < r->n ? hit->end + 48 : r->n,
-           n = 0;
+    size_t from = start > 48 ? start - 48 : 0, to = start + 80 < r->n ? start + 80 : r->n;
+    uint8_t n = 0;
 
     for (size_t i = from; i < to; i++) {
         uint8_t c = (uint8_t)r->text[i];
-        n += c < 32 && (uint8_t)(c - 8) > 5 && c != 27;
+        n = (uint8_t)(n + ((c < 32) & ((uint8_t)(c - 8) > 5) & (c != 27)));
     }
     return n >= 2;
 }
@@ -173,6 +175,8 @@ size_t vr_reader_before(const vr_reader *r, const vr_hit *hit, uint64_t low, uin
 static bool needs_met(vr_reader *r, const vr_hit *hit, const char *needs)
 {
     if (needs == NULL)
+        return true;
+    if (vr_text_holds((vr_str){ hit->text, hit->text_n }, vr_str_of(needs)))
         return true;
     uint64_t lines;
     size_t from = vr_reader_before(r, hit, 0, &lines);
@@ -212,8 +216,6 @@ static vram_status keep_seen(vr_reader *r, const vr_hit *hit)
     const vr_text_row *row = hit->anchor->row;
     vr_seen_row *s = r->seen[hit->anchor->number];
 
-    if (s != NULL && row->kind == VR_TEXT_WARNING)
-        return VRAM_OK;
     if (s == NULL)
         s = r->seen[hit->anchor->number] = VR_NEW(r->arena, vr_seen_row);
     if (s == NULL)
@@ -225,17 +227,14 @@ static vram_status keep_seen(vr_reader *r, const vr_hit *hit)
     return VRAM_OK;
 }
 
-static vram_status keep_warning(vr_reader *r, const vr_hit *hit)
+/* Notes a hit of a row of which the last counts. */
+static void wait_with(vr_reader *r, const vr_anchor *a, size_t start, size_t end)
 {
-    vr_lane *l = vr_reader_lane(r, hit->origin.key);
+    vr_pending *p = &r->pending[a->number];
 
-    if (l == NULL)
-        return VRAM_ENOMEM;
-    if (hit->line != l->warned_line || hit->anchor->row->rank > l->warned_rank)
-        l->warned_rank = hit->anchor->row->rank;
-    l->warned_line = hit->line;
-    vr_reader_warned(r, hit);
-    return keep_seen(r, hit);
+    if (p->anchor == NULL)
+        r->pending_rows[r->n_pending++] = a->number;
+    *p = (vr_pending){ a, start, end };
 }
 
 #define NEAR_LINES 12u
@@ -249,7 +248,6 @@ static vram_status keep_frame(vr_reader *r, const vr_hit *hit)
         return VRAM_ENOMEM;
     vr_kept_sign *to = &l->frames[l->n_frames++ % VR_NEAR_SIGNS];
     vr_keep_sign(to, r, hit, hit->anchor->row);
-    VR_TRY(keep_seen(r, hit));
     e = l->last;
     if (e == NULL)
         return VRAM_OK;
@@ -262,51 +260,120 @@ static vram_status keep_frame(vr_reader *r, const vr_hit *hit)
     return VRAM_OK;
 }
 
-static vram_status keep_step(vr_reader *r, const vr_hit *hit)
+static vr_hit hit_of(vr_reader *r, const vr_pending *p)
 {
-    vr_lane *l = vr_reader_lane(r, hit->origin.key);
+    vr_hit hit = { .anchor = p->anchor, .start = p->start, .end = p->end };
 
-    if (l == NULL)
-        return VRAM_ENOMEM;
-    VR_TRY(keep_seen(r, hit));
-    const vr_seen_row *seen = r->seen[hit->anchor->number];
-    size_t n = seen->facts.n < VR_STEP_FACTS ? seen->facts.n : VR_STEP_FACTS;
-    vr_copy_sign(&l->step.sign, &seen->sign);
-    memcpy(l->step.f, seen->facts.f, n * sizeof l->step.f[0]);
-    memcpy(l->step.text, seen->facts.text, n * sizeof l->step.text[0]);
-    l->step.sign.sign.facts = (vr_fact_list){ l->step.f, n };
+    find_line(r, &hit);
+    return hit;
+}
+
+static vram_status keep_step(vr_reader *r, const vr_hit *hit, vr_lane *l)
+{
+    vr_kept_facts *facts = &r->step_facts;
+
+    VR_TRY(read_figures(r, hit));
+    r->found.n = r->found.n < VR_STEP_FACTS ? r->found.n : VR_STEP_FACTS;
+    vr_keep_facts(facts, &r->block, &r->found);
+    vr_keep_sign(&l->step.sign, r, hit, hit->anchor->row);
+    memcpy(l->step.f, facts->f, facts->n * sizeof l->step.f[0]);
+    memcpy(l->step.text, facts->text, facts->n * sizeof l->step.text[0]);
+    l->step.sign.sign.facts = (vr_fact_list){ l->step.f, facts->n };
     vr_copy_step(&l->step, &l->step);
-    vr_copy_step(&r->step, &l->step);
+    l->stepped = r->settled;
     return VRAM_OK;
+}
+
+/* From the last one back: of each process the last counts. */
+vram_status vr_reader_settle_steps(vr_reader *r)
+{
+    uint64_t n = r->n_steps < VR_WAITING_STEPS ? r->n_steps : VR_WAITING_STEPS;
+
+    r->settled++;
+    for (uint64_t i = 0; i < n; i++) {
+        vr_hit hit = hit_of(r, &r->steps[(r->n_steps - 1 - i) % VR_WAITING_STEPS]);
+        vr_lane *l = vr_reader_lane(r, hit.origin.key);
+        if (l == NULL)
+            return VRAM_ENOMEM;
+        if (l->stepped != r->settled)
+            VR_TRY(keep_step(r, &hit, l));
+        if (i == 0)
+            vr_copy_step(&r->step, &l->step);
+    }
+    r->n_steps = 0;
+    return VRAM_OK;
+}
+
+vram_status vr_reader_settle_frames(vr_reader *r)
+{
+    uint64_t n = r->n_frames < VR_WAITING_FRAMES ? r->n_frames : VR_WAITING_FRAMES;
+
+    for (uint64_t i = r->n_frames - n; i < r->n_frames; i++) {
+        vr_hit hit = hit_of(r, &r->frames[i % VR_WAITING_FRAMES]);
+        if (hit.anchor->row == NULL)
+            vr_reader_mark(r, &hit);
+        else
+            VR_TRY(keep_frame(r, &hit));
+    }
+    r->n_frames = 0;
+    return VRAM_OK;
+}
+
+vram_status vr_reader_settle(vr_reader *r)
+{
+    VR_TRY(vr_reader_settle_steps(r));
+    VR_TRY(vr_reader_settle_frames(r));
+    for (size_t i = 0; i < r->n_pending; i++) {
+        vr_pending *p = &r->pending[r->pending_rows[i]];
+        vr_hit hit = hit_of(r, p);
+        p->anchor = NULL;
+        VR_TRY(keep_seen(r, &hit));
+    }
+    r->n_pending = 0;
+    return VRAM_OK;
+}
+
+/* Whether a row's hit counts only when what is around it fits. */
+static bool has_conditions(const vr_anchor *a)
+{
+    return a->begins || a->ends || a->row->needs != NULL;
+}
+
+static bool counts_last(uint8_t kind)
+{
+    return kind == VR_TEXT_INFO || kind == VR_TEXT_PROGRAM || kind == VR_TEXT_PLATFORM ||
+           kind == VR_TEXT_OPTION || kind == VR_TEXT_FRAME || kind == VR_TEXT_STEP;
+}
+
+/* Takes hits that nothing has to be read of at once; false: it is another one. */
+static bool put_aside(vr_reader *r, const vr_anchor *a, size_t start, size_t end)
+{
+    vr_pending p = { a, start, end };
+
+    if (a->row == NULL || a->row->kind == VR_TEXT_FRAME)
+        r->frames[r->n_frames++ % VR_WAITING_FRAMES] = p;
+    else if (a->row->kind == VR_TEXT_STEP)
+        r->steps[r->n_steps++ % VR_WAITING_STEPS] = p;
+    if (a->row != NULL && counts_last(a->row->kind))
+        wait_with(r, a, start, end);
+    return a->row == NULL || counts_last(a->row->kind);
 }
 
 vram_status vr_reader_hit(vr_reader *r, const vr_anchor *a, size_t start, size_t end)
 {
-    vr_hit hit = { .anchor = a, .start = start, .end = end };
+    vr_pending p = { a, start, end };
 
-    if (is_binary(r, &hit))
+    if (is_binary(r, start))
         return VRAM_OK;
-    find_line(r, &hit);
+    bool plain = a->row == NULL || !has_conditions(a);
+    if (plain && put_aside(r, a, start, end))
+        return VRAM_OK;
+    vr_hit hit = hit_of(r, &p);
     VR_TRY(vr_reader_close(r, r->base + start));
-    if (a->row == NULL) {
-        vr_reader_mark(r, &hit);
+    if (!is_placed(&hit) || !needs_met(r, &hit, a->row->needs) || (!plain && put_aside(r, a, start, end)))
         return VRAM_OK;
-    }
-    if (!is_placed(&hit) || !needs_met(r, &hit, a->row->needs))
-        return VRAM_OK;
-    switch (a->row->kind) {
-    case VR_TEXT_FRAME:
-        return keep_frame(r, &hit);
-    case VR_TEXT_STEP:
-        return keep_step(r, &hit);
-    case VR_TEXT_WARNING:
-        return keep_warning(r, &hit);
-    case VR_TEXT_INFO:
-    case VR_TEXT_PROGRAM:
-    case VR_TEXT_PLATFORM:
-    case VR_TEXT_OPTION:
-        return keep_seen(r, &hit);
-    default:
+    if (a->row->kind != VR_TEXT_WARNING)
         return vr_reader_event(r, &hit);
-    }
+    vr_reader_warned(r, a, start, end);
+    return r->seen[a->number] == NULL ? keep_seen(r, &hit) : VRAM_OK;
 }

@@ -182,27 +182,30 @@ static void finish(const number *n, uint64_t unit, vr_figure *out)
     out->slack = unit == 1 && n->per == 1 ? 0 : vr_add_sat(unit / 2 / n->per, unit / 2 % n->per != 0);
 }
 
+/* Bytes of one of what the number counts; 0: it lacks the unit that it needs, or is no whole number. */
+static uint64_t unit_behind(scanner *in, vr_hole type)
+{
+    if (type == VR_HOLE_SIZE || type == VR_HOLE_SIZE10)
+        return read_unit(in, type == VR_HOLE_SIZE10);
+    if (type == VR_HOLE_BYTES && peek(in, 0) == '.' &&
+        is_digit(peek(in, 1))) /* 39.75 is no number of bytes */
+        return 0;
+    return fixed_unit(type);
+}
+
 size_t vr_figure_read(vr_str s, vr_hole type, vr_unit unit, vr_figure *out)
 {
     scanner in = { s, 0 };
     number n;
-    bool whole = type == VR_HOLE_INT || type == VR_HOLE_BYTES;
-    uint64_t of = fixed_unit(type);
 
-    if (!read_number(&in, !whole, &n))
+    if (!read_number(&in, type != VR_HOLE_INT && type != VR_HOLE_BYTES, &n))
         return 0;
-    if (type == VR_HOLE_BYTES && peek(&in, 0) == '.' &&
-        is_digit(peek(&in, 1))) /* 39.75 is no number of bytes */
-        return 0;
-    if (type == VR_HOLE_SIZE || type == VR_HOLE_SIZE10)
-        of = read_unit(&in, type == VR_HOLE_SIZE10);
+    uint64_t of = unit_behind(&in, type);
     if (of == 0)
         return 0;
     if (n.doubtful && (of >= VR_GB || type == VR_HOLE_NUM)) /* nobody prints thousands of GiB with a comma */
         n.per = 1000;
-    if (unit == VR_UNIT_MICRO && of == 1)
-        of = 1000000;
-    finish(&n, of, out);
+    finish(&n, unit == VR_UNIT_MICRO && of == 1 ? 1000000 : of, out);
     if (unit != VR_UNIT_BYTES && (unit != VR_UNIT_MICRO || n.per == 1))
         out->slack = 0;
     return in.at;

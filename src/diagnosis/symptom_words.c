@@ -9,10 +9,10 @@
 
 #define WORDS_MOST 256
 #define ALTERNATIVE_WORDS 8 /* of "out_of_memory" */
-#define LETTERS_MOST 32     /* of a word that counts; the rest of a longer one does not */
 
 typedef struct said {
-    vr_str words[WORDS_MOST]; /* without their endings */
+    vr_str words[WORDS_MOST]; /* as they were said, in lower case */
+    vr_str stems[WORDS_MOST]; /* without their endings */
     size_t n;
 } said;
 
@@ -34,25 +34,34 @@ static vr_str cut(vr_str s, size_t n)
     return s;
 }
 
+/* The first that a word of so many letters has is cut: "dies" keeps "di", as "die" does without its e. */
+static const struct {
+    const char *ending;
+    size_t least, cut;
+} endings[] = { { "ss", 0, 0 }, { "ing", 6, 3 }, { "ied", 4, 2 }, { "ies", 4, 2 },
+                { "ed", 5, 2 }, { "es", 5, 2 },  { "s", 4, 1 },   { "ly", 5, 2 } };
+
 /* "crashes", "crashed" and "crashing" become "crash", "stopped" becomes "stop", "uses" becomes "us" like
  * "use". Both sides are treated alike, so that what is left need be no word. */
 static vr_str without_ending(vr_str s)
 {
-    if (s.n > 5 && vr_str_ends(s, "ing"))
-        s = cut(s, 3);
-    else if (s.n > 3 && (vr_str_ends(s, "ied") || vr_str_ends(s, "ies")))
-        s = cut(s, 2); /* "dies" keeps "di", as "die" does */
-    else if (s.n > 4 && (vr_str_ends(s, "ed") || vr_str_ends(s, "es")))
-        s = cut(s, 2);
-    else if (s.n > 3 && vr_str_ends(s, "s") && !vr_str_ends(s, "ss"))
-        s = cut(s, 1);
-    else if (s.n > 4 && vr_str_ends(s, "ly"))
-        s = cut(s, 2);
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+        if (s.n < endings[i].least || !vr_str_ends(s, endings[i].ending))
+            continue;
+        s = cut(s, endings[i].cut);
+        break;
+    }
     if (s.n > 2 && vr_str_ends(s, "e"))
         s = cut(s, 1);
     if (s.n > 3 && s.s[s.n - 1] == s.s[s.n - 2] && s.s[s.n - 1] > '9')
         s = cut(s, 1);
     return s;
+}
+
+static void add(said *out, vr_str word)
+{
+    out->words[out->n] = word;
+    out->stems[out->n++] = without_ending(word);
 }
 
 /* Letters and digits are words, apostrophes nothing ("doesn't" is "doesnt"), all else lies between words. The
@@ -68,7 +77,7 @@ static void split(said *out, const char *text, char *room)
             *at++ = c;
         } else if (c != '\'' || at == begin) {
             if (at != begin)
-                out->words[out->n++] = without_ending((vr_str){ begin, (size_t)(at - begin) });
+                add(out, (vr_str){ begin, (size_t)(at - begin) });
             begin = at;
         }
         if (c == '\0')
@@ -78,14 +87,26 @@ static void split(said *out, const char *text, char *room)
 
 /* ---- rows ---- */
 
-/* word: of a row, perhaps with a star behind it. */
-static bool is_word(vr_str heard, vr_str word)
+static bool is_number(vr_str s)
 {
+    for (size_t i = 0; i < s.n; i++)
+        if (s.s[i] < '0' || s.s[i] > '9')
+            return false;
+    return s.n != 0;
+}
+
+/* word: of a row, perhaps with a star behind it; "#" is any number. */
+static bool is_word(const said *t, size_t i, vr_str word)
+{
+    vr_str heard = t->words[i];
+
+    if (vr_str_is(word, "#"))
+        return is_number(heard);
     if (word.n != 0 && word.s[word.n - 1] == '*') {
         word = cut(word, 1);
         return heard.n >= word.n && memcmp(heard.s, word.s, word.n) == 0;
     }
-    return vr_str_eq(heard, without_ending(word));
+    return vr_str_eq(t->stems[i], without_ending(word));
 }
 
 /* The words of "out_of_memory" one behind the other. */
@@ -98,7 +119,7 @@ static bool has_phrase(const said *t, vr_str phrase)
         parts[n++] = word;
     for (size_t i = 0; i + n <= t->n; i++) {
         size_t k = 0;
-        while (k < n && is_word(t->words[i + k], parts[k]))
+        while (k < n && is_word(t, i + k, parts[k]))
             k++;
         if (k == n)
             return true;

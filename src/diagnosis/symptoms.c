@@ -61,34 +61,49 @@ static bool says_when(uint8_t phase)
     return phase != VR_PHASE_UNKNOWN && phase != VR_PHASE_START;
 }
 
+/* A guess that the text gave for want of anything better. */
+static bool is_open(const vr_finding *f, const vr_symptom *row)
+{
+    bool when = f->phase == VR_PHASE_UNKNOWN || f->phase == VR_PHASE_TRAINING || f->phase == row->phase;
+
+    return f->cause == VR_CAUSE_UNKNOWN ||
+           (when && f->certainty <= VR_CERTAINTY_POSSIBLE && row->certainty == VR_CERTAINTY_LIKELY);
+}
+
+static void take_cause(struct vram_diagnosis *d, vr_finding *f, const vr_symptom *row)
+{
+    f->cause = row->cause;
+    f->certainty = row->certainty;
+    f->sub_cause = row->sub_cause;
+    f->summary = row->summary;
+    f->tell = row->tell;
+    f->tell_why = row->tell_why;
+    f->missing_note = NULL; /* of another cause */
+    vr_add_evidence(d, f, 0, row->why);
+}
+
 /* The cause is taken only where the text leaves it open and speaks of the same memory. */
 static void refine(struct vram_diagnosis *d, vr_finding *f, const vr_symptom *row)
 {
     bool vague = f->phase == VR_PHASE_UNKNOWN || f->phase == VR_PHASE_TRAINING;
+    bool other = f->cause != row->cause;
 
     if (!same_memory(f, row) || row->cause == VR_CAUSE_UNKNOWN || row->cause == VR_CAUSE_NONE)
         return;
-    if (f->cause != VR_CAUSE_UNKNOWN && f->cause != row->cause) {
+    if (other && !is_open(f, row)) {
         if (f->certainty <= VR_CERTAINTY_POSSIBLE)
             vr_add_note(f, vr_text(&d->arena, T("what was seen points elsewhere: "), T(row->summary)));
         return;
     }
-    vr_add_evidence(d, f, 0, quoted(d));
     if (vague && says_when(row->phase))
         f->phase = row->phase;
     if (f->memory == VR_MEMORY_UNKNOWN)
         f->memory = row->memory;
-    if (f->cause == VR_CAUSE_UNKNOWN) {
-        f->cause = row->cause;
-        f->certainty = row->certainty;
-        f->sub_cause = row->sub_cause;
-        f->summary = row->summary;
-        f->tell = row->tell;
-        f->tell_why = row->tell_why;
-        vr_add_evidence(d, f, 0, row->why);
-    } else if (f->certainty == VR_CERTAINTY_POSSIBLE) {
+    if (other)
+        take_cause(d, f, row);
+    else if (f->certainty == VR_CERTAINTY_POSSIBLE)
         f->certainty = VR_CERTAINTY_LIKELY; /* text and words agree */
-    }
+    vr_add_evidence(d, f, 0, quoted(d));
 }
 
 vram_status vr_diagnose_symptom(struct vram_diagnosis *d)

@@ -258,6 +258,22 @@ static size_t match_piece(const piece *p, vr_str text, size_t at, vr_found_list 
     return at;
 }
 
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+/* A figure begins at its sign or its first digit. */
+static bool figure_begins(vr_str text, size_t at)
+{
+    char c = text.s[at], before = at == 0 ? ' ' : text.s[at - 1];
+
+    if (is_digit(before) || before == '.' || before == ',')
+        return false;
+    return is_digit(c) ? before != '-' && before != '+'
+                       : (c == '-' || c == '+') && at + 1 < text.n && is_digit(text.s[at + 1]);
+}
+
 /* The next place at or behind `at` where the piece may begin; text.n: none. */
 static size_t next_place(const piece *p, vr_str text, size_t at)
 {
@@ -269,12 +285,10 @@ static size_t next_place(const piece *p, vr_str text, size_t at)
             at++;
         return at;
     }
-    for (; at < text.n; at++) { /* a figure or a word begins where another one ended */
-        char before = at == 0 ? ' ' : text.s[at - 1];
-        bool inside = (before >= '0' && before <= '9') || before == '.' || before == ',';
-        if (first->literal.n != 0 || first->hole == VR_HOLE_WORD || first->hole == VR_HOLE_LINE || !inside)
-            return at;
-    }
+    if (first->literal.n != 0 || first->hole == VR_HOLE_WORD || first->hole == VR_HOLE_LINE)
+        return at;
+    while (at < text.n && !figure_begins(text, at))
+        at++;
     return at;
 }
 

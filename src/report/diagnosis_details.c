@@ -6,6 +6,7 @@
 #include "report/diagnosis_report.h"
 
 #define INDENT VR_DIAGNOSIS_INDENT
+#define CUT_AT 196 /* bytes: a longer line was cut by the reader */
 
 /* ---- evidence ---- */
 
@@ -15,7 +16,7 @@ static void evidence(vr_report *r, const struct vram_diagnosis *d, const vr_find
         const vr_reason *e = &f->evidence[i];
         const char *at = vr_diagnosis_at(r, d, e->file, e->line);
         vr_para(r, VR_INK_BOLD, i == 0 ? "because" : "", INDENT,
-                *at != '\0' ? vr_say(r, T(at), T(": "), T(e->text)) : e->text);
+                vr_say(r, T(at), T(*at != '\0' ? ": " : ""), T(vr_diagnosis_clause(r, e->text))));
     }
 }
 
@@ -25,7 +26,8 @@ static void message(vr_report *r, const struct vram_diagnosis *d, const vr_findi
     const char *at = vr_diagnosis_at(r, d, s->file, s->line);
 
     vr_para(r, VR_INK_BOLD, "message", INDENT,
-            vr_say(r, T(at), T(*at != '\0' ? ": " : ""), T("\""), T(s->text), T("\"")));
+            vr_say(r, T(at), T(*at != '\0' ? ": " : ""), T("\""), T(s->text),
+                   T(vr_str_of(s->text).n >= CUT_AT ? "...\"" : "\"")));
     if (s->row->meaning != NULL)
         vr_para(r, VR_INK_FAINT, "", INDENT, s->row->meaning);
     if (s->row->versions != NULL)
@@ -46,8 +48,8 @@ static const char *exact(vr_report *r, const vr_fact *f)
     if (unit != VR_UNIT_BYTES)
         return "";
     if (f->slack == 0)
-        return vr_say(r, T("= "), T(sign), GROUPED(f->value), T(" bytes"));
-    return vr_say(r, T("= "), T(sign), GROUPED(f->value), T(" bytes, +- "), GROUPED(f->slack));
+        return vr_say(r, T(" = "), T(sign), GROUPED(f->value), T(" bytes"));
+    return vr_say(r, T(" = "), T(sign), GROUPED(f->value), T(" bytes +- "), GROUPED(f->slack));
 }
 
 /* "reserved_idle" with blanks */
@@ -66,7 +68,7 @@ static void figure(vr_report *r, const char *head, const vr_fact *f)
     const char *number = exact(r, f), *text;
 
     text = vr_say(r, T(spoken(r, vr_fact_kinds[f->id].name)), T(" "), T(f->text != NULL ? f->text : "?"),
-                  T(*number != '\0' ? " " : ""), T(number), T(": "), T(vr_fact_kinds[f->id].meaning));
+                  T(number), T("   "), T(vr_fact_kinds[f->id].meaning));
     vr_para(r, VR_INK_BOLD, head, INDENT, text);
 }
 
@@ -145,31 +147,36 @@ static void spot(vr_report *r, const struct vram_diagnosis *d, const vr_finding 
         vr_para(r, VR_INK_BOLD, "", INDENT, vr_say(r, T("expandable_segments: "), T(s->expandable)));
 }
 
-static void one(vr_report *r, const struct vram_diagnosis *d, const vr_finding *f)
+static void tell(vr_report *r, const vr_finding *f)
 {
-    if (f->event != NULL)
-        message(r, d, f);
-    evidence(r, d, f);
-    if (f->event != NULL)
-        figures(r, f);
-    spot(r, d, f);
-    notes(r, f);
-    futile(r, f);
+    if (f->tell != NULL)
+        vr_para(r, VR_INK_BOLD, f->n_remedies == 0 ? "type" : "to be sure", INDENT,
+                f->tell_why != NULL ? vr_say(r, T(f->tell), T("   "), T(f->tell_why)) : f->tell);
 }
 
-void vr_diagnosis_details(vr_report *r, const struct vram_diagnosis *d)
+void vr_diagnosis_details(vr_report *r, const struct vram_diagnosis *d, const vr_finding *f)
 {
-    one(r, d, &d->list[0]);
-    for (size_t i = 1; i < d->n; i++) {
-        vr_put(&r->buf, T("\n"));
-        vr_diagnosis_headline(r, &d->list[i]);
-        one(r, d, &d->list[i]);
-        costs(r, &d->list[i]);
+    futile(r, f);
+    costs(r, f);
+    tell(r, f);
+    vr_diagnosis_card(r, f);
+    spot(r, d, f);
+    evidence(r, d, f);
+    notes(r, f);
+    if (f->event != NULL) {
+        message(r, d, f);
+        figures(r, f);
     }
+}
+
+void vr_diagnosis_log(vr_report *r, const struct vram_diagnosis *d)
+{
     log_figures(r, d);
+    if (d->found.n_dropped != 0)
+        vr_para(r, VR_INK_BOLD, "left out", INDENT,
+                vr_count(r, d->found.n_dropped, "further message", "further messages"));
     if (d->found.bytes != 0)
         vr_para(r, VR_INK_BOLD, "read", INDENT,
                 vr_say(r, T(vr_count(r, d->found.lines, "line", "lines")), T(", "),
                        T(vr_count(r, d->found.bytes, "byte", "bytes"))));
-    vr_report_flush(r);
 }

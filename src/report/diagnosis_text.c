@@ -6,7 +6,8 @@
 #include "report/diagnosis_report.h"
 
 #define INDENT VR_DIAGNOSIS_INDENT
-#define OTHERS_MOST 2 /* commands beside the first on the short screen */
+#define OTHERS_MOST 2   /* commands beside the first on the short screen */
+#define SHORT_CLAUSE 20 /* less of a sentence says nothing */
 
 /* ---- words ---- */
 
@@ -19,46 +20,46 @@ static const char *const blamed[] = {
     [VR_CAUSE_ACTIVATIONS] = "ACTIVATIONS",
     [VR_CAUSE_RUNTIME_OVERHEAD] = "RUNTIME OVERHEAD",
     [VR_CAUSE_OTHER_PROCESS] = "ANOTHER PROGRAM",
-    [VR_CAUSE_DEVICE_PLACEMENT] = "EVERYTHING ON ONE CARD",
-    [VR_CAUSE_LIMIT] = "A LIMIT THAT WAS SET",
-    [VR_CAUSE_HOST_RAM] = "THE COMPUTER'S MEMORY",
+    [VR_CAUSE_DEVICE_PLACEMENT] = "PLACEMENT",
+    [VR_CAUSE_LIMIT] = "A LIMIT",
+    [VR_CAUSE_HOST_RAM] = "RAM",
     [VR_CAUSE_DRIVER_OR_HARDWARE] = "DRIVER OR HARDWARE",
-    [VR_CAUSE_NOT_CAPACITY] = "NO SHORTAGE OF MEMORY",
+    [VR_CAUSE_NOT_CAPACITY] = "NO SHORTAGE",
     [VR_CAUSE_NONE] = "NOTHING FAILED",
 };
 
 static const char *const places[] = {
     [VR_PHASE_UNKNOWN] = "where is not said",
     [VR_PHASE_START] = "at start, before anything was loaded",
-    [VR_PHASE_LOAD] = "while loading weights",
-    [VR_PHASE_RESUME] = "while reading a training checkpoint back",
+    [VR_PHASE_LOAD] = "loading weights",
+    [VR_PHASE_RESUME] = "reading a training checkpoint back",
     [VR_PHASE_PROFILE] = "in the engine's trial run at start",
-    [VR_PHASE_KV_CACHE] = "while the KV cache was set up",
-    [VR_PHASE_COMPUTE_BUFFERS] = "while buffers for a pass were allocated",
-    [VR_PHASE_CAPTURE] = "while CUDA graphs were captured",
-    [VR_PHASE_COMMUNICATOR] = "while NCCL was set up between cards",
+    [VR_PHASE_KV_CACHE] = "setting up the KV cache",
+    [VR_PHASE_COMPUTE_BUFFERS] = "allocating buffers for a pass",
+    [VR_PHASE_CAPTURE] = "capturing CUDA graphs",
+    [VR_PHASE_COMMUNICATOR] = "setting up NCCL between cards",
     [VR_PHASE_FORWARD] = "in a forward pass",
     [VR_PHASE_BACKWARD] = "in the backward pass",
     [VR_PHASE_OPTIMIZER_STEP] = "in the optimizer's step",
     [VR_PHASE_EVALUATION] = "in evaluation",
-    [VR_PHASE_SAVE] = "while saving a checkpoint",
+    [VR_PHASE_SAVE] = "saving a checkpoint",
     [VR_PHASE_TRAINING] = "in training, which part is not said",
-    [VR_PHASE_SERVING] = "while serving, under load",
+    [VR_PHASE_SERVING] = "serving under load",
     [VR_PHASE_LATER] = "after running for a while",
-    [VR_PHASE_DECODE_IMAGE] = "while decoding images or video (VAE)",
-    [VR_PHASE_COMPILE] = "while compiling",
-    [VR_PHASE_DATA] = "while reading data (DataLoader)",
-    [VR_PHASE_KERNEL] = "when a kernel was launched",
+    [VR_PHASE_DECODE_IMAGE] = "decoding images or video (VAE)",
+    [VR_PHASE_COMPILE] = "compiling",
+    [VR_PHASE_DATA] = "reading data (DataLoader)",
+    [VR_PHASE_KERNEL] = "launching a kernel",
 };
 
 static const char *const memories[] = {
     [VR_MEMORY_UNKNOWN] = "which memory is not said",
     [VR_MEMORY_GPU] = "GPU memory",
-    [VR_MEMORY_POOL] = "the engine's own pool, not the card",
-    [VR_MEMORY_HOST] = "the computer's memory (RAM), not the GPU's",
-    [VR_MEMORY_SHM] = "shared-memory files (/dev/shm), not the GPU's memory",
-    [VR_MEMORY_ON_CHIP] = "shared memory inside the chip, not the GPU's memory",
-    [VR_MEMORY_NONE] = "no memory",
+    [VR_MEMORY_POOL] = "the engine's own pool",
+    [VR_MEMORY_HOST] = "the computer's RAM, not the GPU's memory",
+    [VR_MEMORY_SHM] = "shared-memory files (/dev/shm), in RAM",
+    [VR_MEMORY_ON_CHIP] = "shared memory inside the chip",
+    [VR_MEMORY_NONE] = "nothing",
 };
 
 const char *vr_diagnosis_cause(const vr_finding *f)
@@ -76,20 +77,22 @@ static const char *how_sure(vr_report *r, const vr_finding *f)
     return vr_say(r, T(" ("), T(vr_certainty_words[f->certainty].word), T(")"));
 }
 
-/* "cuda_graphs" as it is said; "" where the summary says it already. */
-static const char *finer(vr_report *r, const vr_finding *f)
-{
-    vr_str rest = vr_str_of(f->sub_cause), word;
-    const char *said = "";
+/* The finer causes that say more than the summary, as they are said. */
+static const char *const finer_words[][2] = {
+    { "fragmentation", ", fragmentation" },   { "logits", ", logits" },
+    { "attention", ", attention" },           { "steady_growth", ", steady growth" },
+    { "cuda_graphs", ", CUDA graphs" },       { "nccl", ", NCCL" },
+    { "compute_buffer", ", compute buffer" }, { "fp32_or_upcast", ", in 32 bits" },
+};
 
-    if (f->sub_cause == NULL || f->cause == VR_CAUSE_UNKNOWN)
-        return "";
-    while (vr_str_split(&rest, '_', &word)) {
-        if (f->summary != NULL && vr_str_find(vr_str_of(f->summary), vr_say(r, S(word)), NULL))
-            return "";
-        said = vr_say(r, T(said), T(*said != '\0' ? " " : ", "), S(word));
-    }
-    return said;
+static const char *finer(const vr_finding *f)
+{
+    vr_str sub = vr_str_of(f->sub_cause);
+
+    for (size_t i = 0; f->cause != VR_CAUSE_UNKNOWN && i < sizeof finer_words / sizeof *finer_words; i++)
+        if (vr_str_is(sub, finer_words[i][0]))
+            return finer_words[i][1];
+    return "";
 }
 
 vr_ink vr_diagnosis_ink(const vr_finding *f)
@@ -99,22 +102,62 @@ vr_ink vr_diagnosis_ink(const vr_finding *f)
     return f->certainty >= VR_CERTAINTY_LIKELY && f->cause != VR_CAUSE_UNKNOWN ? VR_INK_BAD : VR_INK_CARE;
 }
 
-void vr_diagnosis_headline(vr_report *r, const vr_finding *f)
+const char *vr_diagnosis_clause(vr_report *r, const char *text)
 {
-    const char *head = vr_say(r, T(vr_diagnosis_cause(f)), T(finer(r, f)), T(how_sure(r, f)));
+    static const char *const openers[] = { "A ",       "An ",        "The ",    "One ",     "No ",
+                                           "Not ",     "This ",      "It ",     "All ",     "Only ",
+                                           "Weights ", "Something ", "Every ",  "More ",    "What",
+                                           "Two ",     "Several ",   "Memory ", "Reading ", "There " };
+    vr_str s = vr_str_of(text);
 
-    if (f->summary != NULL)
-        head = vr_say(r, T(head), T(":"));
-    vr_para(r, vr_diagnosis_ink(f), vr_say(r, T(head), T(f->summary != NULL ? " " : "")), 2,
-            f->summary != NULL ? f->summary : "");
+    for (size_t i = 0; i < sizeof openers / sizeof *openers; i++)
+        if (vr_str_starts(s, openers[i])) {
+            char small[2] = { (char)(text[0] - 'A' + 'a'), '\0' };
+            return vr_say(r, T(small), T(text + 1));
+        }
+    return text;
 }
 
-/* "line 12", "train.log line 12", or "" of a text that was typed. */
+/* As much of a sentence as has room in so many columns: up to a semicolon, a colon or a comma where the whole
+ * has none. What is left out is in the details. */
+static const char *clause_of(vr_report *r, const char *text, size_t columns)
+{
+    static const char *const marks[] = { "; ", ": ", ", " };
+    const char *whole = vr_diagnosis_clause(r, text);
+    vr_str s = vr_str_of(whole);
+    size_t at;
+
+    if (!vr_terminal(r) || r->style->verbose || vr_utf8_width(s) <= columns)
+        return whole;
+    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
+        if (vr_str_find(s, marks[i], &at) && at >= SHORT_CLAUSE && at <= columns)
+            return vr_say(r, S(((vr_str){ s.s, at })));
+    return whole;
+}
+
+static const char *head_of(vr_report *r, const vr_finding *f, const char *more)
+{
+    return vr_say(r, T(vr_diagnosis_cause(f)), T(more), T(how_sure(r, f)), T(f->summary != NULL ? ": " : ""));
+}
+
+void vr_diagnosis_headline(vr_report *r, const vr_finding *f)
+{
+    const char *head = head_of(r, f, finer(f)), *said = f->summary != NULL ? f->summary : "";
+    size_t used = vr_utf8_width(vr_str_of(head)), width = r->style->columns;
+
+    if (vr_terminal(r) && used + vr_utf8_width(vr_str_of(said)) > width) {
+        head = head_of(r, f, "");
+        used = vr_utf8_width(vr_str_of(head));
+    }
+    vr_para(r, vr_diagnosis_ink(f), head, 2, clause_of(r, said, vr_sub_floor(width, used)));
+}
+
+/* "line 12", "train.log line 12", or "" of a text that is one line. */
 const char *vr_diagnosis_at(vr_report *r, const struct vram_diagnosis *d, uint32_t file, uint64_t line)
 {
     const char *name = file < d->found.n_files ? d->found.files[file] : "";
 
-    if (line == 0 || (*name == '\0' && d->found.lines <= 1))
+    if (line == 0 || d->found.lines <= 1)
         return "";
     if (*name == '\0' || d->found.n_files == 1)
         return vr_say(r, T("line "), GROUPED(line));
@@ -123,41 +166,76 @@ const char *vr_diagnosis_at(vr_report *r, const struct vram_diagnosis *d, uint32
 
 /* ---- what ran out, where ---- */
 
-static const char *which_card(vr_report *r, const vr_finding *f)
+/* The first of the texts that has room on one line, otherwise the last, the shortest: the answer should be
+ * within the first lines, and -v shows all. */
+static const char *roomy(vr_report *r, const char *const *texts, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!vr_terminal(r) || r->style->verbose != 0 ||
+            INDENT + vr_utf8_width(vr_str_of(texts[i])) <= r->style->columns)
+            return texts[i];
+    return texts[n - 1];
+}
+
+static const char *which_memory(vr_report *r, const vr_finding *f)
 {
     uint64_t gpu;
 
     if (f->memory != VR_MEMORY_GPU || f->event == NULL ||
         !vr_fact_value(&f->event->sign.facts, VR_FACT_GPU, &gpu))
-        return "";
-    return vr_say(r, T(" of GPU "), U(gpu));
+        return memories[f->memory];
+    return vr_say(r, T("memory of GPU "), U(gpu));
 }
 
-static const char *place_of(vr_report *r, const vr_finding *f)
+/* ", at model.layers.3.mlp.down_proj.weight: 80 % loaded" */
+static const char *spot_of(vr_report *r, const vr_finding *f)
 {
     const vr_spot *s = &f->spot;
-    const char *where = places[f->phase];
+    const char *at;
 
     if (!s->found || s->label == NULL)
-        return where;
-    where = vr_say(r, T(where), T(", at "), T(s->label));
-    if (f->phase == VR_PHASE_LOAD)
-        where = vr_say(r, T(where), T(": "), FIXED(s->loaded_permille, 10, 0), T(" % loaded"));
-    return where;
+        return "";
+    at = vr_say(r, T(", at "), T(s->label));
+    return s->to_come != 0 ? vr_say(r, T(at), T(": "), FIXED(s->loaded_permille, 10, 0), T(" % loaded")) : at;
+}
+
+static const char *in_brackets(vr_report *r, const char *text)
+{
+    return *text != '\0' ? vr_say(r, T(" ("), T(text), T(")")) : "";
+}
+
+static const char *event_at(vr_report *r, const struct vram_diagnosis *d, const vr_finding *f)
+{
+    return f->event != NULL ? vr_diagnosis_at(r, d, f->event->sign.file, f->event->sign.line) : "";
+}
+
+/* " (line 9; 3 later errors follow)" */
+static const char *lines_of(vr_report *r, const struct vram_diagnosis *d, const vr_finding *f)
+{
+    const char *at = event_at(r, d, f), *later = "";
+
+    if (d->n_follow != 0 && f == d->list)
+        later = vr_say(r, T(*at != '\0' ? "; " : ""),
+                       T(vr_count(r, d->n_follow, "later error follows", "later errors follow")));
+    return in_brackets(r, vr_say(r, T(at), T(later)));
 }
 
 static void ran_out(vr_report *r, const struct vram_diagnosis *d, const vr_finding *f)
 {
-    const char *text = vr_say(r, T(memories[f->memory]), T(which_card(r, f)), T(", "), T(place_of(r, f)));
-    const char *at = f->event != NULL ? vr_diagnosis_at(r, d, f->event->sign.file, f->event->sign.line) : "";
+    const char *at = lines_of(r, d, f), *spot = spot_of(r, f), *memory = which_memory(r, f);
+    bool no_where = f->phase == VR_PHASE_UNKNOWN && f->memory == VR_MEMORY_NONE;
+    const char *where = no_where ? "" : vr_say(r, T(", "), T(places[f->phase]));
+    const char *texts[3];
 
-    if (*at != '\0')
-        text = vr_say(r, T(text), T(" ("), T(at), T(")"));
-    if (d->n_follow != 0 && f == d->list)
-        text =
-            vr_say(r, T(text), T("; "),
-                   T(vr_count(r, d->n_follow, "later error follows", "later errors follow")), T(" from it"));
-    vr_para(r, VR_INK_BOLD, "ran out", INDENT, text);
+    texts[0] = vr_say(r, T(memory), T(where), T(spot), T(at));
+    texts[1] = texts[2] = texts[0];
+    if (*spot != '\0') {
+        texts[1] = vr_say(r, T(memory), T(spot));
+        texts[2] = vr_say(r, T(memories[f->memory]), T(spot));
+    } else if (f->phase == VR_PHASE_UNKNOWN) {
+        texts[1] = texts[2] = vr_say(r, T(memory), T(at));
+    }
+    vr_para(r, VR_INK_BOLD, "ran out", INDENT, roomy(r, texts, 3));
 }
 
 /* ---- how much ---- */
@@ -169,52 +247,81 @@ const char *vr_diagnosis_size(vr_report *r, uint64_t bytes)
     return bytes >= VR_GIB ? vr_say(r, T(text), T(" ("), T(vr_decimal(r, bytes)), T(")")) : text;
 }
 
-/* "; 130.00 MiB is only the last piece asked for" */
-static const char *last_piece(vr_report *r, const vr_finding *f)
+/* What was asked for last, as printed; NULL: not said, or it is all that is missing. */
+static const char *last_piece(const vr_finding *f)
 {
     const vr_fact *request = f->event != NULL ? vr_fact_of(&f->event->sign.facts, VR_FACT_REQUEST) : NULL;
 
     if (request == NULL || (f->missing_known && request->value >= f->missing_at_least))
-        return "";
-    return vr_say(r, T("; "), T(request->text), T(" is only the last piece asked for"));
+        return NULL;
+    return request->text;
+}
+
+static bool may_be_rehearsed(const struct vram_diagnosis *d, const vr_finding *f)
+{
+    return d->model == NULL && f->event != NULL && f->cause >= VR_CAUSE_WEIGHTS &&
+           f->cause <= VR_CAUSE_RUNTIME_OVERHEAD;
+}
+
+static const char *how_much(vr_report *r, const struct vram_diagnosis *d, const vr_finding *f)
+{
+    if (f->memory == VR_MEMORY_NONE || f->cause >= VR_CAUSE_DRIVER_OR_HARDWARE)
+        return "nothing: more memory would not change it";
+    if (f->missing_known)
+        return vr_say(r, T("at least "), T(vr_diagnosis_size(r, f->missing_at_least)),
+                      T(f->missing_note != NULL ? " " : ""), T(f->missing_note));
+    if (f->missing_note != NULL)
+        return f->missing_note;
+    if (f->event == NULL)
+        return "not known from words alone";
+    return may_be_rehearsed(d, f) ? "not said by the text; --model MODEL may tell" : "not said by the text";
 }
 
 static void missing(vr_report *r, const struct vram_diagnosis *d, const vr_finding *f)
 {
-    const char *text = "not said";
-    bool sized = f->cause >= VR_CAUSE_WEIGHTS && f->cause <= VR_CAUSE_RUNTIME_OVERHEAD;
+    const char *text = how_much(r, d, f), *piece = last_piece(f);
+    const char *short_text = clause_of(r, text, vr_sub_floor(r->style->columns, INDENT));
+    const char *texts[] = { text, text, short_text, short_text };
 
-    if (f->memory == VR_MEMORY_NONE || f->cause == VR_CAUSE_NONE) {
-        text = "nothing: more memory would not change it";
-    } else if (f->missing_known) {
-        text = vr_say(r, T("at least "), T(vr_diagnosis_size(r, f->missing_at_least)));
-        if (f->missing_note != NULL)
-            text = vr_say(r, T(text), T(" "), T(f->missing_note));
-        text = vr_say(r, T(text), T(last_piece(r, f)));
-    } else if (f->missing_note != NULL) {
-        text = f->missing_note;
-    } else {
-        text = vr_say(r, T("not said by the text"), T(last_piece(r, f)));
-        if (sized && d->model == NULL && f->event != NULL)
-            text = vr_say(r, T(text), T("; --model MODEL may tell"));
+    if (piece != NULL && f->memory != VR_MEMORY_NONE && f->cause < VR_CAUSE_DRIVER_OR_HARDWARE) {
+        if (f->missing_known)
+            texts[2] = vr_say(r, T("at least "), T(vr_diagnosis_size(r, f->missing_at_least)), T("; "),
+                              T(piece), T(" is only the last piece"));
+        else
+            texts[2] = vr_say(r, T("not printed; "), T(piece), T(" is only the last piece"),
+                              T(may_be_rehearsed(d, f) ? "; --model tells" : ""));
+        texts[0] = vr_say(r, T(text), T("; "), T(piece), T(" is only the last piece asked for"));
+        texts[1] = vr_say(r, T(text), T("; "), T(piece), T(" is only the last piece"));
     }
-    vr_para(r, VR_INK_BOLD, "missing", INDENT, text);
+    vr_para(r, VR_INK_BOLD, "missing", INDENT, roomy(r, texts, 4));
 }
 
 /* ---- what does not help, and what does ---- */
 
-/* The first with its reason. */
-static void wont_help(vr_report *r, const vr_finding *f)
+/* The first `n`, the first with its reason when there is room. */
+static const char *futile(vr_report *r, const vr_finding *f, size_t n, bool reason)
 {
     const char *text = "";
 
-    for (size_t i = 0; i < f->n_futile; i++) {
+    for (size_t i = 0; i < n; i++) {
         text = vr_say(r, T(text), T(i != 0 ? vr_dot(r) : ""), T(f->futile[i].what));
-        if (i == 0 && f->futile[i].why != NULL)
-            text = vr_say(r, T(text), T(" ("), T(f->futile[i].why), T(")"));
+        if (i == 0 && reason && f->futile[i].why != NULL)
+            text = vr_say(r, T(text), T(in_brackets(r, f->futile[i].why)));
     }
-    if (f->n_futile != 0)
-        vr_para(r, VR_INK_BOLD, "won't help", INDENT, text);
+    return text;
+}
+
+static void wont_help(vr_report *r, const vr_finding *f)
+{
+    const char *texts[2 * VR_MAX_FUTILE];
+    size_t k = 0;
+
+    for (size_t i = f->n_futile; i > 0; i--) {
+        texts[k++] = futile(r, f, i, true);
+        texts[k++] = futile(r, f, i, false);
+    }
+    if (k != 0)
+        vr_para(r, VR_INK_BOLD, "won't help", INDENT, roomy(r, texts, k));
 }
 
 static const char *outcome(vr_report *r, const vr_remedy *m)
@@ -224,28 +331,44 @@ static const char *outcome(vr_report *r, const vr_remedy *m)
     return m->gain != NULL ? m->gain : "";
 }
 
-/* "--max-model-len 49056   shorter requests; fits" */
 const char *vr_diagnosis_remedy(vr_report *r, const vr_remedy *m)
 {
-    const char *gain = outcome(r, m), *text = m->command != NULL ? m->command : m->change;
+    const char *gain = outcome(r, m), *what = m->change, *texts[3];
 
-    if (m->command != NULL && m->change != NULL)
-        text = vr_say(r, T(text), T("   "), T(m->change));
-    if (*gain != '\0')
-        text = vr_say(r, T(text), T(m->command != NULL && m->change != NULL ? ": " : "   "), T(gain));
-    return text;
+    if (m->command == NULL || m->change == NULL)
+        what = "";
+    texts[2] = m->command != NULL ? m->command : m->change;
+    texts[1] = *gain != '\0' ? vr_say(r, T(texts[2]), T("   "), T(gain)) : texts[2];
+    texts[0] = vr_say(r, T(texts[2]), T(*what != '\0' || *gain != '\0' ? "   " : ""), T(what),
+                      T(*what != '\0' && *gain != '\0' ? ": " : ""), T(gain));
+    return roomy(r, texts, 3);
+}
+
+static bool typed_already(const vr_finding *f, const char *command)
+{
+    for (size_t i = 0; i < f->n_remedies; i++)
+        if (f->remedies[i].command != NULL && vr_str_is(vr_str_of(command), f->remedies[i].command))
+            return true;
+    return false;
+}
+
+static void tell(vr_report *r, const vr_finding *f)
+{
+    const char *texts[2];
+
+    if (f->tell == NULL || typed_already(f, f->tell))
+        return;
+    texts[1] = f->tell;
+    texts[0] = f->tell_why != NULL ? vr_say(r, T(f->tell), T("   "), T(f->tell_why)) : f->tell;
+    vr_para(r, VR_INK_BOLD, f->n_remedies == 0 ? "type" : "to be sure", INDENT,
+            f->n_remedies == 0 ? texts[0] : roomy(r, texts, 2));
 }
 
 static void type(vr_report *r, const vr_finding *f)
 {
-    size_t most = r->style->verbose ? f->n_remedies : OTHERS_MOST + 1;
-
-    for (size_t i = 0; i < f->n_remedies && i < most; i++)
+    for (size_t i = 0; i < f->n_remedies && i <= OTHERS_MOST; i++)
         vr_para(r, VR_INK_BOLD, i == 0 ? "type" : "or", INDENT, vr_diagnosis_remedy(r, &f->remedies[i]));
-    if (f->tell == NULL)
-        return;
-    vr_para(r, VR_INK_BOLD, f->n_remedies == 0 ? "type" : "to be sure", INDENT,
-            f->tell_why != NULL ? vr_say(r, T(f->tell), T("   "), T(f->tell_why)) : f->tell);
+    tell(r, f);
 }
 
 /* ---- the card ---- */
@@ -256,7 +379,7 @@ static void part(vr_report *r, const char **text, const char *name, uint64_t byt
         *text = vr_say(r, T(*text), T(**text != '\0' ? " + " : ""), T(name), T(" "), T(vr_gib(r, bytes)));
 }
 
-static void card(vr_report *r, const vr_finding *f)
+void vr_diagnosis_card(vr_report *r, const vr_finding *f)
 {
     const vr_shares *s = &f->shares;
     const char *text = "";
@@ -266,7 +389,7 @@ static void card(vr_report *r, const vr_finding *f)
     part(r, &text, "live", s->allocated);
     part(r, &text, "idle", s->idle);
     if (s->outside_is_split) {
-        part(r, &text, "CUDA context and libraries", s->own_outside);
+        part(r, &text, "CUDA context", s->own_outside);
         part(r, &text, "other programs", s->others);
     } else if (s->outside > 0) {
         part(r, &text, "outside PyTorch", (uint64_t)s->outside);
@@ -278,10 +401,25 @@ static void card(vr_report *r, const vr_finding *f)
     vr_para(r, VR_INK_BOLD, "the card", INDENT, text);
 }
 
+/* Up to two reasons that the headline does not say already; on a terminal two lines. */
 static void because(vr_report *r, const vr_finding *f)
 {
-    if (f->n_evidence != 0 && !r->style->verbose)
-        vr_para(r, VR_INK_BOLD, "because", INDENT, f->evidence[0].text);
+    const char *text = "";
+    size_t told = 0, most = f->event != NULL ? 2 : 1; /* what was seen is known to who saw it */
+
+    for (size_t i = 0; i < f->n_evidence && told < most; i++) {
+        const char *why = f->evidence[i].text, *more;
+        if (f->summary != NULL && vr_str_is(vr_str_of(why), f->summary))
+            continue;
+        more = vr_say(r, T(text), T(told != 0 ? vr_dot(r) : ""), T(vr_diagnosis_clause(r, why)));
+        if (told != 0 && vr_terminal(r) &&
+            INDENT + vr_utf8_width(vr_str_of(more)) > 2 * r->style->columns - INDENT)
+            break;
+        text = more;
+        told++;
+    }
+    if (told != 0)
+        vr_para(r, VR_INK_BOLD, "because", INDENT, text);
 }
 
 static void first(vr_report *r, const struct vram_diagnosis *d, const vr_finding *f)
@@ -289,9 +427,13 @@ static void first(vr_report *r, const struct vram_diagnosis *d, const vr_finding
     vr_diagnosis_headline(r, f);
     ran_out(r, d, f);
     missing(r, d, f);
+    if (r->style->verbose) {
+        vr_diagnosis_details(r, d, f);
+        return;
+    }
     wont_help(r, f);
     type(r, f);
-    card(r, f);
+    vr_diagnosis_card(r, f);
     because(r, f);
 }
 
@@ -300,18 +442,30 @@ static void others(vr_report *r, const struct vram_diagnosis *d)
 {
     for (size_t i = 1; i < d->n; i++) {
         const vr_finding *f = &d->list[i];
-        const char *at =
-            f->event != NULL ? vr_diagnosis_at(r, d, f->event->sign.file, f->event->sign.line) : "";
+        const char *at = event_at(r, d, f);
         vr_para(r, VR_INK_BOLD, i == 1 ? "also" : "", INDENT,
-                vr_say(r, T(at), T(*at != '\0' ? ": " : ""), T(vr_diagnosis_cause(f)), T(finer(r, f)),
+                vr_say(r, T(at), T(*at != '\0' ? ": " : ""), T(vr_diagnosis_cause(f)), T(finer(f)),
                        T(how_sure(r, f)), T(f->summary != NULL ? ": " : ""),
-                       T(f->summary != NULL ? f->summary : "")));
+                       T(f->summary != NULL ? vr_diagnosis_clause(r, f->summary) : "")));
     }
+}
+
+static void all(vr_report *r, const struct vram_diagnosis *d)
+{
+    for (size_t i = 1; i < d->n; i++) {
+        vr_put(&r->buf, T("\n"));
+        vr_diagnosis_headline(r, &d->list[i]);
+        ran_out(r, d, &d->list[i]);
+        missing(r, d, &d->list[i]);
+        vr_diagnosis_details(r, d, &d->list[i]);
+        vr_report_flush(r);
+    }
+    vr_diagnosis_log(r, d);
 }
 
 /* ---- nothing ---- */
 
-static const char *how_much(vr_report *r, const struct vram_diagnosis *d)
+static const char *what_was_read(vr_report *r, const struct vram_diagnosis *d)
 {
     if (d->found.bytes == 0)
         return d->found.symptom != NULL ? "these words are no symptom that is known" : "the input was empty";
@@ -320,16 +474,33 @@ static const char *how_much(vr_report *r, const struct vram_diagnosis *d)
         T(d->found.binary ? ") read, and it is mostly no text" : ") read, none is a message that is known"));
 }
 
+static void no_symptom(vr_report *r)
+{
+    vr_para(r, VR_INK_BOLD, "say", INDENT,
+            "when it ends (loading, the first prompt, the optimizer's first step, evaluation, saving, after "
+            "hours), what is full, and what works");
+    vr_para(
+        r, VR_INK_BOLD, "such as", INDENT,
+        "\"fine for hours, then dies\", \"memory still full after del\", \"exit code 137\", \"only with two "
+        "GPUs\"");
+}
+
 static void nothing(vr_report *r, const struct vram_diagnosis *d)
 {
-    vr_para(r, VR_INK_CARE, "NOTHING RECOGNISED: ", 2, how_much(r, d));
-    vr_para(r, VR_INK_BOLD, "looked for", INDENT,
-            "out-of-memory messages of PyTorch, vLLM, SGLang, TensorRT-LLM, llama.cpp, Ollama, diffusers, "
-            "TensorFlow, JAX and others, kernel and container kills, and what is taken for them");
+    vr_para(r, VR_INK_CARE, "NOTHING RECOGNISED: ", 2, what_was_read(r, d));
+    if (d->found.bytes == 0 && d->found.symptom != NULL) {
+        no_symptom(r);
+    } else {
+        vr_para(r, VR_INK_BOLD, "looked for", INDENT,
+                "out-of-memory messages of PyTorch, vLLM, SGLang, TensorRT-LLM, llama.cpp, Ollama, "
+                "diffusers, TensorFlow, JAX and others, kernel and container kills, and what is taken for "
+                "them");
+    }
     vr_para(r, VR_INK_BOLD, "type", INDENT,
             "YOUR COMMAND 2>&1 | vram explain   messages go to stderr, which a pipe leaves out without 2>&1");
-    vr_para(r, VR_INK_BOLD, "or", INDENT,
-            "vram explain --symptom \"fine for hours, then dies\"   what was seen, in plain words");
+    if (d->found.symptom == NULL)
+        vr_para(r, VR_INK_BOLD, "or", INDENT,
+                "vram explain --symptom \"fine for hours, then dies\"   what was seen, in plain words");
 }
 
 void vr_diagnosis_text(vr_report *r, const struct vram_diagnosis *d)
@@ -339,7 +510,8 @@ void vr_diagnosis_text(vr_report *r, const struct vram_diagnosis *d)
         return;
     }
     first(r, d, &d->list[0]);
-    others(r, d);
     if (r->style->verbose)
-        vr_diagnosis_details(r, d);
+        all(r, d);
+    else
+        others(r, d);
 }

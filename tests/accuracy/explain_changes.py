@@ -131,7 +131,7 @@ def escaped(r, text):
 
 
 QUIET = ("INFO:     10.0.0.{a}:{b} - \"GET /health HTTP/1.1\" 200 OK",
-         "nginx: 10.0.0.{a} - - [11/Mar/2026:10:12:{c:02} +0000] \"POST /v1/chat/completions HTTP/1.1\" 200 {b}",
+         "nginx: 10.0.0.{a} - - [11/Mar/2026:10:12:{c:02} +0000] \"POST /api/items HTTP/1.1\" 200 {b}",
          "DEBUG urllib3.connectionpool: https://files.example:443 \"GET /w/{b} HTTP/1.1\" 200 {b}",
          "Collecting package-{a} (from -r requirements.txt (line {c}))",
          "kernel: eth0: Link is Up - 10Gbps/Full - flow control rx/tx {b}",
@@ -227,6 +227,8 @@ def scaled_text(text, k):
         new = f"{float(whole) * k:.{decimals}f}"
         exact = int(new) << UNIT[m[3].lower()] if decimals == 0 else int(float(new) * (1 << UNIT[m[3].lower()]))
         values.append(exact)
+        if m[3] in ("kB", "KB", "MB", "GB"):  # which are powers of ten with some programs
+            values.append(int(float(new) * 10 ** (UNIT[m[3].lower()] * 3 // 10)))
         return f"{int(new):,}{m[2]}{m[3]}" if "," in m[1] and decimals == 0 else f"{new}{m[2]}{m[3]}"
     return SIZE.sub(size, text), values
 

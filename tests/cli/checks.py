@@ -29,6 +29,12 @@ SMALL = ["fit", "example:qwen2.5-1.5b", "--gpu", "rtx-3060-12gb", "--device-map"
 LLAMA2 = ["ledger", "--params", "7e9", "--context", "4096", "--kv-bytes-per-token", "524288"]
 
 
+LOAD = """    model = AutoModelForCausalLM.from_pretrained(NAME, torch_dtype="auto").to("cuda")
+torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 130.00 MiB. GPU 0 has a total capacity of 11.63 GiB of which 30.88 MiB is \
+free. Process 4242 has 0.06 GiB memory in use. Including non-PyTorch memory, this process has 11.54 GiB memory in use. Of the allocated \
+memory 11.34 GiB is allocated by PyTorch, and 105.47 MiB is reserved by PyTorch but unallocated."""
+
+
 def environment():
     """That of the tests, without what the person who runs them has set or stored."""
     ours = ("PATH", "TERM", "LC_ALL", "LANG", "TMPDIR")
@@ -519,22 +525,153 @@ class Documented(unittest.TestCase):
 
     def test_the_screen_of_the_readme(self):
         here = os.path.dirname(os.path.abspath(__file__))
-        with open(os.path.join(here, "..", "..", "README.md"), encoding="utf-8") as readme, \
-                open(os.path.join(here, "cases", "example_terminal.stdout"), encoding="utf-8") as screen:
-            self.assertIn(screen.read().split("\n\n")[0], readme.read())
+        with open(os.path.join(here, "..", "..", "README.md"), encoding="utf-8") as f:
+            readme = f.read()
+        for case in ("example_terminal", "explain_readme"):
+            with open(os.path.join(here, "cases", case + ".stdout"), encoding="utf-8") as screen:
+                self.assertIn(screen.read().split("\n\n")[0], readme)
 
     def test_json_keys(self):
         here = os.path.dirname(os.path.abspath(__file__))
         with open(os.path.join(here, "..", "..", "docs", "json.md"), encoding="utf-8") as doc:
             named = set(re.findall(r"`([a-z_0-9]+)`", doc.read()))
+        explain = [["explain", LOAD, "--model", "example:qwen2.5-7b"], ["explain", LOAD], ["explain", "--symptom", "exit code 137"], ["explain", "hello"]]
         commands = [STORY, SMALL, ["fit", "example:qwen2.5-1.5b"], ["inspect", "example:qwen2.5-1.5b", "--tensors"],
                     LLAMA2 + ["--gpu-memory-gib", "4,80"], LLAMA2 + ["--mode", "train", "--trainable", "0.5"], ["gpus"]]
         missing = set()
         with tempfile.TemporaryDirectory() as folder:
-            for words in commands + [["inspect", self.packed(folder)]]:
+            for words in commands + explain + [["inspect", self.packed(folder)]]:
                 found, _ = answer(*words)
                 missing |= set(self.keys(found)) - named - {"BF16", "F16", "I32"}
         self.assertEqual(missing, set())
+
+
+    def test_words_of_diagnoses(self):
+        """The lists of words and of figures are told whole, as the library has them."""
+        root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+        with open(os.path.join(root, "docs", "json.md"), encoding="utf-8") as doc:
+            text = doc.read()
+        named = set(re.findall(r"`([a-z_0-9]+)`", text[text.index("## `vram.explain/1`"):text.index("## `vram.models/1`")]))
+        with open(os.path.join(root, "src", "diagnosis", "words.h"), encoding="utf-8") as header:
+            words = header.read()
+        for name in ("MEMORIES", "PHASES", "CAUSES", "CERTAINTIES"):
+            block = words[words.index("#define VR_%s(X)" % name):].split("\n\n")[0]
+            found = set(re.findall(r'X\(\w+, "([^"]+)"', block))
+            self.assertTrue(len(found) >= 4, name)
+            self.assertEqual(found - named, set(), name)
+        with open(os.path.join(root, "src", "diagnosis", "facts.h"), encoding="utf-8") as header:
+            rows = re.findall(r'X\(\w+,\s*"([^"]+)",\s*(BYTES|TOKENS|COUNT|MICRO),', header.read())
+        ending = {"BYTES": "_bytes", "TOKENS": "_tokens"}
+        self.assertGreater(len(rows), 50)
+        self.assertEqual({name + ending.get(unit, "") for name, unit in rows} - named, set())
+
+
+class Explain(unittest.TestCase):
+    """What scripts rely on; what a text means is held in tests/diagnosis and tests/accuracy."""
+
+    def fed(self, data, *words, env=None):
+        return subprocess.run([VRAM, "explain", *words], input=data, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              env={**environment(), **(env or {})}, timeout=120)
+
+    def test_the_load_that_was_published(self):
+        """Figures of a 7B model in bf16 on a 12 GB card; the shortfall is weights less the card's usable total."""
+        for words, data in ((["--json"], LOAD), (["--model", "example:qwen2.5-7b", "--json"], LOAD)):
+            done = self.fed(data.encode(), *words)
+            d = json.loads(done.stdout)
+            self.assertEqual((done.returncode, d["schema"]), (0, "vram.explain/1"))
+            first = d["diagnoses"][0]
+            self.assertEqual((first["memory"], first["phase"], first["cause"], first["certainty"]),
+                             ("gpu", "load", "weights", "certain"))
+            self.assertEqual(first["facts"]["request_bytes"], 130 * MIB)
+            self.assertEqual("%.2f" % (first["facts"]["idle_bytes"] / MIB), "105.47")
+            self.assertEqual(first["processes"], [{"process_id": 4242, "bytes": first["processes"][0]["bytes"]}])
+            self.assertIn("expandable_segments", [x["what"] for x in first["will_not_help"]])
+        self.assertEqual(first["place"]["label"], "model.layers.23.mlp.down_proj.weight")
+        self.assertEqual(first["place"]["loaded_fraction"], 0.8)
+        self.assertAlmostEqual(first["missing_at_least_bytes"], 15231233024 - 12490457088, delta=6 * MIB)
+
+    def test_five_lines_answer(self):
+        """What is to blame; what ran out and where; how much; what will not help; what to type: on any terminal."""
+        for columns in (80, 100, 200):
+            text, status = on_terminal(columns, "explain", LOAD, "--model", "example:qwen2.5-7b", env={"NO_COLOR": "1"})
+            self.assertEqual(status, 0)
+            heads = [line[:12].strip() for line in text.splitlines()[1:5]]
+            self.assertEqual(heads, ["ran out", "missing", "won't help", "type"], text)
+            self.assertTrue(text.startswith("WEIGHTS (certain): "))
+            self.assertLessEqual(len(text.splitlines()), 14)
+
+    def test_operands(self):
+        with tempfile.TemporaryDirectory() as d:
+            path = os.path.join(d, "x.log")
+            with open(path, "w", encoding="utf-8") as f:
+                f.write(LOAD + "\n")
+            whole = [vram("explain", path, "--json"), vram("explain", LOAD, "--json"), self.fed(LOAD.encode(), "--json"),
+                     self.fed(LOAD.encode(), "-", "--json")]
+            for done in whole:
+                self.assertEqual(done.returncode, 0, done.stderr)
+            facts = [json.loads(done.stdout)["diagnoses"][0]["facts"] for done in whole]
+            self.assertEqual(facts, [facts[0]] * len(facts))
+            two = json.loads(vram("explain", path, path, "--json").stdout)
+            self.assertEqual(two["read"]["bytes"], 2 * len(LOAD) + 2)
+            self.assertEqual(json.loads(whole[0].stdout)["diagnoses"][0]["file"], path)
+            os.chmod(path, 0)
+            if os.geteuid() != 0:
+                self.assertEqual(vram("explain", path).returncode, 4)
+            pipe = os.path.join(d, "pipe")
+            os.mkfifo(pipe)
+            reader = subprocess.Popen([VRAM, "explain", pipe], stdout=subprocess.PIPE, env=environment())
+            with open(pipe, "w", encoding="utf-8") as f:
+                f.write(LOAD)
+            self.assertIn(b"WEIGHTS", reader.communicate(timeout=60)[0])
+            self.assertEqual(vram("explain", d).returncode, 4)
+        self.assertEqual(vram("explain", "no/such").returncode, 4)
+        self.assertEqual(vram("explain", "torch.cuda.OutOfMemoryError").returncode, 0)
+
+    def test_nothing_recognised(self):
+        for data in (b"", b"\n", b"hello\n", bytes(range(256)) * 64, b"\xff" * 5000, b"Tried to allocate 99999999999 GiB"):
+            done = self.fed(data)
+            self.assertEqual((done.returncode, done.stderr), (1, b""), data[:40])
+            self.assertTrue(done.stdout.startswith(b"NOTHING RECOGNISED: "), done.stdout)
+            self.assertIn(b"2>&1 | vram explain", done.stdout)
+            answer = json.loads(self.fed(data, "--json").stdout)
+            self.assertEqual((answer["diagnoses"], answer["read"]["bytes"]), ([], len(data)))
+
+    def test_it_says_what_it_waits_for(self):
+        """On a terminal; of a pipe that is slow it tells after a second that it reads."""
+        main, other = pty.openpty()
+        child = subprocess.Popen([VRAM, "explain"], stdin=other, stdout=subprocess.PIPE, stderr=other, env=environment())
+        said = b""
+        while b"Ctrl-D" not in said:
+            said += os.read(main, 4096)
+        os.write(main, b"RuntimeError: CUDA out of memory\n\x04")
+        self.assertIn(b"ran out", child.communicate(timeout=60)[0])
+        slow = subprocess.Popen(["sh", "-c", "echo epoch 1; sleep 2; echo epoch 2"], stdout=subprocess.PIPE)
+        subprocess.run([VRAM, "explain"], stdin=slow.stdout, stdout=subprocess.PIPE, stderr=other, env=environment(), timeout=60)
+        slow.stdout.close()
+        slow.wait()
+        told = os.read(main, 65536).decode()
+        self.assertIn(" read, ", told)
+        self.assertTrue(told.endswith("\r\033[K"), told)
+        os.close(other)
+        os.close(main)
+
+    def test_an_endless_input_can_be_interrupted(self):
+        main, other = pty.openpty()
+        child = subprocess.Popen([VRAM, "explain", "/dev/zero"], stdout=subprocess.PIPE, stderr=other, env=environment())
+        said = b""
+        while b" read, " not in said:
+            said += os.read(main, 4096)
+        child.send_signal(signal.SIGINT)
+        self.assertEqual(child.wait(timeout=60), -signal.SIGINT)
+        child.stdout.close()
+        os.close(other)
+        os.close(main)
+
+    def test_names_cannot_steer_the_terminal(self):
+        done = self.fed(b"x \x1b[2J\x9b7m " + LOAD.encode() + b"\x1b]0;x\x07\n", "-v")
+        self.assertEqual(done.returncode, 0)
+        self.assertNotIn(b"\x1b", done.stdout)
+        self.assertNotIn(b"\x07", done.stdout)
 
 
 class Usage(unittest.TestCase):
@@ -709,7 +846,8 @@ class Usage(unittest.TestCase):
         bad = "nothing\x9b2J\u202ec\u2028d\u200be\x85f"
         for words in (["fit", bad], ["inspect", bad], [bad], ["fit", "x", "--" + bad], ["fit", "x", "--gpu", bad], ["gpus", bad],
                       ["gpus", "--color", bad], ["ledger", "--scenario", bad], ["fit", "x", "--engine", bad],
-                      ["fit", "x", "--gpu", "24GiB", "--free", bad], ["completion", bad], ["help", bad], ["fit", "example:" + bad]):
+                      ["fit", "x", "--gpu", "24GiB", "--free", bad], ["completion", bad], ["help", bad], ["fit", "example:" + bad],
+                      ["explain", "/" + bad], ["explain", "x", "--model", "x", "--engine", bad]):
             shown = vram(*words).stderr
             self.assertIn("?", shown.decode())
             self.assertFalse(set(shown.decode()) & set("\x85\x9b\u200b\u2028\u202e"), shown)
@@ -768,7 +906,9 @@ class Patience(unittest.TestCase):
 
 class Screens(unittest.TestCase):
     WORDS = (["example"], [*STORY], [*STORY, "-v"], ["fit", "example:qwen2.5-7b"], ["inspect", "example:qwen2.5-7b"],
-             ["inspect", "example:qwen2.5-7b", "-v"], ["gpus"], ["gpus", "h100"],
+             ["inspect", "example:qwen2.5-7b", "-v"], ["gpus"], ["gpus", "h100"], ["explain", LOAD], ["explain", LOAD, "-v"],
+             ["explain", "hello"], ["explain", "--symptom", "fine for hours, then dies"],
+             ["explain", LOAD, "-v", "--model", "example:qwen2.5-7b"],
              [*LLAMA2, "--gpu-memory-gib", "24,80"])
 
     def test_nothing_is_wider_than_the_terminal(self):

@@ -190,10 +190,28 @@ def made_for_ollama():
                        *some(16, 4096, 17 / 32), activations(65104000, 726, 2), results(10580000, 2)]}
 
 
+def explained():
+    """What a message's own figures say, by subtraction, and the published shortfall of a 7B model on a 12 GB card."""
+    total, free, allocated, idle = 11.63 * GIB, 30.88 * (1 << 20), 11.34 * GIB, 105.47 * (1 << 20)
+    usable, weights, own = 12490457088, 15231233024, 11.54 * GIB
+    context, others = own - allocated - idle, total - free - own
+    short = weights - usable
+    card = f"{total / GIB:.2f} GiB = live {allocated / GIB:.2f} + idle {idle / GIB:.2f} + CUDA context {context / GIB:.2f} + other programs " \
+           f"{others / GIB:.2f} + free {free / GIB:.2f}"
+    fits = 49056
+    adam = (752.00 - 311.44 - 189.12)
+    return {"explain_load": [f"({100 * idle / total:.1f} % of the card is idle", card, f"at least {gib(short)} GiB ({short / 1e9:.2f} GB)",
+                             f"request 130.00 MiB = {130 << 20:,} bytes"],
+            "explain_server": [f"at least {16.00 - 5.99:.2f} GiB", f"--max-model-len {fits}", f"--kv-cache-dtype fp8 --max-model-len {2 * fits}",
+                               f'"kv_needed_bytes": {16 * GIB}'],
+            "explain_training": [f"live 22.41 + idle {189.12 / 1024:.2f}", f"with it {adam:.2f} MiB would still be missing"],
+            "explain_nothing": ["2 lines (34 bytes)", "1 line (3 KB)"]}
+
+
 def main():
     checked, missing = 0, []
     for reason in (llama_8b, llama_70b, qwen3_32b, gemma_27b, hybrids, gpt_oss_20b, encoders, pictures,
-                   made_dense, made_experts, made_for_ollama):
+                   made_dense, made_experts, made_for_ollama, explained):
         for case, figures in reason().items():
             with open(os.path.join(CASES, case + ".stdout"), encoding="utf-8") as f:
                 text = f.read()

@@ -67,7 +67,7 @@ static const expected cases[] = {
       IS(UNKNOWN, UNKNOWN, GPU), "figures_contradict", "96.5 free is more than 96 asked for" },
     { FRAMES(STEPPING) SAYS("96.00 MiB", "5.00 GiB", "18.40 GiB", "18.00 GiB", "90.00 MiB"),
       IS(UNKNOWN, UNKNOWN, GPU), "figures_contradict", "5 GiB free" },
-    { SAYS("96.00 MiB", "80.00 GiB", "18.40 GiB", "18.00 GiB", "90.00 MiB"), IS(NOT_CAPACITY, LIKELY, NONE),
+    { SAYS("96.00 MiB", "80.00 GiB", "18.40 GiB", "18.00 GiB", "90.00 MiB"), IS(NOT_CAPACITY, CERTAIN, NONE),
       "capacity_misreported", "more free than the card has" },
 
     /* one piece larger than the card */

@@ -53,7 +53,7 @@ static void test_weights(void **state)
     explain(&m, VR_PROGRAM_LLAMACPP, VR_PHASE_LOAD, 4 * LAYER + HEAD, NULL);
     assert_true(m.f.spot.found);
     assert_null(m.f.spot.assumed);
-    assert_string_equal(m.f.spot.label, "buffer of weights");
+    assert_string_equal(m.f.spot.label, "the buffer of weights, 642.25 KiB");
     assert_int_equal(m.f.cause, VR_CAUSE_WEIGHTS);
     done(&m);
     /* -ngl 3: the output and two layers */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The tables of texts: that every row is sound, that every example is read as its own row with the figures that
- * it holds (texts_expected.tsv, made without this code), and that ordinary logs hold none of them. */
+ * The tables of texts: that every row is sound, that every example is read as its own row with the figures
+ * that it holds (texts_expected.tsv, made without this code), and that ordinary logs hold none of them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -319,22 +319,27 @@ static const char *const innocent[] = {
     "{'loss': 1.8312, 'grad_norm': 0.6, 'learning_rate': 2e-05, 'epoch': 0.31}\n",
     "  4%|4         | 200/5000 [06:11<2:28:40,  1.86s/it]\n",
     "Epoch 3: 100%|##########| 782/782 [01:12<00:00, 10.80it/s, v_num=4, train_loss=0.211]\n",
-    "INFO 06-01 10:00:00 [loggers.py:116] Engine 000: Avg prompt throughput: 812.1 tokens/s, Running: 4 reqs,\n",
+    "INFO 06-01 10:00:00 [loggers.py:116] Engine 000: Avg prompt throughput: 812.1 tokens/s, Running: 4 "
+    "reqs,\n",
     "INFO:     127.0.0.1:50114 - \"POST /v1/chat/completions HTTP/1.1\" 200 OK\n",
-    "[2026-01-01 00:00:00 TP0] Decode batch. #running-req: 8, #token: 9000, token usage: 0.21, cuda graph: True\n",
+    "[2026-01-01 00:00:00 TP0] Decode batch. #running-req: 8, #token: 9000, token usage: 0.21, cuda graph: "
+    "True\n",
     "llama_kv_cache: size = 1024.00 MiB (  8192 cells,  32 layers,  1/1 seqs), K (f16):  512.00 MiB\n",
     "load_tensors: offloaded 33/33 layers to GPU\n",
     "Memory allocated: 12.1 GiB, reserved: 13.0 GiB, peak: 14.2 GiB\n",
     "GPU memory usage: 61 % of 24 GiB; free memory: 9.3 GiB\n",
     "[GC] memory freed: 220 MB, heap: 512 MB\n",
     "Allocated 3 workers for the data loader, each with 2 threads\n",
-    "| 0  NVIDIA L4   Off | 00000000:00:03.0 Off |  0 |\n| N/A 41C P8 12W / 72W | 1024MiB / 23034MiB | 0% |\n",
+    "| 0  NVIDIA L4   Off | 00000000:00:03.0 Off |  0 |\n| N/A 41C P8 12W / 72W | 1024MiB / 23034MiB | 0% "
+    "|\n",
     "The memory of the elephants is remarkable; they have not run out of it yet.\n",
     "We need more memory for the museum. The exhibits were killed off by damp, said the buses' owner.\n",
     "# How to allocate memory on a GPU and how to free it again when the batch is done\n",
-    "def allocate(self, n):\n    \"\"\"Allocates n blocks. Raises when there is no room.\"\"\"\n    return self.pool.take(n)\n",
+    "def allocate(self, n):\n    \"\"\"Allocates n blocks. Raises when there is no room.\"\"\"\n    return "
+    "self.pool.take(n)\n",
     "int *p = malloc(n * sizeof *p);\nif (p == NULL)\n    return -1;\n",
-    "try:\n    x = torch.empty(n, device='cuda')\nexcept RuntimeError as e:\n    logger.warning('retry with %d', n // 2)\n",
+    "try:\n    x = torch.empty(n, device='cuda')\nexcept RuntimeError as e:\n    logger.warning('retry with "
+    "%d', n // 2)\n",
     "Step 137 of 9000: code review finished, 137 files checked, exit.\n",
     "Reached step 1455; writing status to file\n",
     "2026-03-01 kernel: usb 1-1: new high-speed USB device number 4 using xhci_hcd\n",
@@ -347,6 +352,32 @@ static const char *const innocent[] = {
     "loss 0.91 | lr 3e-4 | mem 31.2GB | tok/s 9120 | skipped 0\n",
     "Das Training läuft. Speicher: 12 von 24 GiB belegt, noch 3 Stunden.\n",
     "显存使用: 12.1 GiB / 24 GiB, 训练正常\n",
+    "L'entraînement avance: mémoire utilisée 12 Go sur 24, encore 3 heures\n",
+    "学習は順調です。メモリ使用量 12 GiB / 24 GiB\n",
+    "Das Gerät hat 24 GiB Speicher; der Bus fährt um acht, Fehler gab es keine.\n",
+    "Loading checkpoint shards: 100%|##########| 12/12 [00:16<00:00,  1.40s/it]\n",
+    "INFO 01-01 00:00:00 [gpu_worker.py:298] Available KV cache memory: 11.20 GiB\n",
+    "INFO 01-01 00:00:00 [kv_cache_utils.py:634] GPU KV cache size: 91,216 tokens\n",
+    "Free memory on device (78.40/79.18 GiB) on startup. Desired GPU memory utilization is (0.92, 72.85 "
+    "GiB).\n",
+    "time=2026-01-01 level=INFO source=types.go:131 msg=\"inference compute\" total=\"11.6 GiB\" "
+    "available=\"10.4 GiB\"\n",
+    "[2026-01-01 00:00:00] [INFO] [utils.py:783:see_memory_usage] MA 21.04 GB Max_MA 21.04 GB CA 23.87 GB "
+    "Max_CA 24 GB\n",
+    "NCCL INFO Using network Socket\nNCCL INFO comm 0x55 rank 0 nranks 2 cudaDev 0 busId 1000 - Init "
+    "COMPLETE\n",
+    "state: RUNNING, signals handled: 9, errors: 0, code: 0, killed: 0 jobs, memory errors corrected: 0\n",
+    "Pod llm-0 0/1 ContainerCreating 0 4s\nPod llm-0 1/1 Running 0 31s\n",
+    "\"State\": { \"Status\": \"running\", \"OOMKilled\": false, \"ExitCode\": 0 }\n",
+    "epoch 12: val_loss 0.4411, f1 0.93, no NaN in 40,000 steps, grad norm 1.1\n",
+    "Compiled 3 kernels; shared memory per block: 48 KiB; registers: 96\n",
+    "resumed from checkpoint at step 1370 (137 shards), optimizer state restored\n",
+    "warning: 2 files were skipped because they are larger than 100 MB\n",
+    "INFO model_runner.py:1028] CUDA graphs can take additional 1~3 GiB memory per GPU. If you are running out of "
+    "memory, consider decreasing `gpu_memory_utilization` or enforcing eager mode.\n",
+    "tip: to avoid out of memory issues with long inputs, lower the batch; nothing failed so far\n",
+    "if memory is short, an allocation may fail; see the manual for what to do then\n",
+    "class Killed(Exception):\n    pass\n\n\ndef on_signal(number, frame):\n    raise Killed\n",
 };
 
 static void ordinary_logs_hold_no_failure(void **state)
@@ -364,8 +395,10 @@ static void ordinary_logs_hold_no_failure(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_are_sound),    cmocka_unit_test(no_anchor_is_taken_twice),
-        cmocka_unit_test(templates_compile), cmocka_unit_test(examples_are_read),
+        cmocka_unit_test(rows_are_sound),
+        cmocka_unit_test(no_anchor_is_taken_twice),
+        cmocka_unit_test(templates_compile),
+        cmocka_unit_test(examples_are_read),
         cmocka_unit_test(ordinary_logs_hold_no_failure),
     };
 
