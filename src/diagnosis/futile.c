@@ -35,8 +35,10 @@ static bool is_known(const vr_case *c)
 /* An engine said no by its own sum: nothing was asked of an allocator. */
 static bool by_own_sum(const vr_case *c)
 {
-    return vr_holds(c, VR_IF_REFUSED) && !c->n.has_request && c->f->cause != VR_CAUSE_ACTIVATIONS &&
-           c->f->cause != VR_CAUSE_RUNTIME_OVERHEAD;
+    static const uint64_t of_passes = MASK(VR_CAUSE_ACTIVATIONS) | MASK(VR_CAUSE_RUNTIME_OVERHEAD);
+
+    return vr_holds(c, VR_IF_REFUSED) && !c->n.has_request &&
+           (c->f->phase == VR_PHASE_START || !is_one_of(of_passes, c->f->cause));
 }
 
 /* The message is PyTorch's own, of a CUDA or HIP card: by its figures, whatever runs it, or by what runs. */

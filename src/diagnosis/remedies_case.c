@@ -86,6 +86,7 @@ static const reading readings[] = {
     { VR_IF_FOREACH, NEAR, "foreach-" },
     { VR_IF_QUANTISING, NEAR, "quantise-" },
     { VR_IF_PINNED, NEAR, "pin-" },
+    { VR_IF_PINNED, SEEN, "ggml-pinned" },
     { VR_IF_PINNED, SAYS, "pinned memory" },
     { VR_IF_PINNED, SAYS, "cudahostalloc" },
     { VR_IF_PINNED, SUB, "pinned" },

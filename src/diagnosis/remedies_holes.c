@@ -196,6 +196,8 @@ static bool put_larger_share(const vr_case *c, vr_buf *b)
     return true;
 }
 
+#define LARGEST_CLAIM 98 /* of what is free at start: the engine asks for no more */
+
 /* Of the card what is free now, rounded down. */
 static bool put_free_share(const vr_case *c, vr_buf *b)
 {
@@ -205,7 +207,7 @@ static bool put_free_share(const vr_case *c, vr_buf *b)
         return false;
     share = vr_mul_div(left, 100, total);
     share = vr_mul_sat(share, total) > vr_mul_sat(left, 100) ? share - 1 : share; /* it is rounded half up */
-    if (share < 10 || share > LARGEST_SHARE)
+    if (share < 10 || share > LARGEST_CLAIM)
         return false;
     put_share(b, share);
     return true;

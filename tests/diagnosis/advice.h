@@ -203,7 +203,8 @@ static inline bool if_share_direction(const truth *t, const char *command)
 
     if (share > t->share)
         return caused_by(t, CAUSE(KV_CACHE)) && at(t, PHASE(PROFILE) | PHASE(KV_CACHE)) && !t->foreign;
-    return caused_by(t, CAUSE(OTHER_PROCESS) | CAUSE(LIMIT)) || at(t, running) || t->nccl;
+    return caused_by(t, CAUSE(OTHER_PROCESS) | CAUSE(LIMIT)) || at(t, running) || t->nccl ||
+           (at(t, PHASE(START)) && caused_by(t, CAUSE(RUNTIME_OVERHEAD)));
 }
 
 static inline bool if_fraction_direction(const truth *t, const char *command)
