@@ -308,13 +308,14 @@ static const char *kill_others(const vr_case *c)
     return NULL;
 }
 
+/* Left-overs of an earlier run go with it; what is computed from sizes comes again. */
 static const char *restart(const vr_case *c)
 {
-    if (c->f->cause == VR_CAUSE_OTHER_PROCESS || !on_card(c) || vr_holds(c, VR_IF_SHARED_CARD))
+    if (!on_card(c) || vr_holds(c, VR_IF_SHARED_CARD))
         return NULL;
-    if (by_own_sum(c) && is_known(c))
+    if (by_own_sum(c) && is_known(c) && c->f->cause == VR_CAUSE_KV_CACHE)
         return "the same sum comes out again";
-    return loads(c) ? "the same weights come again" : NULL;
+    return loads(c) && c->f->certainty == VR_CERTAINTY_CERTAIN ? "the same weights come again" : NULL;
 }
 
 static const char *more_ram(const vr_case *c)

@@ -37,7 +37,7 @@ bool vr_length_that_fits(const vr_case *c, uint64_t *out)
     if (!figure(c, VR_FACT_MODEL_LENGTH, &full))
         return false;
     if (figure(c, VR_FACT_KV_NEEDED, &needed) && figure(c, VR_FACT_KV_AVAILABLE, &available))
-        return needed != 0 && available < needed && in_blocks(vr_mul_div(full, available, needed) - 1, out);
+        return available < needed && in_blocks(vr_sub_floor(vr_mul_div(full, available, needed), 1), out);
     if (figure(c, VR_FACT_KV_TOKENS, &length))
         return length < full && in_blocks(length, out);
     return false;

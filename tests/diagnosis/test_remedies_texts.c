@@ -177,11 +177,41 @@ static void sized_levers_stay_in_front(void **state)
     vr_arena_free(&s.d.arena);
 }
 
+/* Figures at their ends give no command with a number of no sense, and no fault. */
+static void hostile_figures(void **state)
+{
+    static const uint64_t ends[] = { 0, 1, 255, UINT32_MAX, UINT64_MAX / 2, UINT64_MAX };
+    stage s;
+
+    set_stage(&s, *state, &settings[0]);
+    s.row.kind = VR_TEXT_REFUSAL;
+    for (unsigned round = 0; round < 36 * 36; round++) {
+        for (size_t i = 0; i < VR_FACT_COUNT && i < sizeof s.figures.facts / sizeof s.figures.facts[0]; i++)
+            s.figures.facts[i] = (vr_fact){ .id = (uint8_t)((i + round) % VR_FACT_COUNT),
+                                            .value = ends[(round / (i % 4 + 1) + i) % 6],
+                                            .negative = (round + i) % 7 == 0 };
+        s.event.sign.facts =
+            (vr_fact_list){ s.figures.facts, sizeof s.figures.facts / sizeof s.figures.facts[0] };
+        s.f.program = (uint8_t)(round % VR_PROGRAM_COUNT);
+        s.f.cause = (uint8_t)(round / 3 % VR_CAUSE_COUNT);
+        s.f.phase = (uint8_t)(round / 5 % VR_PHASE_COUNT);
+        s.f.memory = (uint8_t)(round / 7 % VR_MEMORY_COUNT);
+        s.f.certainty = (uint8_t)(round % VR_CERTAINTY_COUNT);
+        s.f.n_remedies = s.f.n_futile = 0;
+        s.f.tell = NULL;
+        assert_int_equal(vr_diagnose_remedies(&s.d, &s.f), VRAM_OK);
+        for (size_t i = 0; i < s.f.n_remedies; i++)
+            assert_true(strstr(s.f.remedies[i].command, "184467440737") == NULL);
+    }
+    vr_arena_free(&s.d.arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(texts_are_answered, open_world, close_world),
         cmocka_unit_test_setup_teardown(each_lookalike_is_answered, open_world, close_world),
+        cmocka_unit_test_setup_teardown(hostile_figures, open_world, close_world),
         cmocka_unit_test_setup_teardown(sized_levers_stay_in_front, open_world, close_world),
     };
 
