@@ -5,6 +5,7 @@
  */
 #include "diagnosis/place.h"
 
+#define MOST_EVENTS 3000000        /* about a tenth of a second */
 #define LITTLE (2 * VR_MIB)        /* PyTorch's segment of small blocks */
 #define SAYS_NOTHING (20 * VR_MIB) /* segments up to this hold requests of any size */
 
@@ -114,13 +115,15 @@ static vram_status seek_near(vr_hit *hit, vr_seeker *s)
 static vram_status seek_run(vr_hit *hit, vr_seeker *s)
 {
     vr_tokens likely = { 0, 0 };
-    VR_TRY(vr_seek_variants(hit, s));
+    VR_TRY(vr_seek_given(hit, s));
+    if (hit->places == 0)
+        VR_TRY(vr_seek_cards(hit, s));
+    if (hit->places == 0)
+        VR_TRY(vr_seek_variants(hit, s));
     if (hit->places == 0)
         VR_TRY(vr_seek_tokens(hit, &likely, s));
     s->tokens_low = likely.low;
     s->tokens_high = likely.high;
-    if (hit->places == 0)
-        VR_TRY(vr_seek_cards(hit, s));
     return hit->places == 0 ? seek_near(hit, s) : VRAM_OK;
 }
 
@@ -163,17 +166,29 @@ static vram_status look(vr_seeker *s)
     return seek_torch(s);
 }
 
+/* A run that the engine refuses has no places, but the text is explained all the same. */
+static vram_status tell_refusal(vr_seeker *s, vram_status status)
+{
+    vr_spot *spot = &s->f->spot;
+    if (!vr_is_refusal(status) || spot->found)
+        return vr_is_refusal(status) ? VRAM_OK : status;
+    spot->tried = true;
+    spot->not_found =
+        vr_text(&s->d->arena, T("such a run is refused: "), T(vram_last_error(s->d->ctx)->text));
+    return spot->not_found != NULL ? VRAM_OK : VRAM_ENOMEM;
+}
+
 /* Warnings are about what was asked for, not about what could have been. */
 vram_status vr_diagnose_place(struct vram_diagnosis *d, vr_finding *f, const vram_model *m,
                               const vram_workload *w)
 {
-    vr_seeker s = { .d = d, .f = f, .model = m, .asked = w, .cards = 1 };
+    vr_seeker s = { .d = d, .f = f, .model = m, .asked = w, .cards = 1, .budget = MOST_EVENTS };
     size_t warned = d->ctx->n_warnings;
     if (f != d->list) /* what follows from the first is of the same run */
         return VRAM_OK;
     vr_arena_init(&s.plans, d->ctx);
     vr_hall_open(&s.hall, d->ctx);
-    vram_status status = look(&s);
+    vram_status status = tell_refusal(&s, look(&s));
     vr_hall_close(&s.hall);
     vr_arena_free(&s.plans);
     d->ctx->n_warnings = warned;

@@ -46,16 +46,17 @@ typedef struct vr_seeker {
     size_t rank, cards; /* it is the rank-th of so many like it, over which a device map may spread the run */
     vr_arena plans;     /* of one variant of the run; emptied for the next */
     vr_hall hall;
-    bool near;                        /* idle bytes may differ a little: see place.c */
+    uint64_t budget; /* events that may still be planned and played: a large model has fewer tries */
+    bool near;       /* idle bytes may differ a little: see place.c */
     uint64_t tokens_low, tokens_high; /* that one pass may have had, where no place was found; or 0 */
 } vr_seeker;
 
 /* A place whose figures are those of the message. */
 typedef struct vr_hit {
-    uint64_t places;  /* how many there are; 0: none, the rest is void then */
-    vr_rehearsal run; /* that dies there */
-    vr_plan plan;     /* lies in vr_seeker.plans */
-    uint64_t available;
+    uint64_t places;            /* how many there are; 0: none, the rest is void then */
+    vr_rehearsal run;           /* that dies there */
+    vr_plan plan;               /* lies in vr_seeker.plans */
+    uint64_t available, usable; /* of the card */
     const vram_workload *asked; /* the run as it would have been typed */
     const char *assumed;        /* what of it was not said, in words; or NULL */
 } vr_hit;
@@ -128,7 +129,7 @@ vram_status vr_tell_no_place(vr_seeker *s);
 
 /* The run as it was given, or as the log shows it. */
 vram_status vr_seek_given(vr_hit *out, vr_seeker *s);
-/* The same, then with what people leave out: the first that has such a place. */
+/* With what people leave out: the first that has such a place. */
 vram_status vr_seek_variants(vr_hit *out, vr_seeker *s);
 
 /* ---- place_tell.c ---- */

@@ -35,7 +35,7 @@ static vram_status seek_over(vr_hit *out, vr_seeker *s, size_t cards)
 
 vram_status vr_seek_cards(vr_hit *out, vr_seeker *s)
 {
-    static const uint8_t numbers[] = { 1, 2, 3, 4, 8 };
+    static const uint8_t numbers[] = { 2, 4, 3, 8, 1 };
     const vram_workload *given = s->asked;
     vram_workload *w;
     vr_bounds rank = vr_bounds_of(s->f, VR_FACT_GPU);

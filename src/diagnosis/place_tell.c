@@ -217,6 +217,7 @@ vram_status vr_tell_place(vr_seeker *s, const vr_hit *hit)
 {
     vr_spot *spot = &s->f->spot;
     const vram_fit *fit;
+    s->card->usable.bytes = s->card->facts.usable = hit->usable;
     spot->found = true;
     spot->places = hit->places;
     spot->label = label_of(s, hit);

@@ -6,7 +6,6 @@
 #include "diagnosis/place.h"
 
 #define MOST_TRIES 96
-#define MOST_EVENTS 400000 /* played in all of them */
 #define MOST_RANGES 6
 #define SAYS_NOTHING (20 * VR_MIB) /* segments up to this hold requests of any size */
 #define PAGE (2 * VR_MIB)
@@ -134,8 +133,7 @@ static vram_status compare(passes *p, bool *known, vr_seeker *s)
     VR_TRY(vr_plan_of_run(&plan, &w, s, longer));
     p->tokens[1] = w->context;
     VR_TRY(go_along(p, 1, s, &plan, w));
-    p->tries = MOST_EVENTS / (plan.tape.n + 1);
-    p->tries = p->tries < MOST_TRIES ? p->tries : MOST_TRIES;
+    p->tries = MOST_TRIES;
     *known = p->n[0] == p->n[1] && p->tokens[1] > p->tokens[0];
     return VRAM_OK;
 }
@@ -179,7 +177,7 @@ static vram_status try_range(vr_hit *out, vr_seeker *s, vr_tokens r, size_t *tri
         for (uint64_t x = vr_round_up(r.low != 0 ? r.low : 1, step); x <= r.high; x += step) {
             if (tried != 0 && x % tried == 0)
                 continue;
-            if (*tries == 0)
+            if (*tries == 0 || s->budget == 0)
                 return VRAM_OK;
             (*tries)--;
             VR_TRY(try_tokens(out, s, x));

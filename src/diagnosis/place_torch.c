@@ -18,7 +18,13 @@ typedef struct scene {
     vr_plan *plan;
     const vram_workload *w; /* resolved */
     bool late;              /* kernels are loaded when it dies */
+    uint64_t usable;        /* total of the card, of which the message says two decimals */
 } scene;
+
+static void spend(vr_seeker *s, uint64_t events)
+{
+    s->budget = vr_sub_floor(s->budget, events);
+}
 
 static uint64_t outside(const scene *x)
 {
@@ -30,10 +36,12 @@ static vram_status play(vr_rehearsal *out, const scene *x, const vr_alloc_conf *
     const vram_device *card = x->s->card;
     vr_stage stage = { .alloc = alloc,
                        .available = available,
-                       .usable = card->usable.bytes,
+                       .usable = x->usable,
                        .context = card->context.bytes,
                        .kernels = card->kernels.bytes };
-    return vr_rehearse_in(out, &x->plan->tape, &stage, &x->s->hall);
+    VR_TRY(vr_rehearse_in(out, &x->plan->tape, &stage, &x->s->hall));
+    spend(x->s, out->n_events);
+    return VRAM_OK;
 }
 
 static bool is_late(const vr_rehearsal *r)
@@ -58,17 +66,22 @@ static vr_bounds room_left(const vr_torch_figures *g)
     return (vr_bounds){ true, vr_sub_floor(g->request.low, PAGE), vr_sub_floor(g->request.low, 1) };
 }
 
+/* The room that the run has there by the message's figures. */
+static uint64_t room_there(const vr_rehearsal *run, const vr_torch_figures *g)
+{
+    uint64_t rest = vr_bounds_middle(room_left(g));
+    if (rest >= run->failure.tried)
+        rest = vr_sub_floor(run->failure.tried, 1);
+    return vr_add_sat(run->failure.live.driver, rest);
+}
+
 /* The room with which it dies there and leaves as much as the message says. */
 static vram_status settle(bool *same, vr_rehearsal *run, uint64_t *available, const scene *x)
 {
     const vr_torch_figures *g = &x->s->figures;
-    vr_bounds left = room_left(g);
     *same = false;
     for (int i = 0; i < MOST_SETTLES && !*same; i++) {
-        uint64_t rest = vr_bounds_middle(left);
-        if (rest >= run->failure.tried)
-            rest = vr_sub_floor(run->failure.tried, 1);
-        *available = vr_add_sat(run->failure.live.driver, rest);
+        *available = room_there(run, g);
         VR_TRY(play(run, x, &x->w->alloc, *available));
         if (!run->failed)
             return VRAM_OK;
@@ -79,7 +92,43 @@ static vram_status settle(bool *same, vr_rehearsal *run, uint64_t *available, co
     return VRAM_OK;
 }
 
-static void keep(vr_hit *out, const vr_rehearsal *run, uint64_t available)
+/* A loader's first block is sized by the card's total, of which two decimals are known: what is left of it
+ * when the last tensor went in depends on the others. */
+static bool is_cut_by_total(const scene *x, const vr_rehearsal *r)
+{
+    return r->whole_from > x->usable;
+}
+
+static vram_status settle_total(bool *same, vr_rehearsal *run, uint64_t *available, scene *x)
+{
+    const vr_torch_figures *g = &x->s->figures;
+    uint64_t usable = x->usable;
+    *available = room_there(run, g);
+    for (x->usable = g->total.low; x->usable <= g->total.high; x->usable += VR_MIB) {
+        VR_TRY(play(run, x, &x->w->alloc, *available));
+        if (run->failed && !agrees(run, g)) /* more may be reserved now */
+            VR_TRY(play(run, x, &x->w->alloc, room_there(run, g)));
+        if (!run->failed || !agrees(run, g))
+            continue;
+        *available = room_there(run, g);
+        *same = true;
+        return VRAM_OK;
+    }
+    x->usable = usable;
+    return VRAM_OK;
+}
+
+/* A first block that is sized by what the card has leaves other bytes idle on a card of a little more. */
+static bool may_agree(const scene *x, const vr_rehearsal *r)
+{
+    const vr_torch_figures *g = &x->s->figures;
+    bool cut = r->cut || is_cut_by_total(x, r);
+    return agrees(r, g) ||
+           (cut && !r->failure.outside && vr_bounds_have(g->allocated, r->failure.live.allocated) &&
+            vr_bounds_have(g->request, r->failure.tried));
+}
+
+static void keep(vr_hit *out, const scene *x, const vr_rehearsal *run, uint64_t available)
 {
     if (out->places != 0 && out->run.failure.event == run->failure.event)
         return;
@@ -87,9 +136,10 @@ static void keep(vr_hit *out, const vr_rehearsal *run, uint64_t available)
         return;
     out->run = *run;
     out->available = available;
+    out->usable = x->usable;
 }
 
-static vram_status go_through(vr_hit *out, const scene *x)
+static vram_status go_through(vr_hit *out, scene *x)
 {
     const vr_torch_figures *g = &x->s->figures;
     vr_bounds room = vr_bounds_sum(g->reserved, room_left(g));
@@ -102,11 +152,13 @@ static vram_status go_through(vr_hit *out, const scene *x)
         if (!run.failed || (is_late(&run) && !x->late))
             return VRAM_OK;
         next = vr_add_sat(run.failure.live.driver, run.failure.tried);
-        if (agrees(&run, g) || (run.cut && vr_bounds_have(g->allocated, run.failure.live.allocated))) {
+        if (may_agree(x, &run)) {
             there = run;
             VR_TRY(settle(&same, &there, &at, x));
+            if (!same && is_cut_by_total(x, &there))
+                VR_TRY(settle_total(&same, &there, &at, x));
             if (same)
-                keep(out, &there, at);
+                keep(out, x, &there, at);
         }
         available = next > available ? next : vr_add_sat(available, PAGE);
     }
@@ -162,6 +214,7 @@ vram_status vr_plan_of_run(vr_plan *out, const vram_workload **w, vr_seeker *s, 
     if (vr_spreads(resolved))
         VR_TRY(placed(&facts, s, resolved));
     VR_TRY(resolved->engine->plan(out, s->model, resolved, &facts, &s->plans));
+    spend(s, vr_mul_sat(out->tape.n, 4)); /* writing takes longer than playing */
     return out->tape.status;
 }
 
@@ -173,8 +226,10 @@ bool vr_is_rehearsed(const vr_plan *p)
 
 vram_status vr_seek(vr_hit *out, vr_seeker *s, const vram_workload *asked)
 {
-    scene x = { .s = s };
+    scene x = { .s = s, .usable = s->card->usable.bytes };
     *out = (vr_hit){ .asked = asked };
+    if (s->budget == 0)
+        return VRAM_OK;
     VR_TRY(vr_plan_of_run(&out->plan, &x.w, s, asked));
     x.plan = &out->plan;
     if (!vr_is_rehearsed(&out->plan))
@@ -202,7 +257,8 @@ vram_status vr_seek_expandable(vr_further *out, vr_seeker *s, const vr_hit *hit)
     if (w->alloc.expandable_segments)
         return VRAM_OK;
     w->alloc.expandable_segments = true;
-    VR_TRY(play(&run, &(scene){ .s = s, .plan = &plan, .w = w }, &w->alloc, hit->available));
+    VR_TRY(play(&run, &(scene){ .s = s, .plan = &plan, .w = w, .usable = hit->usable }, &w->alloc,
+                hit->available));
     out->known = true;
     out->lives = !run.failed || run.failure.next_moment > VR_AT_LOADED;
     size_t end = run.failed ? run.failure.event : t->n;

@@ -72,24 +72,48 @@ static vram_status tell(vr_seeker *s, const sums *x, uint64_t n)
     return VRAM_OK;
 }
 
+static vram_status seek_step(vr_seeker *s, sums *x)
+{
+    uint64_t n = 0;
+    for (size_t i = N_RECIPES; i > 0 && x->parameters != 0; i--)
+        n += holds(x, &RECIPES[i - 1], &s->figures);
+    if (n != 0)
+        return tell(s, x, n);
+    s->f->spot.not_found =
+        vr_text(&s->d->arena, BYTES(vr_bounds_middle(s->figures.allocated)),
+                T(" live is not what training all "), GROUPED(x->parameters),
+                T(" parameters with Adam holds at its first step: perhaps only a part of them is trained"));
+    return s->f->spot.not_found != NULL ? VRAM_OK : VRAM_ENOMEM;
+}
+
+/* Elsewhere in training activations are there too, and nothing follows from what is live. */
+static void tell_least(vr_seeker *s, const sums *x)
+{
+    const recipe *least = &RECIPES[0];
+    unsigned bytes = least->weights + least->gradients + least->states;
+    uint64_t all = vr_mul_sat(x->parameters, bytes);
+    s->f->spot.not_found = "training is not rehearsed request by request";
+    if (all > s->card->usable.bytes)
+        vr_lead_with(s->d, s->f,
+                     vr_text(&s->d->arena, T("training all parameters with Adam keeps at least "), BYTES(all),
+                             T(" ("), U(bytes), T(" bytes each), the card has "),
+                             BYTES(s->card->usable.bytes)));
+}
+
 vram_status vr_seek_training(bool *is_one, vr_seeker *s)
 {
     vr_plan plan;
     const vram_workload *w;
+    uint8_t phase = s->f->phase;
     sums x = { .parameters = 0 };
-    uint64_t n = 0;
-    *is_one = s->f->phase == VR_PHASE_OPTIMIZER_STEP && is_whole(s->f);
+    bool step = phase == VR_PHASE_OPTIMIZER_STEP;
+    *is_one = is_whole(s->f) && (step || phase == VR_PHASE_BACKWARD || phase == VR_PHASE_TRAINING);
     if (!*is_one)
         return VRAM_OK;
     VR_TRY(vr_plan_of_run(&plan, &w, s, s->asked));
     x.parameters = plan.n_parameters;
-    for (size_t i = N_RECIPES; i > 0 && x.parameters != 0; i--)
-        n += holds(&x, &RECIPES[i - 1], &s->figures);
-    if (n != 0)
-        return tell(s, &x, n);
-    s->f->spot.not_found =
-        vr_text(&s->d->arena, BYTES(vr_bounds_middle(s->figures.allocated)),
-                T(" live is not what training all "), GROUPED(x.parameters),
-                T(" parameters with Adam holds at its first step: perhaps only a part of them is trained"));
-    return s->f->spot.not_found != NULL ? VRAM_OK : VRAM_ENOMEM;
+    if (step)
+        return seek_step(s, &x);
+    tell_least(s, &x);
+    return VRAM_OK;
 }

@@ -121,7 +121,7 @@ vram_status vr_seek_given(vr_hit *out, vr_seeker *s)
 
 vram_status vr_seek_variants(vr_hit *out, vr_seeker *s)
 {
-    VR_TRY(vr_seek_given(out, s));
+    out->places = 0;
     for (size_t i = 0; i < N_VARIANTS && out->places == 0; i++) {
         if (!is_open_setting(s->asked, VARIANTS[i].keys[0]))
             continue;

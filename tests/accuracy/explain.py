@@ -79,7 +79,7 @@ def given(case, described):
         return case["log"], []
     words = f"{case['context']}; {case['phase']}"
     if case["log_kind"] in PRINTED:
-        return case["log"], ["--symptom", words]
+        return case["log"], ["--symptom", words, "-"]
     return "", ["--symptom", f"{case['log']}; {words}"]
 
 
@@ -165,12 +165,13 @@ def figure_line(rows):
 
 
 def packing_line(rows):
-    """What cases tell of expandable_segments against what is said not to help."""
+    """What cases that print how much is idle tell of expandable_segments against what is said not to help."""
+    rows = [r for r in rows if "idle" in (r.case.get("figures") or {})]
     told = [(r, r.case.get("expandable_segments_would_help", "").split(" ")[0].strip(",;(").lower()) for r in rows]
     said = {word: [any("expandable" in w["what"] for w in (r.answer.all or [{"will_not_help": []}])[0]["will_not_help"])
                    for r, t in told if t == word and r.answer.all] for word in ("no", "yes")}
-    return (f"`expandable_segments` is said not to help in {share(sum(said['no']), len(said['no']))} of those where the case says no, and in "
-            f"{share(sum(said['yes']), len(said['yes']))} of those where it says yes.")
+    return (f"`expandable_segments` is said not to help in {share(sum(said['no']), len(said['no']))} of the cases that print what is idle and "
+            f"where it is known not to, and in {share(sum(said['yes']), len(said['yes']))} where it is known to help.")
 
 
 def tables(judged):

@@ -227,6 +227,8 @@ def scaled_text(text, k):
         new = f"{float(whole) * k:.{decimals}f}"
         exact = int(new) << UNIT[m[3].lower()] if decimals == 0 else int(float(new) * (1 << UNIT[m[3].lower()]))
         values.append(exact)
+        if m[3] in ("kB", "KB", "MB", "GB"):  # which are powers of ten with some programs
+            values.append(int(float(new) * 10 ** (UNIT[m[3].lower()] * 3 // 10)))
         return f"{int(new):,}{m[2]}{m[3]}" if "," in m[1] and decimals == 0 else f"{new}{m[2]}{m[3]}"
     return SIZE.sub(size, text), values
 

@@ -137,12 +137,28 @@ def cut(vram, r, base, args):
     return "cut", None, None
 
 
+def alone(vram, r, base, args):
+    """The line of the message without all that stood around it: nothing is surer then, no figure is new."""
+    line, lines = base.plain.all[0].get("line"), base.text.split("\n")
+    if not line or len(lines) < 3:
+        return "message alone", None, None
+
+    def wrong(answer):
+        if not answer.all:
+            return []
+        found = [w for w in compare(base.plain, answer, {CAUSE, FIGURES}) if " None " not in w]
+        if CERTAINTY[answer.certainty] > CERTAINTY[base.plain.certainty]:
+            found.append(f"{answer.certainty} for {base.plain.certainty}")
+        return found
+    return "message alone", lines[line - 1], wrong
+
+
 def ranks(vram, r, base, args):
-    """Several processes print the same at the same time; the sizes of each are a little larger."""
+    """Several processes print the same at the same time; each on its card, the sizes of each a little larger."""
     n = r.choice((2, 4, 8))
     if re.search(r"(?i)rank|worker", base.text) or len(base.text) > 4000:
         return "ranks interleaved", None, None
-    own = [scaled_text(base.text, 1 + i / 1000)[0].splitlines() for i in range(n)]
+    own = [re.sub(r"(?<=GPU )\d(?=;| has a total)", lambda m: str((int(m[0]) + i) % 8), scaled_text(base.text, 1 + i / 1000)[0]).splitlines() for i in range(n)]
     left, out = [0] * n, []
     while any(left[i] < len(own[i]) for i in range(n)):
         i = r.choice([i for i in range(n) if left[i] < len(own[i])])
@@ -157,7 +173,7 @@ def ranks(vram, r, base, args):
     return "ranks interleaved", "".join(out), wrong
 
 
-WAYS = ((dressed, 80), (scaled, 8), (cut, 6), (ranks, 6))
+WAYS = ((dressed, 80), (scaled, 8), (cut, 6), (alone, 4), (ranks, 6))
 
 
 def vary(vram, args, of, seed):

@@ -51,6 +51,18 @@ def pattern_of(piece):
     return re.compile(out, re.IGNORECASE), holes
 
 
+BYTES = {"size", "size10", "bytes", *SCALES}
+FITTING = {"BYTES": BYTES, "TOKENS": {"int"}, "COUNT": {"int"}, "MICRO": {"num"}}
+
+
+def misread(template, unit_of):
+    """A hole whose type cannot be its figure's; None: there is none."""
+    for name, kind in re.findall(r"\{(\w+):(\w+)\}", template):
+        if name not in unit_of or kind not in FITTING[unit_of[name]]:
+            return f"{name}:{kind}"
+    return None
+
+
 def value_of(kind, unit, groups):
     """The value of one figure; None: it stands for "not known". Takes its groups off the list."""
     text = groups.pop(0)
@@ -96,6 +108,8 @@ def lines_of(root):
         with open(f"{root}/data/{table}.tsv", encoding="utf-8") as file:
             lines = [line for line in file if not line.startswith("#")]
         for row in csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE):
+            if misread(row["template"], unit_of):
+                sys.exit(f"{row['id']}: {misread(row['template'], unit_of)} cannot be")
             example = row["example"].replace("\\n", "\n")
             for name, value in figures(row["template"], example, unit_of):
                 yield f"{row['id']}\t{name}\t{value}"

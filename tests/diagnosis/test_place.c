@@ -288,6 +288,20 @@ static void test_hostile(void **state)
     }
 }
 
+/* Settings that the engine refuses do not keep the text from being explained. */
+static void test_refused(void **state)
+{
+    place_world p;
+    (void)state;
+    published(&p);
+    assert_int_equal(vram_workload_set(p.work, "sequences", "2"), VRAM_OK);
+    assert_int_equal(vram_workload_set(p.work, "prefill_batch", "3"), VRAM_OK);
+    look(&p);
+    assert_false(p.finding.spot.found);
+    assert_non_null(strstr(p.finding.spot.not_found, "--prefill-batch"));
+    close_place(&p);
+}
+
 /* Each request of memory that fails is out of memory, and nothing is left behind. */
 static void test_starved(void **state)
 {
@@ -398,11 +412,13 @@ static void test_training(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_published),      cmocka_unit_test(test_pool),
-                                        cmocka_unit_test(test_there_and_back), cmocka_unit_test(test_assumed),
-                                        cmocka_unit_test(test_near),           cmocka_unit_test(test_tokens),
-                                        cmocka_unit_test(test_training),       cmocka_unit_test(test_cards),
-                                        cmocka_unit_test(test_serving),        cmocka_unit_test(test_hostile),
-                                        cmocka_unit_test(test_starved) };
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_published),      cmocka_unit_test(test_pool),
+        cmocka_unit_test(test_there_and_back), cmocka_unit_test(test_assumed),
+        cmocka_unit_test(test_near),           cmocka_unit_test(test_tokens),
+        cmocka_unit_test(test_training),       cmocka_unit_test(test_cards),
+        cmocka_unit_test(test_serving),        cmocka_unit_test(test_hostile),
+        cmocka_unit_test(test_starved),        cmocka_unit_test(test_refused)
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
