@@ -224,6 +224,16 @@ static const char *smaller_batch(const vr_case *c)
     return NULL;
 }
 
+static const char *shorter_context(const vr_case *c)
+{
+    static const uint64_t programs = MASK(VR_PROGRAM_VLLM) | MASK(VR_PROGRAM_SGLANG) |
+                                     MASK(VR_PROGRAM_LLAMACPP) | MASK(VR_PROGRAM_TRANSFORMERS);
+
+    return c->f->phase == VR_PHASE_LOAD && loads(c) && is_one_of(programs, c->f->program) && on_card(c)
+               ? "it died among the weights; the cache comes later"
+               : NULL;
+}
+
 static const char *accumulation(const vr_case *c)
 {
     return vr_holds(c, VR_IF_TRAINS) && on_card(c) && is_known(c) &&
@@ -277,7 +287,7 @@ static const char *kill_itself(const vr_case *c)
     return NULL;
 }
 
-#define LITTLE_OUTSIDE (13 * VR_GIB / 10) /* a context and a desktop */
+#define LITTLE_OUTSIDE VR_GIB /* a context, and a desktop perhaps */
 
 static const char *kill_others(const vr_case *c)
 {
@@ -391,6 +401,7 @@ static const struct attempt {
     { "more GPU memory", more_vram },
     { "a smaller batch", smaller_batch },
     { "a smaller batch", batch_for_others },
+    { "a shorter context", shorter_context },
     { "gradient accumulation", accumulation },
     { "ZeRO or FSDP on one card", zero_on_one },
     { "eval_accumulation_steps", eval_accumulation },

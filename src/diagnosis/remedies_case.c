@@ -364,6 +364,10 @@ static void read_run(vr_case *c)
     bool several = card_index_above_0(c) || (copies != NULL && copies->value > 1) ||
                    vr_seen(&c->d->found, c->f->event, "several-cards");
 
+    set(c, VR_IF_WINDOWS, c->f->program == VR_PROGRAM_WINDOWS);
+    set(c, VR_IF_KUBERNETES, c->f->program == VR_PROGRAM_KUBERNETES);
+    set(c, VR_IF_SLURM, c->f->program == VR_PROGRAM_SLURM);
+    set(c, VR_IF_RAY, c->f->program == VR_PROGRAM_RAY);
     set(c, VR_IF_SEVERAL_CARDS, several);
     set(c, VR_IF_ONE_CARD, !several && vr_seen(&c->d->found, c->f->event, "one-card"));
     set(c, VR_IF_NO_ROOM, cache != NULL && (cache->negative || cache->value == 0));
