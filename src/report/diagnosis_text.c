@@ -344,31 +344,46 @@ const char *vr_diagnosis_remedy(vr_report *r, const vr_remedy *m)
     return roomy(r, texts, 3);
 }
 
-static bool typed_already(const vr_finding *f, const char *command)
+static bool typed_already(const vr_finding *f)
 {
     for (size_t i = 0; i < f->n_remedies; i++)
-        if (f->remedies[i].command != NULL && vr_str_is(vr_str_of(command), f->remedies[i].command))
+        if (f->remedies[i].command != NULL && vr_str_is(vr_str_of(f->tell), f->remedies[i].command))
             return true;
     return false;
 }
 
-static void tell(vr_report *r, const vr_finding *f)
+bool vr_diagnosis_tells_first(const vr_finding *f)
 {
+    bool open = f->cause == VR_CAUSE_UNKNOWN || (f->event == NULL && f->certainty <= VR_CERTAINTY_POSSIBLE);
+
+    return f->tell != NULL && (open || f->n_remedies == 0);
+}
+
+void vr_diagnosis_tell(vr_report *r, const vr_finding *f)
+{
+    bool comes_first = vr_diagnosis_tells_first(f);
     const char *texts[2];
 
-    if (f->tell == NULL || typed_already(f, f->tell))
+    if (f->tell == NULL || (!comes_first && typed_already(f)))
         return;
     texts[1] = f->tell;
     texts[0] = f->tell_why != NULL ? vr_say(r, T(f->tell), T("   "), T(f->tell_why)) : f->tell;
-    vr_para(r, VR_INK_BOLD, f->n_remedies == 0 ? "type" : "to be sure", INDENT,
-            f->n_remedies == 0 ? texts[0] : roomy(r, texts, 2));
+    vr_para(r, VR_INK_BOLD, comes_first ? "type" : "to be sure", INDENT,
+            comes_first ? texts[0] : roomy(r, texts, 2));
 }
 
+/* Where the cause is open, what would tell comes before what may help. */
 static void type(vr_report *r, const vr_finding *f)
 {
+    bool tells_first = vr_diagnosis_tells_first(f);
+
+    if (tells_first)
+        vr_diagnosis_tell(r, f);
     for (size_t i = 0; i < f->n_remedies && i <= OTHERS_MOST; i++)
-        vr_para(r, VR_INK_BOLD, i == 0 ? "type" : "or", INDENT, vr_diagnosis_remedy(r, &f->remedies[i]));
-    tell(r, f);
+        vr_para(r, VR_INK_BOLD, i == 0 && !tells_first ? "type" : "or", INDENT,
+                vr_diagnosis_remedy(r, &f->remedies[i]));
+    if (!tells_first)
+        vr_diagnosis_tell(r, f);
 }
 
 /* ---- the card ---- */
