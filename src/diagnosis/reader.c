@@ -148,7 +148,8 @@ static vram_status end_file(vr_reader *r)
     r->wide = r->head_n = 0;
     r->half = false;
     r->n_lanes = 0;
-    r->warned = 0;
+    r->warned = r->needs_at = 0;
+    r->last_line.anchor = NULL;
     r->step.sign.sign.row = NULL;
     vr_anchors_restart(r->anchors);
     return VRAM_OK;

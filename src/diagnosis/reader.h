@@ -152,6 +152,10 @@ struct vr_reader {
     uint64_t settled; /* how often */
     uint64_t warned;  /* offset behind the last warning, 0: none; and its rank */
     uint32_t warned_rank;
+    vr_hit last_line; /* the last hit whose line was looked at; where it is, and where that line ends */
+    uint64_t last_line_at, last_line_end;
+    vr_block needs;    /* of the last hit whose row needs more; */
+    uint64_t needs_at; /* where its line begins + 1 */
     uint64_t ticks, chains;
     vr_block block;
     vr_found_list found;
