@@ -39,10 +39,12 @@ static bool by_own_sum(const vr_case *c)
            c->f->cause != VR_CAUSE_RUNTIME_OVERHEAD;
 }
 
-/* The message is PyTorch's own, of a CUDA or HIP card. */
+/* The message is PyTorch's own, of a CUDA or HIP card: by its figures, whatever runs it, or by what runs. */
 static bool by_torch(const vr_case *c)
 {
-    return c->f->memory == VR_MEMORY_GPU && is_one_of(torch_programs, c->f->program) &&
+    bool figures = c->n.has_request && c->n.has_idle;
+
+    return c->f->memory == VR_MEMORY_GPU && (figures || is_one_of(torch_programs, c->f->program)) &&
            !vr_holds(c, VR_IF_APPLE) && !vr_holds(c, VR_IF_INTEL) && !by_own_sum(c);
 }
 
@@ -161,20 +163,20 @@ static const char *segments_while_loading(const vr_case *c)
     return "one to three more tensors at best, then the same";
 }
 
+/* Only what holds whatever the last digits of the figures leave open. */
 static const char *segments_by_figures(const vr_case *c)
 {
     const vr_figures *n = &c->n;
+    const uint8_t *rule = c->sum.rule;
 
-    if (!n->has_request || !n->has_total || !n->has_free)
-        return NULL;
-    if (n->request > n->total)
+    if (rule[VR_RULE_LARGER_THAN_CARD] == VR_YES)
         return "the one request is larger than the card";
-    if (n->left >= n->request)
+    if (rule[VR_RULE_FREE_SUFFICES] == VR_YES)
         return "more was free than was asked for: nothing is in pieces";
-    if (n->has_idle && vr_add_sat(n->left, n->idle) < n->request)
+    if (rule[VR_RULE_PACKING_FAILS] == VR_YES && n->has_free && n->has_idle)
         return vr_text(&c->d->arena, T("free and idle are "), BYTES(vr_add_sat(n->left, n->idle)),
                        T(", asked for "), BYTES(n->request));
-    if (n->has_idle && vr_mul_sat(n->idle, 50) < n->total)
+    if (rule[VR_RULE_IDLE_LITTLE] == VR_YES && n->has_idle && n->has_total)
         return vr_text(&c->d->arena, T("only "), T(percent_of_card(c, n->idle)), T(" is idle"));
     return NULL;
 }

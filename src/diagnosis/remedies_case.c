@@ -211,13 +211,12 @@ static void read_figures(vr_case *c)
         n->outside = vr_sub_floor(n->total, vr_add_sat(n->left, n->reserved));
 }
 
-/* What is idle would do for the request if it lay together. At 8 % of the card and more that was the reason
- * in all of the logs that were looked at; between 2 and 8 % the card is full anyway, and one step more may be
- * won. */
-static bool would_fit_packed(const vr_figures *n)
+/* What is idle would do for the request if it lay together, as far as the printed digits tell. */
+static bool would_fit_packed(const vr_case *c)
 {
-    return n->has_request && n->has_total && n->has_free && n->has_idle && n->left < n->request &&
-           n->request <= vr_add_sat(n->left, n->idle);
+    uint8_t fits = c->sum.rule[VR_RULE_IDLE_SUFFICES];
+
+    return fits == VR_YES || fits == VR_MAYBE;
 }
 
 /* Contexts, NCCL and a desktop take less. */
@@ -248,9 +247,9 @@ static void read_arithmetic(vr_case *c)
 
     set(c, VR_IF_REQUEST_OVER_CARD, n->has_request && n->has_total && n->request > n->total);
     set(c, VR_IF_CONTRADICTION, n->has_request && n->has_free && n->left >= n->request);
-    set(c, VR_IF_PACKABLE, would_fit_packed(n) && vr_mul_sat(n->idle, 25) >= vr_mul_sat(n->total, 2));
+    set(c, VR_IF_PACKABLE, would_fit_packed(c) && c->sum.rule[VR_RULE_IDLE_MUCH] == VR_YES);
     set(c, VR_IF_PIECES,
-        would_fit_packed(n) && vr_mul_sat(n->idle, 50) >= n->total && !vr_holds(c, VR_IF_PACKABLE) &&
+        would_fit_packed(c) && c->sum.rule[VR_RULE_IDLE_LITTLE] == VR_NO && !vr_holds(c, VR_IF_PACKABLE) &&
             c->f->sub_cause != NULL && vr_str_is(vr_str_of(c->f->sub_cause), "fragmentation"));
     set(c, VR_IF_SHARED_CARD, shared_card(c));
     set(c, VR_IF_LISTED, c->f->cause == VR_CAUSE_OTHER_PROCESS && of_event(c, VR_FACT_PROCESS_ID, &id));
@@ -386,6 +385,8 @@ void vr_case_of(vr_case *c, struct vram_diagnosis *d, vr_finding *f)
 {
     *c = (vr_case){ .d = d, .f = f };
     c->runs = program_that_runs(c);
+    if (f->event != NULL)
+        vr_reckon(&f->event->sign.facts, &c->sum);
     read_figures(c);
     for (size_t i = 0; i < sizeof readings / sizeof readings[0]; i++)
         if (!vr_holds(c, readings[i].circumstance))

@@ -174,9 +174,21 @@ static const vr_lever_row asked[] = {
       .command = "print(torch.cuda.memory_summary())",
       .change = "before the line that failed: what is live, what is idle" },
     { .memories = GPU, .command = WHO, .change = "before it starts: what is on the card already" },
-    { .memories = VR_BIT(VR_MEMORY_UNKNOWN),
+    /* no memory, or none known */
+    { .when = WHEN(AMD),
+      .command = "rocm-smi --showmeminfo vram gtt",
+      .change = "the memory of the card and what it borrows" },
+    { .programs = PROGRAM(SGLANG),
+      .memories = VR_BIT(VR_MEMORY_NONE),
+      .command = "grep -B 20 'cuda graph failed' LOG",
+      .change = "the error itself stands before the hints" },
+    { .unless = WHEN(WINDOWS) | WHEN(APPLE),
       .command = "nvidia-smi; free -g; dmesg -T | tail -n 30",
       .change = "card, memory and kernel right after the failure" },
+    { .when = WHEN(APPLE),
+      .command = "memory_pressure; sysctl vm.swapusage",
+      .change = "how full the memory is right after the failure" },
+    { .command = "nvidia-smi & systeminfo", .change = "card and memory right after the failure" },
 };
 
 void vr_judge_tell(const vr_case *c)
