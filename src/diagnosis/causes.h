@@ -24,8 +24,9 @@ typedef enum vr_trait {
     VR_MOST_KV,
     VR_MOST_ACTIVATIONS,
     VR_MOST_GRAPHS,
-    VR_ROUND_LIMIT, /* an allocator's limit is a whole number of MiB that a person would type */
-    VR_IS_BARE,     /* a failure without any figure */
+    VR_LIMIT_REACHED, /* and what is in use comes near it */
+    VR_ROUND_LIMIT,   /* an allocator's limit is a whole number of MiB that a person would type */
+    VR_IS_BARE,       /* a failure without any figure */
     VR_IS_GPU,
     VR_IS_KILLED, /* ended by signal 9, by the word of a shell or a supervisor */
     VR_KILLED_TWICE,
@@ -95,6 +96,7 @@ typedef enum vr_trait {
     VR_COPIES,          /* a pipeline over several cards keeps copies */
     VR_EMBEDDING_SIZED, /* the request is as large as a known model's table of words */
     VR_CARD_EMPTY,      /* nvidia-smi in the same log shows less than half of the card in use */
+    VR_GRAPHS_CAPTURED, /* the message names pools of captured graphs */
     VR_HUGE_PIECE,      /* a request of 16 GiB or more */
     VR_PROGRAM_ALONE,   /* a compiler's count of temporaries exceeds the memory by itself */
     VR_FREE_PLENTY,     /* free before the step was more than half of the card */

@@ -184,6 +184,7 @@ static void view_figures(vr_view *v)
         { VR_FACT_COMPUTE_BUFFER, VR_MOST_ACTIVATIONS },
     };
     const vr_fact *limit = vr_finding_fact(v->d, v->f, VR_FACT_POOL_LIMIT);
+    const vr_fact *used = vr_finding_fact(v->d, v->f, VR_FACT_POOL_USED);
     uint64_t most = 0;
     unsigned trait = VR_TRAIT_NONE;
 
@@ -195,6 +196,7 @@ static void view_figures(vr_view *v)
         }
     }
     have(v, trait);
+    v->has[VR_LIMIT_REACHED] = limit != NULL && used != NULL && used->value >= limit->value / 2;
     v->has[VR_ROUND_LIMIT] =
         limit != NULL && limit->slack == 0 && limit->value != 0 && limit->value % (VR_GIB / 4) == 0;
 }
@@ -248,6 +250,7 @@ static void view_log(vr_view *v)
     v->has[VR_AFTER_VLLM_LOAD] = v->f->program == VR_PROGRAM_VLLM && v->place.sign != NULL &&
                                  vr_str_is(vr_str_of("step-loaded"), v->place.sign->row->id);
     v->has[VR_CARD_EMPTY] = card_empty(v);
+    v->has[VR_GRAPHS_CAPTURED] = vr_span_middle(v->sum.private_pools) != 0;
     v->has[VR_HUGE_PIECE] = v->sum.request.known && v->sum.request.low >= (int64_t)(16 * VR_GIB);
     v->has[VR_MANY_SIBLINGS] = v->sum.n_siblings >= 4;
     v->has[VR_EMBEDDING_SIZED] = vr_embedding_sized(v->sum.request);
