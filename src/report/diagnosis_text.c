@@ -263,6 +263,16 @@ static bool may_be_rehearsed(const struct vram_diagnosis *d, const vr_finding *f
            f->cause <= VR_CAUSE_RUNTIME_OVERHEAD;
 }
 
+/* Of a killed process how much it held is all that is told. */
+static const char *held(vr_report *r, const vr_finding *f)
+{
+    const vr_fact *rss = f->event != NULL ? vr_fact_of(&f->event->sign.facts, VR_FACT_RSS) : NULL;
+
+    if (f->memory != VR_MEMORY_HOST || rss == NULL)
+        return "";
+    return vr_say(r, T("; the killed process held "), BYTES(rss->value));
+}
+
 static const char *how_much(vr_report *r, const struct vram_diagnosis *d, const vr_finding *f)
 {
     if (f->memory == VR_MEMORY_NONE || f->cause >= VR_CAUSE_DRIVER_OR_HARDWARE)
@@ -274,7 +284,9 @@ static const char *how_much(vr_report *r, const struct vram_diagnosis *d, const 
         return f->missing_note;
     if (f->event == NULL)
         return "not known from words alone";
-    return may_be_rehearsed(d, f) ? "not said by the text; --model MODEL may tell" : "not said by the text";
+    if (may_be_rehearsed(d, f))
+        return "not said by the text; --model MODEL may tell";
+    return vr_say(r, T("not said by the text"), T(held(r, f)));
 }
 
 static void missing(vr_report *r, const struct vram_diagnosis *d, const vr_finding *f)
@@ -416,6 +428,17 @@ void vr_diagnosis_card(vr_report *r, const vr_finding *f)
     vr_para(r, VR_INK_BOLD, "the card", INDENT, text);
 }
 
+/* A model was named, and its run does not tell more. */
+static void no_place(vr_report *r, const vr_finding *f)
+{
+    const vr_spot *s = &f->spot;
+
+    if (s->tried && !s->found)
+        vr_para(r, VR_INK_BOLD, "the model", INDENT,
+                vr_say(r, T("no place of its run has these figures"), T(s->not_found != NULL ? ": " : ""),
+                       T(s->not_found)));
+}
+
 /* Up to two reasons that the headline does not say already; on a terminal two lines. */
 static void because(vr_report *r, const vr_finding *f)
 {
@@ -449,6 +472,7 @@ static void first(vr_report *r, const struct vram_diagnosis *d, const vr_finding
     wont_help(r, f);
     type(r, f);
     vr_diagnosis_card(r, f);
+    no_place(r, f);
     because(r, f);
 }
 
