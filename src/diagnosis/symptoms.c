@@ -70,7 +70,9 @@ static bool is_vague(const vr_finding *f)
 /* A guess that the text gave for want of anything better, and words that say more. */
 static bool is_open(const vr_finding *f, const vr_symptom *row)
 {
-    bool says_more = row->certainty == VR_CERTAINTY_LIKELY || (is_vague(f) && says_when(row->phase));
+    bool exact = says_when(row->phase) && row->phase != VR_PHASE_LATER && row->phase != VR_PHASE_TRAINING &&
+                 row->phase != VR_PHASE_SERVING;
+    bool says_more = row->certainty == VR_CERTAINTY_LIKELY || (is_vague(f) && exact);
 
     return f->cause == VR_CAUSE_UNKNOWN ||
            (f->certainty <= VR_CERTAINTY_POSSIBLE && says_more && (is_vague(f) || f->phase == row->phase));
