@@ -142,7 +142,7 @@ static vram_status seek_torch(vr_seeker *s)
     vr_hit hit = { .places = 0 };
     bool is_one = false;
     VR_TRY(prepare(s));
-    VR_TRY(vr_card_of_total(&s->card, s->figures.total, s->d));
+    VR_TRY(vr_card_of_total(&s->card, s->figures.total, s->model->quantised, s->d));
     VR_TRY(vr_seek_training(&is_one, s));
     if (is_one)
         return VRAM_OK;
