@@ -90,28 +90,46 @@ static void take_cause(struct vram_diagnosis *d, vr_finding *f, const vr_symptom
     vr_add_evidence(d, f, 0, row->why);
 }
 
+/* The words name another cause than the text. True: it was taken. */
+static bool other_cause(struct vram_diagnosis *d, vr_finding *f, const vr_symptom *row)
+{
+    if (is_open(f, row)) {
+        take_cause(d, f, row);
+        return true;
+    }
+    if (f->certainty <= VR_CERTAINTY_POSSIBLE)
+        vr_add_note(f, vr_text(&d->arena, T("what was seen points elsewhere: "), T(row->summary)));
+    return false;
+}
+
+/* Text and words agree. */
+static void same_cause(vr_finding *f, const vr_symptom *row)
+{
+    if (f->certainty != VR_CERTAINTY_POSSIBLE || row->certainty != VR_CERTAINTY_LIKELY)
+        return;
+    f->certainty = VR_CERTAINTY_LIKELY;
+    f->summary = row->summary;
+}
+
 /* The cause is taken only where the text leaves it open and speaks of the same memory. */
 static void refine(struct vram_diagnosis *d, vr_finding *f, const vr_symptom *row)
 {
-    bool same = f->cause == row->cause, open = is_open(f, row);
+    bool used = true;
 
     if (!same_memory(f, row) || row->cause == VR_CAUSE_UNKNOWN || row->cause == VR_CAUSE_NONE)
         return;
-    if (!same && open)
-        take_cause(d, f, row);
-    else if (!same && f->certainty <= VR_CERTAINTY_POSSIBLE)
-        vr_add_note(f, vr_text(&d->arena, T("what was seen points elsewhere: "), T(row->summary)));
-    if (same && f->certainty == VR_CERTAINTY_POSSIBLE && row->certainty == VR_CERTAINTY_LIKELY) {
-        f->certainty = VR_CERTAINTY_LIKELY; /* text and words agree */
-        f->summary = row->summary;
-    }
-    if (f->memory == VR_MEMORY_UNKNOWN && (same || open))
+    if (f->cause == row->cause)
+        same_cause(f, row);
+    else
+        used = other_cause(d, f, row);
+    if (used && f->memory == VR_MEMORY_UNKNOWN)
         f->memory = row->memory;
-    if (is_vague(f) && says_when(row->phase))
+    if (is_vague(f) && says_when(row->phase)) {
         f->phase = row->phase;
-    else if (!same && !open)
-        return; /* nothing came of it */
-    vr_add_evidence(d, f, 0, quoted(d));
+        used = true;
+    }
+    if (used)
+        vr_add_evidence(d, f, 0, quoted(d));
 }
 
 vram_status vr_diagnose_symptom(struct vram_diagnosis *d)
