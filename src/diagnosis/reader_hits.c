@@ -21,6 +21,8 @@ void vr_keep_sign(vr_kept_sign *to, const vr_reader *r, const vr_hit *hit, const
                           .offset = vr_reader_offset(r, hit->start),
                           .file = (uint32_t)(r->n_files - 1),
                           .rank = hit->origin.rank,
+                          .when = vr_log_time_of(
+                              (vr_str){ r->text + hit->line_from, hit->start - hit->line_from }),
                           .text = to->text };
 }
 
