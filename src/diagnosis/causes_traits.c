@@ -146,7 +146,7 @@ static void view_engine(vr_view *v)
     }
     if (fact_value(v, VR_FACT_FREE_BEFORE, &left) && fact_value(v, VR_FACT_TOTAL, &total))
         v->has[VR_FREE_PLENTY] = left > total / 2;
-    if (fact_value(v, VR_FACT_ACTIVATION_PEAK, &n) && fact_value(v, VR_FACT_TOTAL, &total))
+    if (fact_value(v, VR_FACT_PROGRAM, &n) && fact_value(v, VR_FACT_TOTAL, &total))
         v->has[VR_PROGRAM_ALONE] = n > total;
     v->has[VR_FEW_TOKENS] = fact_value(v, VR_FACT_TOKENS_PREFILL, &n) && n <= FEW_TOKENS;
 }
@@ -220,7 +220,8 @@ static void view_smi(vr_view *v)
 
 static bool is_killed(const vr_text_row *row)
 {
-    static const char *const ids[] = { "killed", "exit-137", "exit-minus-9", "torchrun-failed" };
+    static const char *const ids[] = { "killed", "killed-in-script", "killed-translated", "exit-137",
+                                       "exit-minus-9" };
 
     for (size_t i = 0; i < sizeof ids / sizeof ids[0]; i++)
         if (vr_str_is(vr_str_of(ids[i]), row->id))
