@@ -314,6 +314,10 @@ static void examples_are_read(void **state)
 
 /* ---- alternatives ---- */
 
+/* Of so many alternatives one is tried; with "all" behind the file, each. */
+static size_t stride = 16;
+static size_t n_alternatives;
+
 /* The highest rank of what was read: a row that is hit may be led by a more specific one. */
 static uint32_t highest_rank(const vr_findings *f)
 {
@@ -333,6 +337,8 @@ static void alternative_is_read(const vr_text_row *row, const char *anchor, void
     reading r;
 
     (void)arg;
+    if (n_alternatives++ % stride != 0)
+        return;
     anchor += *anchor == '^';
     n = strlen(anchor);
     n -= n != 0 && anchor[n - 1] == '$';
@@ -442,8 +448,10 @@ int main(int argc, char **argv)
         cmocka_unit_test(alternatives_are_read), cmocka_unit_test(ordinary_logs_hold_no_failure),
     };
 
-    if (argc != 2)
+    if (argc < 2)
         return 2;
+    if (argc == 3 && strcmp(argv[2], "all") == 0)
+        stride = 1;
     load_expectations(argv[1]);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
