@@ -248,10 +248,9 @@ static size_t in_brackets(vr_str s, state *st)
 
 static size_t container_stream(vr_str s)
 {
-    return vr_str_starts(s, "stderr F ") || vr_str_starts(s, "stdout F ") || vr_str_starts(s, "stderr P ") ||
-                   vr_str_starts(s, "stdout P ")
-               ? 8
-               : 0;
+    bool stream = vr_str_starts(s, "stderr ") || vr_str_starts(s, "stdout ");
+
+    return stream && (at(s, 7) == 'F' || at(s, 7) == 'P') && (at(s, 8) == ' ' || s.n == 8) ? 8 : 0;
 }
 
 static size_t begins_with_time(vr_str s, state *st)
@@ -411,10 +410,13 @@ static size_t json_text(vr_str s)
     return 0;
 }
 
+/* "> " and "| " of quoted text; a table's row ends in its line, too. */
 static size_t quote(vr_str s)
 {
     size_t i = 0;
 
+    if (at(s, 0) == '|')
+        return at(s, s.n - 1) != '|' && (s.n == 1 || s.s[1] == ' ') ? 1 : 0;
     while (at(s, i) == '>' || at(s, i) == '`' || (at(s, i) == ' ' && at(s, i + 1) == '>'))
         i++;
     return i;
@@ -438,6 +440,7 @@ static size_t one_prefix(vr_str s, state *st)
         return json_text(s);
     case '>':
     case '`':
+    case '|':
     case ' ':
         return quote(s);
     default:

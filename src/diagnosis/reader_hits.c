@@ -18,7 +18,7 @@ void vr_keep_sign(vr_kept_sign *to, const vr_reader *r, const vr_hit *hit, const
     to->text[n] = 0;
     to->sign = (vr_sign){ .row = row,
                           .line = hit->line,
-                          .offset = r->wide != 0 ? 2 + 2 * (r->base + hit->start) : r->base + hit->start,
+                          .offset = vr_reader_offset(r, hit->start),
                           .file = (uint32_t)(r->n_files - 1),
                           .rank = hit->origin.rank,
                           .when = vr_log_time_of(
@@ -190,7 +190,7 @@ static bool is_binary(const vr_reader *r, size_t start)
     return n >= 2;
 }
 
-#define BEFORE_LINES 3u
+#define BEFORE_LINES 6u
 #define BEFORE_BYTES 2048u
 
 size_t vr_reader_before(const vr_reader *r, const vr_hit *hit, uint64_t low, uint64_t *lines)
