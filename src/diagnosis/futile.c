@@ -35,14 +35,18 @@ static bool is_known(const vr_case *c)
 /* An engine said no by its own sum: nothing was asked of an allocator. */
 static bool by_own_sum(const vr_case *c)
 {
-    return vr_holds(c, VR_IF_REFUSED) && !c->n.has_request && c->f->cause != VR_CAUSE_ACTIVATIONS &&
-           c->f->cause != VR_CAUSE_RUNTIME_OVERHEAD;
+    static const uint64_t of_passes = MASK(VR_CAUSE_ACTIVATIONS) | MASK(VR_CAUSE_RUNTIME_OVERHEAD);
+
+    return vr_holds(c, VR_IF_REFUSED) && !c->n.has_request &&
+           (c->f->phase == VR_PHASE_START || !is_one_of(of_passes, c->f->cause));
 }
 
-/* The message is PyTorch's own, of a CUDA or HIP card. */
+/* The message is PyTorch's own, of a CUDA or HIP card: by its figures, whatever runs it, or by what runs. */
 static bool by_torch(const vr_case *c)
 {
-    return c->f->memory == VR_MEMORY_GPU && is_one_of(torch_programs, c->f->program) &&
+    bool figures = c->n.has_request && c->n.has_idle;
+
+    return c->f->memory == VR_MEMORY_GPU && (figures || is_one_of(torch_programs, c->f->program)) &&
            !vr_holds(c, VR_IF_APPLE) && !vr_holds(c, VR_IF_INTEL) && !by_own_sum(c);
 }
 
@@ -161,20 +165,20 @@ static const char *segments_while_loading(const vr_case *c)
     return "one to three more tensors at best, then the same";
 }
 
+/* Only what holds whatever the last digits of the figures leave open. */
 static const char *segments_by_figures(const vr_case *c)
 {
     const vr_figures *n = &c->n;
+    const uint8_t *rule = c->sum.rule;
 
-    if (!n->has_request || !n->has_total || !n->has_free)
-        return NULL;
-    if (n->request > n->total)
+    if (rule[VR_RULE_LARGER_THAN_CARD] == VR_YES)
         return "the one request is larger than the card";
-    if (n->left >= n->request)
+    if (rule[VR_RULE_FREE_SUFFICES] == VR_YES)
         return "more was free than was asked for: nothing is in pieces";
-    if (n->has_idle && vr_add_sat(n->left, n->idle) < n->request)
+    if (rule[VR_RULE_PACKING_FAILS] == VR_YES && n->has_free && n->has_idle)
         return vr_text(&c->d->arena, T("free and idle are "), BYTES(vr_add_sat(n->left, n->idle)),
                        T(", asked for "), BYTES(n->request));
-    if (n->has_idle && vr_mul_sat(n->idle, 50) < n->total)
+    if (rule[VR_RULE_IDLE_LITTLE] == VR_YES && n->has_idle && n->has_total)
         return vr_text(&c->d->arena, T("only "), T(percent_of_card(c, n->idle)), T(" is idle"));
     return NULL;
 }
@@ -222,6 +226,16 @@ static const char *smaller_batch(const vr_case *c)
         vr_finding_fact(c->d, c->f, VR_FACT_KV_NEEDED) != NULL)
         return "one request of full length alone is too long";
     return NULL;
+}
+
+static const char *shorter_context(const vr_case *c)
+{
+    static const uint64_t programs = MASK(VR_PROGRAM_VLLM) | MASK(VR_PROGRAM_SGLANG) |
+                                     MASK(VR_PROGRAM_LLAMACPP) | MASK(VR_PROGRAM_TRANSFORMERS);
+
+    return c->f->phase == VR_PHASE_LOAD && loads(c) && is_one_of(programs, c->f->program) && on_card(c)
+               ? "it died among the weights; the cache comes later"
+               : NULL;
 }
 
 static const char *accumulation(const vr_case *c)
@@ -277,7 +291,7 @@ static const char *kill_itself(const vr_case *c)
     return NULL;
 }
 
-#define LITTLE_OUTSIDE (13 * VR_GIB / 10) /* a context and a desktop */
+#define LITTLE_OUTSIDE VR_GIB /* a context, and a desktop perhaps */
 
 static const char *kill_others(const vr_case *c)
 {
@@ -294,13 +308,14 @@ static const char *kill_others(const vr_case *c)
     return NULL;
 }
 
+/* Left-overs of an earlier run go with it; what is computed from sizes comes again. */
 static const char *restart(const vr_case *c)
 {
-    if (c->f->cause == VR_CAUSE_OTHER_PROCESS || !on_card(c) || vr_holds(c, VR_IF_SHARED_CARD))
+    if (!on_card(c) || vr_holds(c, VR_IF_SHARED_CARD))
         return NULL;
-    if (by_own_sum(c) && is_known(c))
+    if (by_own_sum(c) && is_known(c) && c->f->cause == VR_CAUSE_KV_CACHE)
         return "the same sum comes out again";
-    return loads(c) ? "the same weights come again" : NULL;
+    return loads(c) && c->f->certainty == VR_CERTAINTY_CERTAIN ? "the same weights come again" : NULL;
 }
 
 static const char *more_ram(const vr_case *c)
@@ -391,6 +406,7 @@ static const struct attempt {
     { "more GPU memory", more_vram },
     { "a smaller batch", smaller_batch },
     { "a smaller batch", batch_for_others },
+    { "a shorter context", shorter_context },
     { "gradient accumulation", accumulation },
     { "ZeRO or FSDP on one card", zero_on_one },
     { "eval_accumulation_steps", eval_accumulation },

@@ -6,6 +6,7 @@
 #ifndef VR_LEVERS_H
 #define VR_LEVERS_H
 
+#include "diagnosis/arithmetic.h"
 #include "diagnosis/diagnosis.h"
 
 #define VR_BIT(n) (UINT64_C(1) << (n))
@@ -61,6 +62,7 @@ typedef struct vr_case {
     struct vram_diagnosis *d;
     vr_finding *f;
     vr_figures n;
+    vr_reckoning sum; /* of the same figures, with what their last digits leave open */
     uint8_t
         runs; /* vr_program: what ran, where the text is of what lies below it; else the finding's program */
     uint64_t holds; /* a bit for each circumstance that is known to hold */

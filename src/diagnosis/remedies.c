@@ -182,7 +182,7 @@ vram_status vr_diagnose_remedies(struct vram_diagnosis *d, vr_finding *f)
     vr_case_of(&c, d, f);
     VR_TRY(judge_remedies(&c));
     vr_judge_futile(&c);
-    if (f->certainty != VR_CERTAINTY_CERTAIN)
+    if (f->certainty != VR_CERTAINTY_CERTAIN || f->n_remedies == 0)
         vr_judge_tell(&c);
     return VRAM_OK;
 }

@@ -86,6 +86,7 @@ static const reading readings[] = {
     { VR_IF_FOREACH, NEAR, "foreach-" },
     { VR_IF_QUANTISING, NEAR, "quantise-" },
     { VR_IF_PINNED, NEAR, "pin-" },
+    { VR_IF_PINNED, SEEN, "ggml-pinned" },
     { VR_IF_PINNED, SAYS, "pinned memory" },
     { VR_IF_PINNED, SAYS, "cudahostalloc" },
     { VR_IF_PINNED, SUB, "pinned" },
@@ -211,13 +212,12 @@ static void read_figures(vr_case *c)
         n->outside = vr_sub_floor(n->total, vr_add_sat(n->left, n->reserved));
 }
 
-/* What is idle would do for the request if it lay together. At 8 % of the card and more that was the reason
- * in all of the logs that were looked at; between 2 and 8 % the card is full anyway, and one step more may be
- * won. */
-static bool would_fit_packed(const vr_figures *n)
+/* What is idle would do for the request if it lay together, as far as the printed digits tell. */
+static bool would_fit_packed(const vr_case *c)
 {
-    return n->has_request && n->has_total && n->has_free && n->has_idle && n->left < n->request &&
-           n->request <= vr_add_sat(n->left, n->idle);
+    uint8_t fits = c->sum.rule[VR_RULE_IDLE_SUFFICES];
+
+    return fits == VR_YES || fits == VR_MAYBE;
 }
 
 /* Contexts, NCCL and a desktop take less. */
@@ -248,9 +248,9 @@ static void read_arithmetic(vr_case *c)
 
     set(c, VR_IF_REQUEST_OVER_CARD, n->has_request && n->has_total && n->request > n->total);
     set(c, VR_IF_CONTRADICTION, n->has_request && n->has_free && n->left >= n->request);
-    set(c, VR_IF_PACKABLE, would_fit_packed(n) && vr_mul_sat(n->idle, 25) >= vr_mul_sat(n->total, 2));
+    set(c, VR_IF_PACKABLE, would_fit_packed(c) && c->sum.rule[VR_RULE_IDLE_MUCH] == VR_YES);
     set(c, VR_IF_PIECES,
-        would_fit_packed(n) && vr_mul_sat(n->idle, 50) >= n->total && !vr_holds(c, VR_IF_PACKABLE) &&
+        would_fit_packed(c) && c->sum.rule[VR_RULE_IDLE_LITTLE] == VR_NO && !vr_holds(c, VR_IF_PACKABLE) &&
             c->f->sub_cause != NULL && vr_str_is(vr_str_of(c->f->sub_cause), "fragmentation"));
     set(c, VR_IF_SHARED_CARD, shared_card(c));
     set(c, VR_IF_LISTED, c->f->cause == VR_CAUSE_OTHER_PROCESS && of_event(c, VR_FACT_PROCESS_ID, &id));
@@ -364,6 +364,10 @@ static void read_run(vr_case *c)
     bool several = card_index_above_0(c) || (copies != NULL && copies->value > 1) ||
                    vr_seen(&c->d->found, c->f->event, "several-cards");
 
+    set(c, VR_IF_WINDOWS, c->f->program == VR_PROGRAM_WINDOWS);
+    set(c, VR_IF_KUBERNETES, c->f->program == VR_PROGRAM_KUBERNETES);
+    set(c, VR_IF_SLURM, c->f->program == VR_PROGRAM_SLURM);
+    set(c, VR_IF_RAY, c->f->program == VR_PROGRAM_RAY);
     set(c, VR_IF_SEVERAL_CARDS, several);
     set(c, VR_IF_ONE_CARD, !several && vr_seen(&c->d->found, c->f->event, "one-card"));
     set(c, VR_IF_NO_ROOM, cache != NULL && (cache->negative || cache->value == 0));
@@ -382,6 +386,8 @@ void vr_case_of(vr_case *c, struct vram_diagnosis *d, vr_finding *f)
 {
     *c = (vr_case){ .d = d, .f = f };
     c->runs = program_that_runs(c);
+    if (f->event != NULL)
+        vr_reckon(&f->event->sign.facts, &c->sum);
     read_figures(c);
     for (size_t i = 0; i < sizeof readings / sizeof readings[0]; i++)
         if (!vr_holds(c, readings[i].circumstance))

@@ -37,7 +37,7 @@ bool vr_length_that_fits(const vr_case *c, uint64_t *out)
     if (!figure(c, VR_FACT_MODEL_LENGTH, &full))
         return false;
     if (figure(c, VR_FACT_KV_NEEDED, &needed) && figure(c, VR_FACT_KV_AVAILABLE, &available))
-        return needed != 0 && available < needed && in_blocks(vr_mul_div(full, available, needed) - 1, out);
+        return available < needed && in_blocks(vr_sub_floor(vr_mul_div(full, available, needed), 1), out);
     if (figure(c, VR_FACT_KV_TOKENS, &length))
         return length < full && in_blocks(length, out);
     return false;
@@ -102,6 +102,29 @@ static bool put_smaller_context(const vr_case *c, vr_buf *b)
     return true;
 }
 
+#define MODERATE_LENGTH 8192 /* tokens; enough for most work */
+
+/* A moderate length, where the one in force is not known to be as short already. */
+static bool put_moderate(const vr_case *c, vr_buf *b, vr_fact_id in_force)
+{
+    uint64_t n;
+
+    if (figure(c, in_force, &n) && n <= MODERATE_LENGTH)
+        return false;
+    vr_put(b, U(MODERATE_LENGTH));
+    return true;
+}
+
+static bool put_some_context(const vr_case *c, vr_buf *b)
+{
+    return put_moderate(c, b, VR_FACT_CONTEXT);
+}
+
+static bool put_some_length(const vr_case *c, vr_buf *b)
+{
+    return put_moderate(c, b, VR_FACT_MODEL_LENGTH);
+}
+
 static bool put_half_ubatch(const vr_case *c, vr_buf *b)
 {
     uint64_t n = 512; /* llama.cpp's own */
@@ -110,6 +133,16 @@ static bool put_half_ubatch(const vr_case *c, vr_buf *b)
     if (n < 128 || n > UINT32_MAX)
         return false;
     vr_put(b, U(n / 2));
+    return true;
+}
+
+static bool put_half_tried(const vr_case *c, vr_buf *b)
+{
+    uint64_t n;
+
+    if (!figure(c, VR_FACT_TOKENS_TRIED, &n) || !in_blocks(n / 2, &n) || n > UINT32_MAX)
+        return false;
+    vr_put(b, U(n));
     return true;
 }
 
@@ -163,6 +196,8 @@ static bool put_larger_share(const vr_case *c, vr_buf *b)
     return true;
 }
 
+#define LARGEST_CLAIM 98 /* of what is free at start: the engine asks for no more */
+
 /* Of the card what is free now, rounded down. */
 static bool put_free_share(const vr_case *c, vr_buf *b)
 {
@@ -172,7 +207,7 @@ static bool put_free_share(const vr_case *c, vr_buf *b)
         return false;
     share = vr_mul_div(left, 100, total);
     share = vr_mul_sat(share, total) > vr_mul_sat(left, 100) ? share - 1 : share; /* it is rounded half up */
-    if (share < 10 || share > LARGEST_SHARE)
+    if (share < 10 || share > LARGEST_CLAIM)
         return false;
     put_share(b, share);
     return true;
@@ -373,10 +408,14 @@ static bool put_model(const vr_case *c, vr_buf *b)
 
 static bool put_alloc_variable(const vr_case *c, vr_buf *b)
 {
-    const char *name = vr_holds(c, VR_IF_TORCH_NEW) ? "PYTORCH_ALLOC_CONF"
-                       : vr_holds(c, VR_IF_AMD)     ? "PYTORCH_HIP_ALLOC_CONF"
-                                                    : "PYTORCH_CUDA_ALLOC_CONF";
+    const char *name = "PYTORCH_CUDA_ALLOC_CONF";
 
+    if (vr_case_says(c, "npu out of memory"))
+        name = "PYTORCH_NPU_ALLOC_CONF";
+    else if (vr_holds(c, VR_IF_TORCH_NEW))
+        name = "PYTORCH_ALLOC_CONF";
+    else if (vr_holds(c, VR_IF_AMD))
+        name = "PYTORCH_HIP_ALLOC_CONF";
     vr_put(b, T(name));
     return true;
 }
@@ -423,6 +462,8 @@ static const struct hole {
     { "length_that_fits", put_length },
     { "length_in_8_bits", put_length_in_8_bits },
     { "smaller_context", put_smaller_context },
+    { "some_context", put_some_context },
+    { "some_length", put_some_length },
     { "half_length", put_half_length },
     { "card_share", put_card_share },
     { "card_mib", put_card_mib },
@@ -430,6 +471,7 @@ static const struct hole {
     { "metal_limit", put_metal_limit },
     { "half_ubatch", put_half_ubatch },
     { "half_sequences", put_half_sequences },
+    { "half_tried", put_half_tried },
     { "pool_tokens", put_pool_tokens },
     { "share_for_all", put_share_for_all },
     { "larger_share", put_larger_share },

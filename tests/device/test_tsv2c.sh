@@ -25,7 +25,7 @@ expect() {
     fi
 }
 
-for table in gpus architectures namings; do
+for table in gpus architectures namings remedies; do
     "$tsv2c" $table "$root/data/$table.tsv" "$dir/out.c"
     grep -q "_table_n = " "$dir/out.c"
 done
@@ -48,6 +48,7 @@ expect 7 'control character' '7s/$/\r/'
 expect 4 '"maybe" is neither yes nor no' '4s/	no	/	maybe	/' namings
 expect 8 '"qk_nrm" is not one of' '8s/	qk_norm	/	qk_nrm	/' architectures
 expect 4 'column norm must not be empty' '4s/	rms	/		/' architectures
+expect 4 '"kv_cach" is not one of' '4s/	kv_cache	/	weights kv_cach	/' remedies
 printf 'id' >"$dir/in.tsv"
 if "$tsv2c" gpus "$dir/in.tsv" "$dir/out.c" 2>/dev/null || "$tsv2c" gpus /dev/null "$dir/out.c" 2>/dev/null; then
     echo "accepted a file without lines"
