@@ -77,6 +77,7 @@ typedef enum vr_trait {
     VR_ON_WSL,
     VR_ON_WINDOWS,
     VR_ON_APU,
+    VR_ON_MAC,             /* the message has the Mac's limit on one process */
     VR_ON_LIMITED_BUFFERS, /* a back end that limits one allocation to about 4 GiB */
     VR_WITH_OFFLOAD,
     VR_WITH_FP32,
@@ -102,6 +103,7 @@ typedef enum vr_trait {
     VR_HUGE_PIECE,      /* a request of 48 GiB or more: larger than most devices */
     VR_SMALL_PIECE,     /* of 32 MiB or less */
     VR_ONE_BUFFER,      /* the text is about the largest single buffer */
+    VR_BY_MLX_BUFFER,
     VR_LOGITS_SIZED,
     VR_WEIGHTS_OVER_BUDGET,
     VR_BUFFERS_OVER_BUDGET, /* weights fit a budget, and large buffers beside them do not */

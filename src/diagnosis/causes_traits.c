@@ -259,6 +259,8 @@ static void view_sizes(vr_view *v)
     uint64_t buffer, weights, budget;
 
     v->has[VR_ONE_BUFFER] = NAMED(v, one_buffer);
+    v->has[VR_BY_MLX_BUFFER] = vr_str_is(vr_str_of("mlx-buffer"), v->row->id);
+    v->has[VR_ON_MAC] = v->sum.max_allowed.known;
     v->has[VR_EMBEDDING_SIZED] = vr_embedding_sized(v->sum.request);
     v->has[VR_LOGITS_SIZED] = request != NULL && request->slack == 0 && vr_logits_sized(request->value);
     v->has[VR_HUGE_PIECE] = request != NULL && request->value >= 48 * VR_GIB;
