@@ -41,11 +41,21 @@ static bool of_other_cards(const vr_incident *first, const vr_incident *later)
            vr_fact_value(&later->sign.facts, VR_FACT_GPU, &b) && a != b;
 }
 
+/* That the computer's memory ran out, by the word of who knows, follows from no full card. A process that
+ * was merely killed does: launchers do that to the others. */
+static bool of_the_computer(const vr_incident *first, const vr_incident *later)
+{
+    const vr_text_row *a = first->sign.row, *b = later->sign.row;
+
+    return a->memory == VR_MEMORY_GPU && b->memory == VR_MEMORY_HOST && b->kind == VR_TEXT_FATAL &&
+           b->certainty == VR_CERTAINTY_CERTAIN;
+}
+
 static bool follows(const vr_incident *first, const vr_incident *later)
 {
     uint64_t seconds;
 
-    if (first->sign.file != later->sign.file)
+    if (first->sign.file != later->sign.file || of_the_computer(first, later))
         return false;
     if (vr_seconds_between(first->sign.when, later->sign.when, &seconds))
         return seconds <= SAME_FAILURE_SECONDS;
