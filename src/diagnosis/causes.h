@@ -41,9 +41,10 @@ typedef enum vr_trait {
     VR_SAYS_ACTIVATIONS,
     VR_SAYS_OVERHEAD,
     /* the phase */
-    VR_AT_NOTHING, /* not known */
-    VR_FRAME_KV,   /* the frame that says it is about the KV cache */
-    VR_AT_FRAME,   /* known from a frame, not only from the last step */
+    VR_AT_NOTHING,      /* not known */
+    VR_FRAME_PLACEMENT, /* the frame that says it is about spreading over cards */
+    VR_FRAME_KV,        /* the frame that says it is about the KV cache */
+    VR_AT_FRAME,        /* known from a frame, not only from the last step */
     VR_AT_START,
     VR_AT_LOAD,
     VR_AT_RESUME,
@@ -108,6 +109,8 @@ typedef enum vr_trait {
     VR_WEIGHTS_OVER_BUDGET,
     VR_BUFFERS_OVER_BUDGET, /* weights fit a budget, and large buffers beside them do not */
     VR_CARD_TAKEN,          /* nvidia-smi in the same log shows more than half of the card in use */
+    VR_CARDS_UNEVEN,        /* it shows a full card beside one with next to nothing on it */
+    VR_SEVERAL_RANKS,       /* several processes of one job write into the text */
     VR_RANK_ON_FIRST,       /* a rank of one machine that is not the first names card 0 */
     VR_PROGRAM_ALONE,       /* a compiler's count of temporaries exceeds the memory by itself */
     VR_FREE_PLENTY,         /* free before the step was more than half of the card */
