@@ -5,8 +5,9 @@
     explain.py VRAM [--mb 1000] [--seed N] [--runs 3] [--only NAME] [--json]
 
 Makes each log in a temporary folder from a seed: a vLLM server's, a training run's, one whose lines are mostly frames of
-tracebacks, one of failures only. Each program has one core (the last one this process may use). MB are 10^6 bytes of the log by
-the wall clock, the median of the runs after one that fills the page cache; memory is the process's peak (ru_maxrss)."""
+tracebacks, one of failures only. Each program has one core (the last one this process may use). MB are 10^6 bytes of the log a second,
+by the wall clock and (in brackets) of processor time, which other work on the machine disturbs less: the median of the runs after one that fills the page
+cache. Memory is the process's peak (ru_maxrss)."""
 import argparse
 import json
 import os
@@ -84,17 +85,17 @@ begin = time.monotonic()
 pid = os.posix_spawnp(sys.argv[2], sys.argv[2:], os.environ)
 _, status, used = os.wait4(pid, 0)
 with open(sys.argv[1], "w") as f:
-    f.write(f"{time.monotonic() - begin} {used.ru_maxrss} {os.waitstatus_to_exitcode(status)}")
+    f.write(f"{time.monotonic() - begin} {used.ru_utime + used.ru_stime} {used.ru_maxrss} {os.waitstatus_to_exitcode(status)}")
 """
 
 
 def run(command, core, stdin=None):
-    """Seconds, peak memory in bytes, standard output, exit status."""
+    """Seconds by the clock, of the processor, peak memory in bytes, standard output, exit status."""
     with open(stdin or os.devnull, "rb") as given, tempfile.NamedTemporaryFile("r") as told:
         p = subprocess.run(["taskset", "-c", str(core), sys.executable, "-S", "-E", "-c", RUNNER, told.name, *command], stdin=given,
                            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True)
-        seconds, kib, status = told.read().split()
-        return float(seconds), int(kib) * 1024, p.stdout, int(status)
+        seconds, busy, kib, status = told.read().split()
+        return float(seconds), float(busy), int(kib) * 1024, p.stdout, int(status)
 
 
 def measured(path, vram, core, runs, size):
@@ -104,9 +105,10 @@ def measured(path, vram, core, runs, size):
     found = {}
     for name, (command, stdin) in commands.items():
         ran = [run(command, core, stdin) for _ in range(runs)]
-        found[name] = {"MB/s": round(size / 1e6 / statistics.median(t for t, *_ in ran)), "MiB": round(max(m for _, m, *_ in ran) / (1 << 20), 1)}
+        clock, busy = (statistics.median(max(r[n], 1e-3) for r in ran) for n in (0, 1))
+        found[name] = {"MB/s": round(size / 1e6 / clock), "MB/s of processor time": round(size / 1e6 / busy), "MiB": round(max(r[2] for r in ran) / (1 << 20), 1)}
         if name.startswith("vram"):
-            answer = json.loads(ran[-1][2])["diagnoses"] if ran[-1][3] in (0, 1) else [{"cause": f"exit status {ran[-1][3]}"}]
+            answer = json.loads(ran[-1][3])["diagnoses"] if ran[-1][4] in (0, 1) else [{"cause": f"exit status {ran[-1][4]}"}]
             found[name]["first"] = f"{answer[0].get('cause')}, line {answer[0].get('line')}" if answer else "nothing"
     return found
 
@@ -130,7 +132,7 @@ def main():
                 all_[name] = measured(path, os.path.abspath(args.vram), core, args.runs, size)
                 os.remove(path)
                 for what, of in all_[name].items() if not args.json else ():
-                    print(f"{name}, {size / 1e6:.0f} MB: {what}: {of['MB/s']} MB/s, {of['MiB']} MiB{', first ' + of['first'] if 'first' in of else ''}")
+                    print(f"{name}, {size / 1e6:.0f} MB: {what}: {of['MB/s']} MB/s ({of['MB/s of processor time']}), {of['MiB']} MiB{', first ' + of['first'] if 'first' in of else ''}")
     finally:
         shutil.rmtree(folder)
     if args.json:

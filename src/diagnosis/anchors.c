@@ -11,6 +11,7 @@
 #define DEPTH 12u         /* bytes of an anchor that the table knows */
 #define BLANK 1u          /* the class of white space */
 #define CLASSES 64u       /* bytes are alike when no anchor tells them apart */
+#define SHARED 8u         /* classes of bytes that are not told apart */
 #define STATES_MAX 32768u /* the highest bit says that an anchor's first bytes end */
 #define ENDS 0x8000u
 #define STATE 0x7FFFu
@@ -29,6 +30,7 @@ struct vr_anchors {
     uint16_t *also;  /* of a state: the next state behind it where other first bytes end; 0: none */
     uint16_t *fail;
     bool *blank;   /* of a state: it ends in a blank */
+    bool *solid;   /* of an anchor: its head needs no comparing */
     uint8_t *head; /* of an anchor: how many bytes the table knows */
     uint16_t state;
     vr_candidate *found;
@@ -118,10 +120,11 @@ static size_t head_of(const vr_anchor *one)
     return n > 1 && one->text.s[n - 1] == ' ' ? n - 1 : n;
 }
 
-/* Bytes that share a class by chance (there are more than CLASSES) only make candidates that are none. */
+/* The classes of ASCII are its bytes' own, as long as there are some left; others share what is left, which
+ * only makes candidates that are none. */
 static void make_classes(vr_anchors *s)
 {
-    uint8_t n = 2;
+    uint8_t n = BLANK + 1, shared = CLASSES - SHARED;
 
     for (unsigned c = '\t'; c <= '\r'; c++)
         s->class_of[c] = BLANK;
@@ -129,13 +132,23 @@ static void make_classes(vr_anchors *s)
     for (size_t i = 0; i < s->n; i++) {
         for (size_t k = 0; k < head_of(&s->all[i]); k++) {
             uint8_t c = (uint8_t)lower(s->all[i].text.s[k]);
-            if (s->class_of[c] != 0)
-                continue;
-            s->class_of[c] = n < CLASSES ? n++ : (uint8_t)(2 + c % (CLASSES - 2));
+            if (s->class_of[c] == 0)
+                s->class_of[c] = c < 128 && n < shared ? n++ : (uint8_t)(shared + c % SHARED);
             if (c >= 'a' && c <= 'z')
                 s->class_of[c - 32] = s->class_of[c];
         }
     }
+}
+
+/* Whether each byte of an anchor's head has a class of its own and takes one byte of the text. */
+static bool is_solid(const vr_anchors *s, const vr_anchor *one, size_t head)
+{
+    for (size_t k = 0; k < head; k++) {
+        uint8_t class = s->class_of[(uint8_t)lower(one->text.s[k])];
+        if (class == BLANK || class >= CLASSES - SHARED)
+            return false;
+    }
+    return true;
 }
 
 static size_t nodes_needed(const vr_anchors *s)
@@ -176,6 +189,7 @@ static void grow_trie(vr_anchors *s, trie *t)
             k++;
         }
         s->head[i] = (uint8_t)k;
+        s->solid[i] = is_solid(s, &s->all[i], k);
         s->chain[i] = s->tail[at];
         s->tail[at] = (uint32_t)i + 1;
     }
@@ -218,6 +232,7 @@ static bool make_table(vr_anchors *s, vr_arena *a, vr_arena *scratch)
     s->chain = VR_ARRAY(a, uint32_t, s->n + 1);
     s->also = VR_ARRAY(a, uint16_t, room);
     s->head = VR_ARRAY(a, uint8_t, s->n + 1);
+    s->solid = VR_ARRAY(a, bool, s->n + 1);
     s->found = VR_ARRAY(a, vr_candidate, VR_STRIP + 1);
     if (scratch->starved || a->starved)
         return false;
@@ -369,6 +384,16 @@ static size_t match_on(vr_str text, size_t at, vr_str anchor, size_t n)
     return at;
 }
 
+/* The place behind an anchor whose head ends at `end`; SIZE_MAX: it is not there. */
+static size_t match_whole(const vr_anchors *s, vr_str text, size_t end, uint32_t one, size_t *start)
+{
+    const vr_anchor *a = &s->all[one];
+    size_t head = s->head[one];
+
+    *start = s->solid[one] && end >= head ? end - head : match_back(text, end, a->text, head);
+    return *start == SIZE_MAX ? SIZE_MAX : match_on(text, end, a->text, head);
+}
+
 const vr_anchor *vr_anchors_check(const vr_anchors *s, vr_str text, const vr_candidate *c, size_t *i,
                                   size_t *start, size_t *end)
 {
@@ -376,15 +401,13 @@ const vr_anchor *vr_anchors_check(const vr_anchors *s, vr_str text, const vr_can
 
     for (uint16_t state = (uint16_t)c->state; state != 0; state = s->also[state]) {
         for (uint32_t one = s->tail[state]; one != 0; one = s->chain[one - 1], k++) {
-            const vr_anchor *a = &s->all[one - 1];
             if (k < *i)
                 continue;
-            *start = match_back(text, c->end, a->text, s->head[one - 1]);
-            *end = *start == SIZE_MAX ? SIZE_MAX : match_on(text, c->end, a->text, s->head[one - 1]);
+            *end = match_whole(s, text, c->end, one - 1, start);
             if (*end == SIZE_MAX)
                 continue;
             *i = k + 1;
-            return a;
+            return &s->all[one - 1];
         }
     }
     return NULL;

@@ -237,6 +237,7 @@ static void judge_request(vr_reckoning *r)
     set(r, VR_RULE_PACKING_FAILS, not(vr_at_least(reach, r->request)));
     set(r, VR_RULE_IDLE_SUFFICES, both(free_less, vr_at_least(reach, r->request)));
     set(r, VR_RULE_REQUEST_LARGE, vr_at_least(r->request, part(r->total, 5, 100)));
+    set(r, VR_RULE_REQUEST_HUGE, vr_at_least(r->request, part(r->total, 20, 100)));
     set(r, VR_RULE_REQUEST_ROUNDED, either(is(r->request, MIB_OF(2)), is(r->request, MIB_OF(20))));
     r->shortfall = vr_span_sub(r->request, reach);
 }
@@ -247,7 +248,9 @@ static void judge_idle(vr_reckoning *r)
     set(r, VR_RULE_IDLE_MUCH, vr_at_least(r->idle, part(r->total, 8, 100)));
     set(r, VR_RULE_IDLE_MOST,
         both(vr_at_least(r->idle, part(r->total, 25, 100)), vr_at_least(r->idle, r->allocated)));
-    set(r, VR_RULE_IDLE_MANY_REQUESTS, vr_at_least(r->idle, part(r->request, 4, 1)));
+    set(r, VR_RULE_IDLE_SOME, vr_at_least(r->idle, part(r->total, 4, 100)));
+    set(r, VR_RULE_IDLE_MANY_LACKS,
+        vr_at_least(r->idle, part(not_negative(vr_span_sub(r->request, r->left)), 4, 1)));
     set(r, VR_RULE_IDLE_NEXT_TO_NONE, above(part(r->total, 1, 100), r->idle));
     set(r, VR_RULE_GRAPH_POOLS,
         either(vr_at_least(r->private_pools, r->request),

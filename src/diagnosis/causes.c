@@ -37,7 +37,9 @@ static void set_memory(vr_view *v, const vr_verdict *verdict)
     uint8_t row = v->row->memory;
 
     v->f->memory = verdict->memory != 0 ? verdict->memory : row;
-    if (v->f->memory == VR_MEMORY_UNKNOWN)
+    /* A device's own limit, of one buffer or of their number, is one of its memory. */
+    if (v->f->memory == VR_MEMORY_UNKNOWN ||
+        (v->f->memory == VR_MEMORY_NONE && v->f->cause == VR_CAUSE_LIMIT))
         v->f->memory = memory_of(v->f->cause);
 }
 

@@ -18,14 +18,17 @@ typedef enum vr_trait {
     VR_IS_REFUSAL,
     VR_IS_LOOKALIKE,
     VR_IS_WARNING,
-    VR_IS_STEP, /* no failure in the text at all: it ends in the middle of a step */
-    VR_IS_INFO, /* nothing failed: figures alone; the largest of the shares that the text names: */
+    VR_IS_CONSEQUENCE, /* only what follows from a failure is in the text */
+    VR_ENDED_SILENTLY, /* a launcher saw a process end that had said nothing */
+    VR_IS_STEP,        /* no failure in the text at all: it ends in the middle of a step */
+    VR_IS_INFO,        /* nothing failed: figures alone; the largest of the shares that the text names: */
     VR_MOST_WEIGHTS,
     VR_MOST_KV,
     VR_MOST_ACTIVATIONS,
     VR_MOST_GRAPHS,
-    VR_ROUND_LIMIT, /* an allocator's limit is a whole number of MiB that a person would type */
-    VR_IS_BARE,     /* a failure without any figure */
+    VR_LIMIT_REACHED, /* and what is in use comes near it */
+    VR_ROUND_LIMIT,   /* an allocator's limit is a whole number of MiB that a person would type */
+    VR_IS_BARE,       /* a failure without any figure */
     VR_IS_GPU,
     VR_IS_KILLED, /* ended by signal 9, by the word of a shell or a supervisor */
     VR_KILLED_TWICE,
@@ -95,9 +98,17 @@ typedef enum vr_trait {
     VR_COPIES,          /* a pipeline over several cards keeps copies */
     VR_EMBEDDING_SIZED, /* the request is as large as a known model's table of words */
     VR_CARD_EMPTY,      /* nvidia-smi in the same log shows less than half of the card in use */
-    VR_HUGE_PIECE,      /* a request of 16 GiB or more */
-    VR_PROGRAM_ALONE,   /* a compiler's count of temporaries exceeds the memory by itself */
-    VR_FREE_PLENTY,     /* free before the step was more than half of the card */
+    VR_GRAPHS_CAPTURED, /* the message names pools of captured graphs */
+    VR_HUGE_PIECE,      /* a request of 48 GiB or more: larger than most devices */
+    VR_SMALL_PIECE,     /* of 32 MiB or less */
+    VR_ONE_BUFFER,      /* the text is about the largest single buffer */
+    VR_LOGITS_SIZED,
+    VR_WEIGHTS_OVER_BUDGET,
+    VR_BUFFERS_OVER_BUDGET, /* weights fit a budget, and large buffers beside them do not */
+    VR_CARD_TAKEN,          /* nvidia-smi in the same log shows more than half of the card in use */
+    VR_RANK_ON_FIRST,       /* a rank of one machine that is not the first names card 0 */
+    VR_PROGRAM_ALONE,       /* a compiler's count of temporaries exceeds the memory by itself */
+    VR_FREE_PLENTY,         /* free before the step was more than half of the card */
     /* arithmetic: VR_RULE_x holds for all values within the printed digits; last */
     VR_BY_RULE,
     VR_TRAIT_COUNT = VR_BY_RULE + VR_RULE_COUNT
@@ -133,6 +144,9 @@ extern const size_t vr_verdicts_n;
 
 /* A request as large as the table of words of a model in use, in 2 or 4 bytes a value (causes_sizes.c). */
 bool vr_embedding_sized(vr_span request);
+/* A size in bytes that is exactly tokens x words of a known vocabulary x 2 or 4 bytes, and no likely table.
+ */
+bool vr_logits_sized(uint64_t bytes);
 
 void vr_view_event(struct vram_diagnosis *d, vr_finding *f, vr_view *v);
 /* The last line of the table applies always. */

@@ -93,6 +93,8 @@ static void view_row(vr_view *v)
     v->has[VR_IS_LOOKALIKE] = row->kind == VR_TEXT_LOOKALIKE;
     v->has[VR_IS_WARNING] = row->kind == VR_TEXT_WARNING;
     v->has[VR_IS_INFO] = row->kind == VR_TEXT_INFO;
+    v->has[VR_IS_CONSEQUENCE] = row->kind == VR_TEXT_CONSEQUENCE;
+    v->has[VR_ENDED_SILENTLY] = row->program == VR_PROGRAM_DEEPSPEED || row->program == VR_PROGRAM_RAY;
     v->has[VR_IS_STEP] = row->kind == VR_TEXT_STEP;
     v->has[VR_IS_BARE] = v->event->sign.facts.n == 0;
     have(v, of_cause[v->telling->cause]);
@@ -130,7 +132,8 @@ static bool fact_value(const vr_view *v, vr_fact_id id, uint64_t *out)
  */
 #define HELD_LARGE (5 * VR_GIB / 2)
 #define FEW_TOKENS 1024
-#define BUFFER_LIMIT (4 * VR_GIB) /* of one allocation in several back ends */
+/* One allocation may have 4 GiB in several back ends, a little less in some. */
+#define NEAR_BUFFER_LIMIT (7 * VR_GIB / 2)
 
 static void view_engine(vr_view *v)
 {
@@ -184,6 +187,7 @@ static void view_figures(vr_view *v)
         { VR_FACT_COMPUTE_BUFFER, VR_MOST_ACTIVATIONS },
     };
     const vr_fact *limit = vr_finding_fact(v->d, v->f, VR_FACT_POOL_LIMIT);
+    const vr_fact *used = vr_finding_fact(v->d, v->f, VR_FACT_POOL_USED);
     uint64_t most = 0;
     unsigned trait = VR_TRAIT_NONE;
 
@@ -195,21 +199,23 @@ static void view_figures(vr_view *v)
         }
     }
     have(v, trait);
+    v->has[VR_LIMIT_REACHED] = limit != NULL && used != NULL && used->value >= limit->value / 2;
     v->has[VR_ROUND_LIMIT] =
         limit != NULL && limit->slack == 0 && limit->value != 0 && limit->value % (VR_GIB / 4) == 0;
 }
 
 /* Both figures of one line. */
-static bool card_empty(const vr_view *v)
+static void view_smi(vr_view *v)
 {
     uint64_t used, total;
 
     for (size_t i = 0; i < v->d->found.n_seen; i++) {
         const vr_fact_list *facts = &v->d->found.seen[i].facts;
-        if (vr_fact_value(facts, VR_FACT_CARD_USED, &used) && vr_fact_value(facts, VR_FACT_TOTAL, &total))
-            return used < total / 2;
+        if (vr_fact_value(facts, VR_FACT_CARD_USED, &used) && vr_fact_value(facts, VR_FACT_TOTAL, &total)) {
+            v->has[VR_CARD_EMPTY] = used < total / 2;
+            v->has[VR_CARD_TAKEN] = used >= total / 2;
+        }
     }
-    return false;
 }
 
 static bool is_killed(const vr_text_row *row)
@@ -233,24 +239,54 @@ static bool killed_twice(const vr_view *v)
     return false;
 }
 
+static bool named_so(const vr_view *v, const char *const *prefixes, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (vr_str_starts(vr_str_of(v->row->id), prefixes[i]))
+            return true;
+    return false;
+}
+
+#define NAMED(v, list) named_so((v), (list), sizeof(list) / sizeof(list)[0])
+
+static void view_sizes(vr_view *v)
+{
+    static const char *const one_buffer[] = { "pt-mps-buffer", "wgpu-buffer" };
+    static const char *const limited[] = { "ggml-vulkan", "ggml-sycl", "vulkan-", "sycl-",
+                                           "opencl-",     "directml-", "pt-xpu" };
+    const vr_fact *request = vr_fact_of(&v->event->sign.facts, VR_FACT_REQUEST);
+    uint64_t buffer, weights, budget;
+
+    v->has[VR_ONE_BUFFER] = NAMED(v, one_buffer);
+    v->has[VR_EMBEDDING_SIZED] = vr_embedding_sized(v->sum.request);
+    v->has[VR_LOGITS_SIZED] = request != NULL && request->slack == 0 && vr_logits_sized(request->value);
+    v->has[VR_HUGE_PIECE] = request != NULL && request->value >= 48 * VR_GIB;
+    v->has[VR_SMALL_PIECE] = request != NULL && request->value <= 32 * VR_MIB;
+    if (fact_value(v, VR_FACT_BUFFER, &buffer) || fact_value(v, VR_FACT_REQUEST, &buffer))
+        v->has[VR_ON_LIMITED_BUFFERS] = NAMED(v, limited) && buffer >= NEAR_BUFFER_LIMIT;
+    if (!fact_value(v, VR_FACT_WEIGHTS, &weights) || !fact_value(v, VR_FACT_BUDGET, &budget))
+        return;
+    v->has[VR_WEIGHTS_OVER_BUDGET] = weights > budget;
+    v->has[VR_BUFFERS_OVER_BUDGET] =
+        weights <= budget && fact_value(v, VR_FACT_COMPUTE_BUFFER, &buffer) && buffer > weights / 2;
+}
+
 static void view_log(vr_view *v)
 {
     const vr_fact *copies = vr_finding_fact(v->d, v->f, VR_FACT_COPIES);
-    uint64_t request;
+    uint64_t gpu;
 
     v->has[VR_COPIES] = copies != NULL && copies->value > 1;
-    if (fact_value(v, VR_FACT_REQUEST, &request) || fact_value(v, VR_FACT_BUFFER, &request))
-        v->has[VR_ON_LIMITED_BUFFERS] =
-            request >= BUFFER_LIMIT - VR_GIB / 64 && v->sum.left.known && !v->has[VR_BY_PYTORCH];
     v->has[VR_RANKS_SHARE] = ranks_share(v);
     v->has[VR_UNDER_SHARDING] = v->f->program == VR_PROGRAM_DEEPSPEED || v->f->program == VR_PROGRAM_FSDP ||
                                 v->f->program == VR_PROGRAM_MEGATRON;
     v->has[VR_AFTER_VLLM_LOAD] = v->f->program == VR_PROGRAM_VLLM && v->place.sign != NULL &&
                                  vr_str_is(vr_str_of("step-loaded"), v->place.sign->row->id);
-    v->has[VR_CARD_EMPTY] = card_empty(v);
-    v->has[VR_HUGE_PIECE] = v->sum.request.known && v->sum.request.low >= (int64_t)(16 * VR_GIB);
+    view_smi(v);
+    v->has[VR_RANK_ON_FIRST] =
+        v->event->sign.rank > 0 && v->event->sign.rank < 8 && fact_value(v, VR_FACT_GPU, &gpu) && gpu == 0;
+    v->has[VR_GRAPHS_CAPTURED] = vr_span_middle(v->sum.private_pools) != 0;
     v->has[VR_MANY_SIBLINGS] = v->sum.n_siblings >= 4;
-    v->has[VR_EMBEDDING_SIZED] = vr_embedding_sized(v->sum.request);
     v->has[VR_IS_KILLED] = is_killed(v->row);
     v->has[VR_KILLED_TWICE] = v->has[VR_IS_KILLED] && killed_twice(v);
     have(v, of_program[v->f->program]);
@@ -271,6 +307,7 @@ void vr_view_event(struct vram_diagnosis *d, vr_finding *f, vr_view *v)
     view_engine(v);
     view_log(v);
     view_figures(v);
+    view_sizes(v);
     v->has[VR_OWN_BY_SIZE] = v->sum.own_by_size;
     v->has[VR_SEVERAL_OTHERS] =
         v->event->sign.rank > 0 || v->sum.n_processes > (v->sum.own_by_size ? 2u : 1u);

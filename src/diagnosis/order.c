@@ -67,8 +67,12 @@ static bool says_more(const vr_incident *first, const vr_incident *later)
         return false;
     if (a->memory != VR_MEMORY_UNKNOWN && b->memory != VR_MEMORY_UNKNOWN && a->memory != b->memory)
         return false;
-    return lines_between(first, later) <= WRAPPED_LINES && same_rank(first, later) &&
-           (first->sign.facts.n == 0 || later->sign.facts.n != 0);
+    if (!same_rank(first, later))
+        return false;
+    /* "Out of memory" in passing hides no message that says of what, however far behind. */
+    if (a->cause == VR_CAUSE_UNKNOWN && first->sign.facts.n == 0 && fails(later))
+        return true;
+    return lines_between(first, later) <= WRAPPED_LINES && later->sign.facts.n != 0;
 }
 
 /* The later text names what the first only has figures of. */
@@ -78,7 +82,8 @@ static bool names_cause(const vr_finding *f, const vr_incident *later)
 
     return f->named_by == NULL && f->event->sign.row->cause == VR_CAUSE_UNKNOWN && fails(later) &&
            row->cause != VR_CAUSE_UNKNOWN && same_rank(f->event, later) &&
-           row->memory == f->event->sign.row->memory && lines_between(f->event, later) <= 4 * WRAPPED_LINES;
+           (row->memory == f->event->sign.row->memory || row->memory == VR_MEMORY_UNKNOWN) &&
+           lines_between(f->event, later) <= 4 * WRAPPED_LINES;
 }
 
 /* A look-alike is a finding of its own where nothing failed for want of memory, or where a failure without
@@ -141,7 +146,7 @@ static void take_event(struct vram_diagnosis *d, size_t i)
         d->list[d->n++].event = e;
         return;
     }
-    if (f == NULL)
+    if (f == NULL || e->sign.row->kind == VR_TEXT_LOOKALIKE)
         return;
     d->n_follow++;
     if (says_more(f->event, e))

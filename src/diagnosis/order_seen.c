@@ -24,7 +24,8 @@ static bool is_figure(const vr_findings *found, const vr_sign *s)
 {
     static const uint8_t shares[] = { VR_FACT_WEIGHTS,        VR_FACT_MODEL_BUFFER, VR_FACT_KV_CACHE,
                                       VR_FACT_KV_BUFFER,      VR_FACT_GRAPHS,       VR_FACT_ACTIVATION_PEAK,
-                                      VR_FACT_COMPUTE_BUFFER, VR_FACT_POOL_USED };
+                                      VR_FACT_COMPUTE_BUFFER, VR_FACT_POOL_USED,    VR_FACT_KV_TOKENS,
+                                      VR_FACT_CARD_USED };
 
     if (s->row->kind != VR_TEXT_INFO || found->lines > EXCERPT_LINES)
         return false;
@@ -42,11 +43,19 @@ static unsigned weight(const vr_findings *found, const vr_sign *s)
         return 2;
     if (is_figure(found, s))
         return 1;
+    if (s->row->kind == VR_TEXT_WARNING)
+        return 100 + s->row->rank + (s->row->cause != VR_CAUSE_UNKNOWN ? 100 : 0);
     if (s->row->cause == VR_CAUSE_UNKNOWN)
         return 0;
-    if (s->row->kind == VR_TEXT_WARNING)
-        return 100 + s->row->rank;
     return s->row->kind == VR_TEXT_FRAME ? s->row->rank + 2u : 0;
+}
+
+/* Of several steps the last is the one in which the text ends. */
+static bool more_telling(const vr_findings *found, const vr_sign *s, const vr_sign *than)
+{
+    unsigned a = weight(found, s), b = than != NULL ? weight(found, than) : 0;
+
+    return a > b || (a != 0 && a == b && s->row->kind == VR_TEXT_STEP && s->line >= than->line);
 }
 
 vram_status vr_take_seen(struct vram_diagnosis *d)
@@ -56,7 +65,7 @@ vram_status vr_take_seen(struct vram_diagnosis *d)
     vr_incident *made;
 
     for (size_t i = 0; i < found->n_seen; i++)
-        if (weight(found, &found->seen[i]) > (best != NULL ? weight(found, best) : 0))
+        if (more_telling(found, &found->seen[i], best))
             best = &found->seen[i];
     if (best == NULL)
         return VRAM_OK;

@@ -142,7 +142,7 @@ static vram_status seek_torch(vr_seeker *s)
     vr_hit hit = { .places = 0 };
     bool is_one = false;
     VR_TRY(prepare(s));
-    VR_TRY(vr_card_of_total(&s->card, s->figures.total, s->d));
+    VR_TRY(vr_card_of_total(&s->card, s->figures.total, s->model->quantised, s->d));
     VR_TRY(vr_seek_training(&is_one, s));
     if (is_one)
         return VRAM_OK;
@@ -178,13 +178,22 @@ static vram_status tell_refusal(vr_seeker *s, vram_status status)
     return spot->not_found != NULL ? VRAM_OK : VRAM_ENOMEM;
 }
 
+/* What comes after the first that has figures is mostly of the same run. */
+static bool is_told(const struct vram_diagnosis *d, const vr_finding *f)
+{
+    for (const vr_finding *x = d->list; x < f; x++)
+        if (x->spot.tried)
+            return true;
+    return false;
+}
+
 /* Warnings are about what was asked for, not about what could have been. */
 vram_status vr_diagnose_place(struct vram_diagnosis *d, vr_finding *f, const vram_model *m,
                               const vram_workload *w)
 {
     vr_seeker s = { .d = d, .f = f, .model = m, .asked = w, .cards = 1, .budget = MOST_EVENTS };
     size_t warned = d->ctx->n_warnings;
-    if (f != d->list) /* what follows from the first is of the same run */
+    if (is_told(d, f))
         return VRAM_OK;
     vr_arena_init(&s.plans, d->ctx);
     vr_hall_open(&s.hall, d->ctx);

@@ -65,8 +65,9 @@ typedef struct vr_hit {
 
 /* False: a figure that is no card's. */
 bool vr_is_size_of_card(vr_bounds total);
-/* The card with that total, which must be one: of the table, or by its size. In d->arena. */
-vram_status vr_card_of_total(vram_device **out, vr_bounds total, struct vram_diagnosis *d);
+/* The card with that total, which must be one: of the table, or by its size; newest: of several. In d->arena.
+ */
+vram_status vr_card_of_total(vram_device **out, vr_bounds total, bool newest, struct vram_diagnosis *d);
 /* So much is free before the run has its context. */
 void vr_card_leaves(vram_device *card, uint64_t available);
 

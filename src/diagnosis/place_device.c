@@ -14,16 +14,26 @@ bool vr_is_size_of_card(vr_bounds total)
     return total.known && total.low >= LEAST_SIZE && total.high <= MOST_SIZE;
 }
 
-static const vr_gpu *of_table(vr_bounds total)
+/* A total that was read counts before one that follows from a rule. What is stored in 8 bits or less may be
+ * unpacked on older cards: of several the newest is taken then, for it ran. */
+static const vr_gpu *of_table(vr_bounds total, bool newest)
 {
     size_t n;
-    const vr_gpu *g = vr_gpus(&n);
+    const vr_gpu *g = vr_gpus(&n), *best = NULL;
+    bool read = false;
     for (size_t i = 0; i < n; i++) {
         vr_range r = vr_gpu_usable(&g[i]);
-        if (vr_gpu_is_nvidia(&g[i]) && r.basis == VR_BASIS_TABLE && vr_bounds_have(total, r.bytes))
-            return &g[i];
+        bool table = r.basis == VR_BASIS_TABLE;
+        if (!vr_gpu_is_nvidia(&g[i]) || !vr_bounds_have(total, r.bytes))
+            continue;
+        if (best != NULL && newest && vr_gpu_capability(&g[i]) <= vr_gpu_capability(best))
+            continue;
+        if (best != NULL && !newest && (read || !table))
+            continue;
+        best = &g[i];
+        read = table;
     }
-    return NULL;
+    return best;
 }
 
 /* By the middle of what the total can have been. */
@@ -40,9 +50,9 @@ static vram_status of_size(vram_device *out, vr_bounds total, struct vram_diagno
     return VRAM_OK;
 }
 
-vram_status vr_card_of_total(vram_device **out, vr_bounds total, struct vram_diagnosis *d)
+vram_status vr_card_of_total(vram_device **out, vr_bounds total, bool newest, struct vram_diagnosis *d)
 {
-    const vr_gpu *gpu = of_table(total);
+    const vr_gpu *gpu = of_table(total, newest);
     vram_device *card = VR_NEW(&d->arena, vram_device);
     *out = card;
     if (card == NULL)

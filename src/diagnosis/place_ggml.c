@@ -280,7 +280,7 @@ static vram_status tell_card(const seen *x)
                        vr_add_sat(total->value, total->slack) };
     if (!vr_is_size_of_card(size))
         return VRAM_OK;
-    VR_TRY(vr_card_of_total(&s->card, size, s->d));
+    VR_TRY(vr_card_of_total(&s->card, size, false, s->d));
     if (left->value <= s->card->usable.bytes)
         VR_TRY(vr_tell_fit(&fit, s, x->asked, vr_add_sat(left->value, s->card->context.bytes)));
     tell_short(x, left->value);
@@ -380,7 +380,7 @@ vram_status vr_seek_buffer(bool *is_one, vr_seeker *s)
     s->f->spot.tried = true;
     if (device.known && device.low < MOST_CARDS)
         x.rank = (size_t)device.low;
-    VR_TRY(vr_card_of_total(&s->card, (vr_bounds){ true, VR_GIB, VR_GIB }, s->d));
+    VR_TRY(vr_card_of_total(&s->card, (vr_bounds){ true, VR_GIB, VR_GIB }, false, s->d));
     s->card->facts = (vr_device_facts){ .usable = ENDLESS, .available = ENDLESS };
     VR_TRY(workload_of(&x));
     if (s->model->gguf)

@@ -29,6 +29,9 @@ static const variant VARIANTS[] = {
       { "dtype", "device_map" },
       { "bfloat16", "cuda" } },
     { "with expandable segments", { "alloc_conf" }, { "expandable_segments:True" } },
+    { "with expandable segments, loaded straight onto the card (device_map)",
+      { "alloc_conf", "device_map" },
+      { "expandable_segments:True", "cuda" } },
     { "quantised to 8 bits while loading", { "quantization" }, { "bnb-8bit" } },
     { "quantised to 4 bits while loading", { "quantization" }, { "bnb-4bit" } },
 };
@@ -119,17 +122,49 @@ vram_status vr_seek_given(vr_hit *out, vr_seeker *s)
     return out->places == 0 ? seek_shown(out, s) : VRAM_OK;
 }
 
+/* A variant that has such a place, and how many others have another one. */
+typedef struct best {
+    const variant *v; /* NULL: none has */
+    bool tuned;       /* its idle bytes depend on what the card had to the MiB, so they agree more easily */
+    const char *label;
+    uint64_t rivals;
+} best;
+
+static vram_status weigh(best *b, const variant *v, const vr_hit *hit, const vr_seeker *s)
+{
+    bool tuned = hit->run.cut || hit->run.whole_from > hit->usable;
+    const char *label = vr_arena_copy(&s->d->arena, hit->plan.tape.labels[hit->run.failure.label]);
+    if (label == NULL)
+        return VRAM_ENOMEM;
+    if (b->v != NULL && !vr_str_is(vr_str_of(label), b->label))
+        b->rivals++;
+    if (b->v != NULL && (!b->tuned || tuned))
+        return VRAM_OK;
+    b->v = v;
+    b->tuned = tuned;
+    b->label = label;
+    return VRAM_OK;
+}
+
+/* All are tried: where two have different places, neither is sure. */
 vram_status vr_seek_variants(vr_hit *out, vr_seeker *s)
 {
+    best b = { .v = NULL };
     out->places = 0;
-    for (size_t i = 0; i < N_VARIANTS && out->places == 0; i++) {
+    for (size_t i = 0; i < N_VARIANTS; i++) {
         if (!is_open_setting(s->asked, VARIANTS[i].keys[0]))
             continue;
         vram_status status = seek_variant(out, s, &VARIANTS[i]);
-        if (vr_is_refusal(status))
-            out->places = 0;
-        else
-            VR_TRY(status);
+        if (status != VRAM_OK && !vr_is_refusal(status))
+            return status;
+        if (status == VRAM_OK && out->places != 0)
+            VR_TRY(weigh(&b, &VARIANTS[i], out, s));
     }
+    out->places = 0;
+    if (b.v == NULL)
+        return VRAM_OK;
+    s->budget = vr_add_sat(s->budget, 1); /* this one is known */
+    VR_TRY(seek_variant(out, s, b.v));
+    out->places = vr_add_sat(out->places, b.rivals);
     return VRAM_OK;
 }

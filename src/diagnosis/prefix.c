@@ -248,10 +248,9 @@ static size_t in_brackets(vr_str s, state *st)
 
 static size_t container_stream(vr_str s)
 {
-    return vr_str_starts(s, "stderr F ") || vr_str_starts(s, "stdout F ") || vr_str_starts(s, "stderr P ") ||
-                   vr_str_starts(s, "stdout P ")
-               ? 8
-               : 0;
+    bool stream = vr_str_starts(s, "stderr ") || vr_str_starts(s, "stdout ");
+
+    return stream && (at(s, 7) == 'F' || at(s, 7) == 'P') && (at(s, 8) == ' ' || s.n == 8) ? 8 : 0;
 }
 
 static size_t begins_with_time(vr_str s, state *st)

@@ -32,6 +32,7 @@ static vram_status make_room(vr_reader *r)
     r->anchors = vr_anchors_new(r->arena, own_texts, sizeof own_texts / sizeof own_texts[0]);
     r->templates = VR_ARRAY(r->arena, vr_template *, VR_TEXT_ROWS);
     r->templated = VR_ARRAY(r->arena, bool, VR_TEXT_ROWS);
+    r->marks = VR_ARRAY(r->arena, vr_mark, VR_MARKS + 2);
     r->pending = VR_ARRAY(r->arena, vr_pending, VR_TEXT_ROWS);
     r->pending_rows = VR_ARRAY(r->arena, uint32_t, VR_TEXT_ROWS);
     r->seen = VR_ARRAY(r->arena, vr_seen_row *, VR_TEXT_ROWS);
@@ -92,9 +93,25 @@ static vram_status search_strip(vr_reader *r, size_t to)
     return VRAM_OK;
 }
 
-/* Works on the window up to `to` and moves it. */
-static vram_status work(vr_reader *r, size_t to)
+/* What browsers put for blanks, U+00A0, becomes two of them. */
+static void blank_spaces(vr_reader *r)
 {
+    size_t at = r->spaced;
+    const char *next;
+
+    while (at + 1 < r->n && (next = memchr(r->text + at, 0xC2, r->n - 1 - at)) != NULL) {
+        at = (size_t)(next - r->text);
+        if ((uint8_t)r->text[at + 1] == 0xA0)
+            memcpy(r->text + at, "  ", 2);
+        at++;
+    }
+    r->spaced = r->n == 0 ? 0 : r->n - 1;
+}
+
+/* Works on the window up to `to` and moves it. */
+vram_status vr_reader_work(vr_reader *r, size_t to)
+{
+    blank_spaces(r);
     while (r->searched < to) {
         size_t strip = to - r->searched < VR_STRIP ? to - r->searched : VR_STRIP;
         VR_TRY(search_strip(r, r->searched + strip));
@@ -107,25 +124,13 @@ static vram_status work(vr_reader *r, size_t to)
         r->counted = drop;
     }
     r->odd += odd_bytes(r->text, drop);
+    vr_reader_move_marks(r, drop);
     memmove(r->text, r->text + drop, r->n - drop);
     r->n -= drop;
+    r->spaced -= drop < r->spaced ? drop : r->spaced;
     r->searched -= drop;
     r->counted -= drop;
     r->base += drop;
-    return VRAM_OK;
-}
-
-static vram_status put_bytes(vr_reader *r, const char *s, size_t n)
-{
-    while (n != 0) {
-        size_t room = VR_WINDOW - r->n, part = n < room ? n : room;
-        memcpy(r->text + r->n, s, part);
-        r->n += part;
-        s += part;
-        n -= part;
-        if (r->n == VR_WINDOW)
-            VR_TRY(work(r, r->n - VR_AHEAD));
-    }
     return VRAM_OK;
 }
 
@@ -134,9 +139,8 @@ static vram_status end_file(vr_reader *r)
 {
     if (r->text == NULL)
         return VRAM_OK;
-    if (r->head_n == 1)
-        VR_TRY(put_bytes(r, r->head, 1));
-    VR_TRY(work(r, r->n));
+    VR_TRY(vr_reader_put_rest(r));
+    VR_TRY(vr_reader_work(r, r->n));
     VR_TRY(vr_reader_close(r, UINT64_MAX));
     r->line += vr_newlines(r->text + r->counted, r->n - r->counted);
     r->odd += odd_bytes(r->text, r->n);
@@ -145,10 +149,12 @@ static vram_status end_file(vr_reader *r)
     r->line = 1;
     r->n = r->searched = r->counted = 0;
     r->base = 0;
-    r->wide = r->head_n = 0;
+    r->wide = r->head_n = r->escape = 0;
     r->half = false;
+    r->raw = r->n_marks = r->spaced = 0;
     r->n_lanes = 0;
-    r->warned = 0;
+    r->warned = r->needs_at = 0;
+    r->last_line.anchor = NULL;
     r->step.sign.sign.row = NULL;
     vr_anchors_restart(r->anchors);
     return VRAM_OK;
@@ -172,53 +178,15 @@ vram_status vr_reader_file(vr_reader *r, vr_str name)
     return VRAM_OK;
 }
 
-/* A byte for each character of two, so that places stay what they are. */
-static vram_status put_wide(vr_reader *r, const char *s, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        if (!r->half) {
-            r->half = true;
-            r->half_byte = s[i];
-            continue;
-        }
-        char low = r->wide == 1 ? r->half_byte : s[i], high = r->wide == 1 ? s[i] : r->half_byte;
-        char c = high == 0 && (unsigned char)low < 128 ? low : '?';
-        r->half = false;
-        VR_TRY(put_bytes(r, &c, 1));
-    }
-    return VRAM_OK;
-}
-
-/* The first two bytes of a file say whether it is UTF-16. */
-static vram_status take_head(vr_reader *r, const char **s, size_t *n)
-{
-    while (r->head_n < 2 && *n != 0) {
-        r->head[r->head_n++] = *(*s)++;
-        --*n;
-        if (r->head_n != 2)
-            continue;
-        if (memcmp(r->head, "\xff\xfe", 2) == 0)
-            r->wide = 1;
-        else if (memcmp(r->head, "\xfe\xff", 2) == 0)
-            r->wide = 2;
-        else
-            return put_bytes(r, r->head, 2);
-    }
-    return VRAM_OK;
-}
-
 vram_status vr_reader_feed(vr_reader *r, const void *bytes, size_t n)
 {
-    const char *s = bytes;
-
     if (n == 0)
         return VRAM_OK;
     VR_TRY(make_room(r));
     if (r->n_files == 0)
         VR_TRY(vr_reader_file(r, VR_LIT("")));
     r->out.bytes += n;
-    VR_TRY(take_head(r, &s, &n));
-    return r->wide != 0 ? put_wide(r, s, n) : put_bytes(r, s, n);
+    return vr_reader_put(r, bytes, n);
 }
 
 vram_status vr_reader_end(vr_reader *r, vr_findings *out)

@@ -60,8 +60,8 @@ typedef struct vr_event {
     char block[VR_BLOCK_BYTES + 1];
     uint64_t key;
     /* while it is open */
-    uint64_t from, hit;                        /* offsets: of the block, of the hit that leads */
-    uint64_t end;                              /* where the block ends at the latest */
+    uint64_t from, first, hit; /* offsets: of the block, of the first hit, of the one that leads */
+    uint64_t end;              /* where the block ends at the latest */
     uint64_t from_line, first_line, last_line; /* of the block's start, of the first and the last hit */
     vr_event_row rows[VR_EVENT_ROWS];
     size_t n_rows;
@@ -106,6 +106,13 @@ typedef struct vr_pending {
     size_t start, end;       /* in the window */
 } vr_pending;
 
+#define VR_MARKS 8192u
+
+typedef struct vr_mark {
+    size_t at;       /* in the window */
+    uint64_t offset; /* of that byte in the file */
+} vr_mark;
+
 #define VR_WAITING_STEPS 64u
 #define VR_WAITING_FRAMES 256u
 
@@ -123,13 +130,19 @@ struct vr_reader {
     char *text;
     size_t n;        /* bytes in it */
     size_t searched; /* of them */
-    uint64_t base;   /* offset of its first byte */
-    size_t counted;  /* bytes whose lines are counted */
-    uint64_t line;   /* number of the line at `counted` */
-    uint64_t odd;    /* bytes that no text has */
-    uint8_t wide;    /* UTF-16: 1 little, 2 big endian */
-    uint8_t head_n;  /* of the file's first two bytes, how many came */
+    size_t spaced;   /* of them, in which blanks of browsers are blanks */
+    uint64_t base;   /* bytes of the file's text before it */
+    uint64_t raw;    /* offset of the file's next byte */
+    vr_mark *marks;  /* which bytes of the file the window's are */
+    size_t n_marks;
+    size_t counted; /* bytes whose lines are counted */
+    uint64_t line;  /* number of the line at `counted` */
+    uint64_t odd;   /* bytes that no text has */
+    uint8_t wide;   /* UTF-16: 1 little, 2 big endian */
+    uint8_t head_n; /* of the file's first two bytes, how many came */
     char head[2];
+    uint8_t escape; /* inside an escape sequence, and how far */
+    unsigned escape_n;
     bool half; /* the first byte of a wide character came */
     char half_byte;
 
@@ -152,6 +165,10 @@ struct vr_reader {
     uint64_t settled; /* how often */
     uint64_t warned;  /* offset behind the last warning, 0: none; and its rank */
     uint32_t warned_rank;
+    vr_hit last_line; /* the last hit whose line was looked at; where it is, and where that line ends */
+    uint64_t last_line_at, last_line_end;
+    vr_block needs;    /* of the last hit whose row needs more; */
+    uint64_t needs_at; /* where its line begins + 1 */
     uint64_t ticks, chains;
     vr_block block;
     vr_found_list found;
@@ -164,6 +181,14 @@ struct vr_reader {
 #define VR_LINE_BACK 2048u
 
 uint64_t vr_newlines(const char *s, size_t n);
+/* Works on the window up to `to` and moves it. */
+vram_status vr_reader_work(vr_reader *r, size_t to);
+/* reader_intake.c: takes bytes of the file; at its end what is still held back; which byte of the file stands
+ * at a place of the window; the window moves. */
+vram_status vr_reader_put(vr_reader *r, const char *s, size_t n);
+vram_status vr_reader_put_rest(vr_reader *r);
+uint64_t vr_reader_offset(const vr_reader *r, size_t at);
+void vr_reader_move_marks(vr_reader *r, size_t drop);
 /* reader_hits.c */
 /* Reads what waits before the window moves, or the next message begins: what only the last of counts, and
  * what counts only for a message. */

@@ -39,8 +39,16 @@ static bool has_row(const vr_event *e, const vr_anchor *a, bool same_alternative
     return false;
 }
 
+/* Texts of one program on one memory. */
+static bool is_akin(const vr_text_row *a, const vr_text_row *b)
+{
+    bool memory = a->memory == b->memory || a->memory == VR_MEMORY_UNKNOWN || b->memory == VR_MEMORY_UNKNOWN;
+
+    return memory && a->program == b->program;
+}
+
 /* Whether a hit is of the message e: in the same line always; a text that says little near one that says
- * more; texts of a shortage in lines that follow each other; another part of the same text. */
+ * more; texts of a program in lines that follow each other; another part of the same text. */
 static bool belongs(const vr_event *e, const vr_hit *hit)
 {
     const vr_text_row *row = hit->anchor->row, *lead = leading(e);
@@ -56,7 +64,7 @@ static bool belongs(const vr_event *e, const vr_hit *hit)
         return adjacent;
     if (!is_shortage(row) || !is_shortage(lead))
         return false;
-    return adjacent || is_generic(row) || is_generic(lead);
+    return is_generic(row) || is_generic(lead) || (adjacent && is_akin(row, lead));
 }
 
 static void add_row(vr_event *e, const vr_hit *hit)
@@ -113,6 +121,7 @@ static vram_status open_event(vr_reader *r, const vr_hit *hit, vr_lane *l)
         return VRAM_ENOMEM;
     e->key = hit->origin.key;
     e->from = r->base + vr_reader_before(r, hit, l->event_end, &lines);
+    e->first = r->base + hit->start;
     e->end = UINT64_MAX;
     e->first_line = hit->line;
     e->from_line = hit->line - lines;
@@ -318,7 +327,7 @@ static vram_status read_block(vr_reader *r, vr_event *e)
     vr_str text = { r->text, r->n };
     size_t end = e->end == UINT64_MAX || e->end < r->base ? SIZE_MAX : (size_t)(e->end - r->base);
 
-    vr_block_make(&r->block, text, (size_t)(e->from - r->base), (size_t)(e->hit - r->base), end,
+    vr_block_make(&r->block, text, (size_t)(e->from - r->base), (size_t)(e->first - r->base), end,
                   e->from_line);
     VR_TRY(read_figures(r, e));
     vr_keep_facts(&e->facts, &r->block, &r->found);

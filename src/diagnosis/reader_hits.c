@@ -18,9 +18,11 @@ void vr_keep_sign(vr_kept_sign *to, const vr_reader *r, const vr_hit *hit, const
     to->text[n] = 0;
     to->sign = (vr_sign){ .row = row,
                           .line = hit->line,
-                          .offset = r->wide != 0 ? 2 + 2 * (r->base + hit->start) : r->base + hit->start,
+                          .offset = vr_reader_offset(r, hit->start),
                           .file = (uint32_t)(r->n_files - 1),
                           .rank = hit->origin.rank,
+                          .when = vr_log_time_of(
+                              (vr_str){ r->text + hit->line_from, hit->start - hit->line_from }),
                           .text = to->text };
 }
 
@@ -115,18 +117,54 @@ static void count_lines(vr_reader *r, size_t to)
     r->counted = to;
 }
 
+/* Most messages have several hits in one line: what was found of it holds for the next. */
+static bool is_in_last_line(const vr_reader *r, const vr_hit *hit)
+{
+    const vr_hit *last = &r->last_line;
+    uint64_t at = r->base + hit->start;
+
+    return last->anchor != NULL && at >= r->last_line_at && at < r->last_line_end &&
+           memchr(r->text + (r->last_line_at - r->base), '\r', (size_t)(at - r->last_line_at)) == NULL;
+}
+
+static void keep_last_line(vr_reader *r, const vr_hit *hit, bool whole)
+{
+    r->last_line = *hit;
+    r->last_line_at = r->base + hit->start;
+    r->last_line_end = whole ? r->base + hit->line_to : 0;
+}
+
+static void reuse_line(const vr_reader *r, vr_hit *hit)
+{
+    size_t start = hit->start, end = hit->end, moved = (size_t)(r->last_line_at - r->base);
+    const vr_anchor *a = hit->anchor;
+
+    *hit = r->last_line;
+    hit->line_from = moved - (hit->start - hit->line_from); /* the window may have moved */
+    hit->line_to = (size_t)(r->last_line_end - r->base);
+    hit->anchor = a;
+    hit->start = start;
+    hit->end = end;
+}
+
 /* Fills in line and origin. */
 static void find_line(vr_reader *r, vr_hit *hit)
 {
+    if (is_in_last_line(r, hit)) {
+        reuse_line(r, hit);
+        return;
+    }
     size_t low = hit->start > VR_LINE_BACK ? hit->start - VR_LINE_BACK : 0, from = hit->start, to;
     const char *end;
 
     while (from > low && r->text[from - 1] != '\n')
         from--;
+    bool whole = from > low || (low == 0 && r->base == 0);
     if (from == low && low != 0)
         from = hit->start - 256;
     end = memchr(r->text + hit->start, '\n', r->n - hit->start);
     to = end != NULL ? (size_t)(end - r->text) : r->n;
+    whole = whole && to <= hit->start + 1024;
     to = to > hit->start + 1024 ? hit->start + 1024 : to;
     hit->line_from = from;
     hit->line_to = to;
@@ -136,6 +174,7 @@ static void find_line(vr_reader *r, vr_hit *hit)
         hit->line -= vr_newlines(r->text + from, r->counted - from);
     hit->text_n = vr_line_clean((vr_str){ r->text + from, to - from }, hit->start - from, hit->text,
                                 sizeof hit->text, &hit->origin);
+    keep_last_line(r, hit, whole);
 }
 
 /* What stands between NUL bytes is no log. */
@@ -178,10 +217,14 @@ static bool needs_met(vr_reader *r, const vr_hit *hit, const char *needs)
         return true;
     if (vr_text_holds((vr_str){ hit->text, hit->text_n }, vr_str_of(needs)))
         return true;
-    uint64_t lines;
-    size_t from = vr_reader_before(r, hit, 0, &lines);
-    vr_block_make(&r->block, (vr_str){ r->text, r->n }, from, hit->start, SIZE_MAX, 0);
-    return vr_text_holds((vr_str){ r->block.s, r->block.n }, vr_str_of(needs));
+    if (r->needs_at == 0 || r->needs_at != r->base + hit->line_from + 1) {
+        uint64_t lines;
+        size_t from = vr_reader_before(r, hit, 0, &lines);
+        vr_block_make(&r->needs, (vr_str){ r->text, r->n }, from, hit->start, SIZE_MAX, 0);
+        bool once = memchr(r->text + hit->line_from, '\r', hit->line_to - hit->line_from) == NULL;
+        r->needs_at = once ? r->base + hit->line_from + 1 : 0;
+    }
+    return vr_text_holds((vr_str){ r->needs.s, r->needs.n }, vr_str_of(needs));
 }
 
 /* Whether it stands where its row wants it in the line. */

@@ -61,13 +61,21 @@ static bool says_when(uint8_t phase)
     return phase != VR_PHASE_UNKNOWN && phase != VR_PHASE_START;
 }
 
-/* A guess that the text gave for want of anything better. */
+/* The text does not tell when. */
+static bool is_vague(const vr_finding *f)
+{
+    return f->phase == VR_PHASE_UNKNOWN || f->phase == VR_PHASE_TRAINING;
+}
+
+/* A guess that the text gave for want of anything better, and words that say more. */
 static bool is_open(const vr_finding *f, const vr_symptom *row)
 {
-    bool when = f->phase == VR_PHASE_UNKNOWN || f->phase == VR_PHASE_TRAINING || f->phase == row->phase;
+    bool exact = says_when(row->phase) && row->phase != VR_PHASE_LATER && row->phase != VR_PHASE_TRAINING &&
+                 row->phase != VR_PHASE_SERVING;
+    bool says_more = row->certainty == VR_CERTAINTY_LIKELY || (is_vague(f) && exact);
 
     return f->cause == VR_CAUSE_UNKNOWN ||
-           (when && f->certainty <= VR_CERTAINTY_POSSIBLE && row->certainty == VR_CERTAINTY_LIKELY);
+           (f->certainty <= VR_CERTAINTY_POSSIBLE && says_more && (is_vague(f) || f->phase == row->phase));
 }
 
 static void take_cause(struct vram_diagnosis *d, vr_finding *f, const vr_symptom *row)
@@ -82,42 +90,66 @@ static void take_cause(struct vram_diagnosis *d, vr_finding *f, const vr_symptom
     vr_add_evidence(d, f, 0, row->why);
 }
 
+/* The words name another cause than the text. True: it was taken. */
+static bool other_cause(struct vram_diagnosis *d, vr_finding *f, const vr_symptom *row)
+{
+    if (is_open(f, row)) {
+        take_cause(d, f, row);
+        return true;
+    }
+    if (f->certainty <= VR_CERTAINTY_POSSIBLE)
+        vr_add_note(f, vr_text(&d->arena, T("what was seen points elsewhere: "), T(row->summary)));
+    return false;
+}
+
+/* Text and words agree. */
+static void same_cause(vr_finding *f, const vr_symptom *row)
+{
+    if (f->certainty != VR_CERTAINTY_POSSIBLE || row->certainty != VR_CERTAINTY_LIKELY)
+        return;
+    f->certainty = VR_CERTAINTY_LIKELY;
+    f->summary = row->summary;
+}
+
 /* The cause is taken only where the text leaves it open and speaks of the same memory. */
 static void refine(struct vram_diagnosis *d, vr_finding *f, const vr_symptom *row)
 {
-    bool vague = f->phase == VR_PHASE_UNKNOWN || f->phase == VR_PHASE_TRAINING;
-    bool other = f->cause != row->cause;
+    bool used = true;
 
     if (!same_memory(f, row) || row->cause == VR_CAUSE_UNKNOWN || row->cause == VR_CAUSE_NONE)
         return;
-    if (other && !is_open(f, row)) {
-        if (f->certainty <= VR_CERTAINTY_POSSIBLE)
-            vr_add_note(f, vr_text(&d->arena, T("what was seen points elsewhere: "), T(row->summary)));
-        return;
-    }
-    if (vague && says_when(row->phase))
-        f->phase = row->phase;
-    if (f->memory == VR_MEMORY_UNKNOWN)
+    if (f->cause == row->cause)
+        same_cause(f, row);
+    else
+        used = other_cause(d, f, row);
+    if (used && f->memory == VR_MEMORY_UNKNOWN)
         f->memory = row->memory;
-    if (other)
-        take_cause(d, f, row);
-    else if (f->certainty == VR_CERTAINTY_POSSIBLE)
-        f->certainty = VR_CERTAINTY_LIKELY; /* text and words agree */
-    vr_add_evidence(d, f, 0, quoted(d));
+    if (is_vague(f) && says_when(row->phase)) {
+        f->phase = row->phase;
+        used = true;
+    }
+    if (used)
+        vr_add_evidence(d, f, 0, quoted(d));
 }
 
 vram_status vr_diagnose_symptom(struct vram_diagnosis *d)
 {
     const vr_symptom *rows[VR_SYMPTOMS_TOLD];
+    const char *said;
     size_t n = 0;
 
     if (d->found.symptom == NULL)
         return VRAM_OK;
-    VR_TRY(vr_symptoms_of(&d->arena, d->found.symptom, rows, &n));
-    if (n == 0)
-        return VRAM_OK;
-    if (d->n == 0)
-        return from_words_alone(d, rows, n);
-    refine(d, &d->list[0], rows[0]);
+    if (d->n == 0) {
+        VR_TRY(vr_symptoms_of(&d->arena, d->found.symptom, rows, &n));
+        return n != 0 ? from_words_alone(d, rows, n) : VRAM_OK;
+    }
+    /* that it failed is said by the text: "evaluation" is enough then */
+    said = vr_text(&d->arena, T(d->found.symptom), T(" fails"));
+    if (said == NULL)
+        return VRAM_ENOMEM;
+    VR_TRY(vr_symptoms_of(&d->arena, said, rows, &n));
+    if (n != 0)
+        refine(d, &d->list[0], rows[0]);
     return VRAM_OK;
 }

@@ -108,7 +108,8 @@ static void costs(vr_report *r, const vr_finding *f)
 {
     for (size_t i = 0; i < f->n_remedies; i++) {
         const vr_remedy *m = &f->remedies[i];
-        vr_para(r, VR_INK_BOLD, i == 0 ? "type" : "or", INDENT, vr_diagnosis_remedy(r, m));
+        vr_para(r, VR_INK_BOLD, i == 0 && !vr_diagnosis_tells_first(f) ? "type" : "or", INDENT,
+                vr_diagnosis_remedy(r, m));
         if (m->cost != NULL)
             vr_para(r, VR_INK_FAINT, "", INDENT, vr_say(r, T("cost: "), T(m->cost)));
     }
@@ -147,18 +148,14 @@ static void spot(vr_report *r, const struct vram_diagnosis *d, const vr_finding 
         vr_para(r, VR_INK_BOLD, "", INDENT, vr_say(r, T("expandable_segments: "), T(s->expandable)));
 }
 
-static void tell(vr_report *r, const vr_finding *f)
-{
-    if (f->tell != NULL)
-        vr_para(r, VR_INK_BOLD, f->n_remedies == 0 ? "type" : "to be sure", INDENT,
-                f->tell_why != NULL ? vr_say(r, T(f->tell), T("   "), T(f->tell_why)) : f->tell);
-}
-
 void vr_diagnosis_details(vr_report *r, const struct vram_diagnosis *d, const vr_finding *f)
 {
     futile(r, f);
+    if (vr_diagnosis_tells_first(f))
+        vr_diagnosis_tell(r, f);
     costs(r, f);
-    tell(r, f);
+    if (!vr_diagnosis_tells_first(f))
+        vr_diagnosis_tell(r, f);
     vr_diagnosis_card(r, f);
     spot(r, d, f);
     evidence(r, d, f);

@@ -25,6 +25,9 @@ const char *vr_diagnosis_at(vr_report *r, const struct vram_diagnosis *d, uint32
 const char *vr_diagnosis_size(vr_report *r, uint64_t bytes); /* "2.55 GiB (2.74 GB)" */
 /* "--max-model-len 49056   shorter requests: fits", as much as has room */
 const char *vr_diagnosis_remedy(vr_report *r, const vr_remedy *m);
+/* The one command that would tell; first where the cause is open, or nothing else is there to type. */
+bool vr_diagnosis_tells_first(const vr_finding *f);
+void vr_diagnosis_tell(vr_report *r, const vr_finding *f);
 void vr_diagnosis_card(vr_report *r, const vr_finding *f); /* what the card is filled with */
 
 #endif

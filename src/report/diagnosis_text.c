@@ -263,6 +263,16 @@ static bool may_be_rehearsed(const struct vram_diagnosis *d, const vr_finding *f
            f->cause <= VR_CAUSE_RUNTIME_OVERHEAD;
 }
 
+/* Of a killed process how much it held is all that is told. */
+static const char *held(vr_report *r, const vr_finding *f)
+{
+    const vr_fact *rss = f->event != NULL ? vr_fact_of(&f->event->sign.facts, VR_FACT_RSS) : NULL;
+
+    if (f->memory != VR_MEMORY_HOST || rss == NULL)
+        return "";
+    return vr_say(r, T("; the killed process held "), BYTES(rss->value));
+}
+
 static const char *how_much(vr_report *r, const struct vram_diagnosis *d, const vr_finding *f)
 {
     if (f->memory == VR_MEMORY_NONE || f->cause >= VR_CAUSE_DRIVER_OR_HARDWARE)
@@ -270,11 +280,15 @@ static const char *how_much(vr_report *r, const struct vram_diagnosis *d, const 
     if (f->missing_known)
         return vr_say(r, T("at least "), T(vr_diagnosis_size(r, f->missing_at_least)),
                       T(f->missing_note != NULL ? " " : ""), T(f->missing_note));
+    if (f->spot.tried && vr_str_find(vr_str_of(f->missing_note), "--model", NULL))
+        return "not printed";
     if (f->missing_note != NULL)
         return f->missing_note;
     if (f->event == NULL)
         return "not known from words alone";
-    return may_be_rehearsed(d, f) ? "not said by the text; --model MODEL may tell" : "not said by the text";
+    if (may_be_rehearsed(d, f))
+        return "not said by the text; --model MODEL may tell";
+    return vr_say(r, T("not said by the text"), T(held(r, f)));
 }
 
 static void missing(vr_report *r, const struct vram_diagnosis *d, const vr_finding *f)
@@ -344,31 +358,46 @@ const char *vr_diagnosis_remedy(vr_report *r, const vr_remedy *m)
     return roomy(r, texts, 3);
 }
 
-static bool typed_already(const vr_finding *f, const char *command)
+static bool typed_already(const vr_finding *f)
 {
     for (size_t i = 0; i < f->n_remedies; i++)
-        if (f->remedies[i].command != NULL && vr_str_is(vr_str_of(command), f->remedies[i].command))
+        if (f->remedies[i].command != NULL && vr_str_is(vr_str_of(f->tell), f->remedies[i].command))
             return true;
     return false;
 }
 
-static void tell(vr_report *r, const vr_finding *f)
+bool vr_diagnosis_tells_first(const vr_finding *f)
 {
+    bool open = f->cause == VR_CAUSE_UNKNOWN || (f->event == NULL && f->certainty <= VR_CERTAINTY_POSSIBLE);
+
+    return f->tell != NULL && (open || f->n_remedies == 0);
+}
+
+void vr_diagnosis_tell(vr_report *r, const vr_finding *f)
+{
+    bool comes_first = vr_diagnosis_tells_first(f);
     const char *texts[2];
 
-    if (f->tell == NULL || typed_already(f, f->tell))
+    if (f->tell == NULL || (!comes_first && typed_already(f)))
         return;
     texts[1] = f->tell;
     texts[0] = f->tell_why != NULL ? vr_say(r, T(f->tell), T("   "), T(f->tell_why)) : f->tell;
-    vr_para(r, VR_INK_BOLD, f->n_remedies == 0 ? "type" : "to be sure", INDENT,
-            f->n_remedies == 0 ? texts[0] : roomy(r, texts, 2));
+    vr_para(r, VR_INK_BOLD, comes_first ? "type" : "to be sure", INDENT,
+            comes_first ? texts[0] : roomy(r, texts, 2));
 }
 
+/* Where the cause is open, what would tell comes before what may help. */
 static void type(vr_report *r, const vr_finding *f)
 {
+    bool tells_first = vr_diagnosis_tells_first(f);
+
+    if (tells_first)
+        vr_diagnosis_tell(r, f);
     for (size_t i = 0; i < f->n_remedies && i <= OTHERS_MOST; i++)
-        vr_para(r, VR_INK_BOLD, i == 0 ? "type" : "or", INDENT, vr_diagnosis_remedy(r, &f->remedies[i]));
-    tell(r, f);
+        vr_para(r, VR_INK_BOLD, i == 0 && !tells_first ? "type" : "or", INDENT,
+                vr_diagnosis_remedy(r, &f->remedies[i]));
+    if (!tells_first)
+        vr_diagnosis_tell(r, f);
 }
 
 /* ---- the card ---- */
@@ -399,6 +428,17 @@ void vr_diagnosis_card(vr_report *r, const vr_finding *f)
     if (s->outside < 0)
         text = vr_say(r, T(text), T(": more than the card has, the figures contradict each other"));
     vr_para(r, VR_INK_BOLD, "the card", INDENT, text);
+}
+
+/* A model was named, and its run does not tell more. */
+static void no_place(vr_report *r, const vr_finding *f)
+{
+    const vr_spot *s = &f->spot;
+
+    if (s->tried && !s->found)
+        vr_para(r, VR_INK_BOLD, "the model", INDENT,
+                vr_say(r, T("no place of its run has these figures"), T(s->not_found != NULL ? ": " : ""),
+                       T(s->not_found)));
 }
 
 /* Up to two reasons that the headline does not say already; on a terminal two lines. */
@@ -434,6 +474,7 @@ static void first(vr_report *r, const struct vram_diagnosis *d, const vr_finding
     wont_help(r, f);
     type(r, f);
     vr_diagnosis_card(r, f);
+    no_place(r, f);
     because(r, f);
 }
 

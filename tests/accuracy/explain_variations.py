@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """The same message in other clothes, and with figures that must change the answer:
 
-    explain_variations.py VRAM [CASES.jsonl] [--seeds N] [--from N] [--parity even|odd|all] [--only WORDS] [-v] [--show N]
+    explain_variations.py VRAM [CASES.jsonl] [--seeds N] [--from N] [--parity even|odd|all] [--quarter REST...] [--only WORDS] [-v] [--show N]
 
 Texts: the examples of data/error_texts.tsv, and with CASES.jsonl those of that file too (format: explain.py; VRAM_DATA is
 not looked at). A seed is one text and what happens to it: one or two of the ways of explain_changes.py, all sizes times a
@@ -44,7 +44,7 @@ def bases(vram, args):
     """Texts with their plain answers; those that are not recognised at all are left out, and logs without the message."""
     texts = examples()
     if args.cases:
-        texts += [(c["id"], c["log"]) for c in explain.cases_of(args.cases, args.parity, []) if c["log_kind"] in ("verbatim", "partial")]
+        texts += [(c["id"], c["log"]) for c in explain.cases_of(args.cases, args.parity, (), args.quarter) if c["log_kind"] in ("verbatim", "partial")]
     found = [Base(id_, text, explaining.ask(vram, text)) for id_, text in texts]
     return [b for b in found if b.plain.all]
 
@@ -233,6 +233,7 @@ def main():
     parser.add_argument("--seeds", type=int, default=500)
     parser.add_argument("--from", dest="first", type=int, default=0)
     parser.add_argument("--parity", choices=("even", "odd", "all"), default="all")
+    parser.add_argument("--quarter", type=int, nargs="+")
     parser.add_argument("--only", default="")
     parser.add_argument("-v", action="store_true")
     parser.add_argument("--show", type=int)

@@ -312,6 +312,53 @@ static void examples_are_read(void **state)
     assert_int_equal(wrong, 0);
 }
 
+/* ---- alternatives ---- */
+
+/* Of so many alternatives one is tried; with "all" behind the file, each. */
+static size_t stride = 16;
+static size_t n_alternatives;
+
+/* The highest rank of what was read: a row that is hit may be led by a more specific one. */
+static uint32_t highest_rank(const vr_findings *f)
+{
+    uint32_t rank = 0;
+
+    for (size_t i = 0; i < f->n_events; i++)
+        rank = f->events[i].sign.row->rank > rank ? f->events[i].sign.row->rank : rank;
+    for (size_t i = 0; i < f->n_seen; i++)
+        rank = f->seen[i].row->rank > rank ? f->seen[i].row->rank : rank;
+    return rank;
+}
+
+static void alternative_is_read(const vr_text_row *row, const char *anchor, void *arg)
+{
+    char text[1024];
+    size_t n = strlen(anchor);
+    reading r;
+
+    (void)arg;
+    if (n_alternatives++ % stride != 0)
+        return;
+    anchor += *anchor == '^';
+    n = strlen(anchor);
+    n -= n != 0 && anchor[n - 1] == '$';
+    snprintf(text, sizeof text, "%.*s%s%s\n", (int)n, anchor, row->needs != NULL ? " " : "",
+             row->needs != NULL ? row->needs : "");
+    read_text(&r, text);
+    if (highest_rank(&r.found) < row->rank)
+        WRONG(row, "\"%s\" alone is not read", anchor);
+    close_reading(&r);
+}
+
+static void alternatives_are_read(void **state)
+{
+    (void)state;
+    wrong = 0;
+    for (size_t i = 0; i < VR_TEXT_ROWS; i++)
+        each_anchor(vr_text_row_at(i), alternative_is_read, NULL);
+    assert_int_equal(wrong, 0);
+}
+
 /* ---- ordinary logs ---- */
 
 /* Nothing failed in any of these, whatever words they use. */
@@ -373,7 +420,8 @@ static const char *const innocent[] = {
     "Compiled 3 kernels; shared memory per block: 48 KiB; registers: 96\n",
     "resumed from checkpoint at step 1370 (137 shards), optimizer state restored\n",
     "warning: 2 files were skipped because they are larger than 100 MB\n",
-    "INFO model_runner.py:1028] CUDA graphs can take additional 1~3 GiB memory per GPU. If you are running out of "
+    "INFO model_runner.py:1028] CUDA graphs can take additional 1~3 GiB memory per GPU. If you are running "
+    "out of "
     "memory, consider decreasing `gpu_memory_utilization` or enforcing eager mode.\n",
     "tip: to avoid out of memory issues with long inputs, lower the batch; nothing failed so far\n",
     "if memory is short, an allocation may fail; see the manual for what to do then\n",
@@ -395,15 +443,15 @@ static void ordinary_logs_hold_no_failure(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_are_sound),
-        cmocka_unit_test(no_anchor_is_taken_twice),
-        cmocka_unit_test(templates_compile),
-        cmocka_unit_test(examples_are_read),
-        cmocka_unit_test(ordinary_logs_hold_no_failure),
+        cmocka_unit_test(rows_are_sound),        cmocka_unit_test(no_anchor_is_taken_twice),
+        cmocka_unit_test(templates_compile),     cmocka_unit_test(examples_are_read),
+        cmocka_unit_test(alternatives_are_read), cmocka_unit_test(ordinary_logs_hold_no_failure),
     };
 
-    if (argc != 2)
+    if (argc < 2)
         return 2;
+    if (argc == 3 && strcmp(argv[2], "all") == 0)
+        stride = 1;
     load_expectations(argv[1]);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
