@@ -220,7 +220,8 @@ def translated(r, text):
 
 
 def decimal_commas(r, text):
-    changed = re.sub(r"(?<![\w.])(\d+)\.(\d+)( ?[KMG]i?B\b)", r"\1,\2\3", text)
+    """But of three decimals, which would be thousands."""
+    changed = re.sub(r"(?<![\w.])(\d+)\.(\d\d?|\d{4,})( ?[KMG]i?B\b)", r"\1,\2\3", text)
     return changed if changed != text else None
 
 
