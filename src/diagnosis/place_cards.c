@@ -15,6 +15,8 @@ static bool may_spread(const vr_seeker *s)
         return false;
     if (w->set_by[VR_SET_DEVICE_MAP] == VR_BY_USER)
         return vr_spreads(w);
+    if (s->f->event->sign.rank >= 0) /* of a job: each process has a card and the whole model */
+        return false;
     return s->rank > 0 || vr_seen(&s->d->found, s->f->event, "opt-device-map");
 }
 

@@ -118,16 +118,16 @@ static bool is_sure(const vr_seeker *s)
 }
 
 /* Weights that exceed the whole card leave no other reading. */
-static void conclude_load(vr_seeker *s, const vram_fit *fit)
+void vr_conclude_load(vr_seeker *s, const vram_fit *fit, bool sure)
 {
     vr_finding *f = s->f;
-    if (f->phase == VR_PHASE_UNKNOWN || is_sure(s))
+    if (f->phase == VR_PHASE_UNKNOWN || sure)
         f->phase = VR_PHASE_LOAD;
     if (fit->weights_over_usable == 0)
         return;
     f->memory = VR_MEMORY_GPU;
     f->cause = VR_CAUSE_WEIGHTS;
-    f->certainty = is_sure(s) ? VR_CERTAINTY_CERTAIN : VR_CERTAINTY_LIKELY;
+    f->certainty = sure ? VR_CERTAINTY_CERTAIN : VR_CERTAINTY_LIKELY;
     f->summary = "the weights alone are larger than the card";
 }
 
@@ -234,6 +234,6 @@ vram_status vr_tell_place(vr_seeker *s, const vr_hit *hit)
     if (!in_load(&hit->run))
         conclude_pass(s, hit);
     else if (fit != NULL)
-        conclude_load(s, fit);
+        vr_conclude_load(s, fit, is_sure(s));
     return VRAM_OK;
 }

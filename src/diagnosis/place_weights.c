@@ -120,6 +120,7 @@ vram_status vr_tell_no_place(vr_seeker *s)
         return vr_is_refusal(status) ? VRAM_OK : status;
     }
     tell_weights(s, &plan);
+    VR_TRY(vr_rethink_load(s, &plan));
     if (!vr_is_rehearsed(&plan) || (vr_runs_otherwise(s->f) && !s->asked->engine_given)) {
         spot->not_found = "what this engine asks for is not rehearsed request by request";
         return VRAM_OK;

@@ -16,14 +16,14 @@ void vr_keep_sign(vr_kept_sign *to, const vr_reader *r, const vr_hit *hit, const
         n--;
     memcpy(to->text, hit->text, n);
     to->text[n] = 0;
-    to->sign = (vr_sign){ .row = row,
-                          .line = hit->line,
-                          .offset = vr_reader_offset(r, hit->start),
-                          .file = (uint32_t)(r->n_files - 1),
-                          .rank = hit->origin.rank,
-                          .when = vr_log_time_of(
-                              (vr_str){ r->text + hit->line_from, hit->start - hit->line_from }),
-                          .text = to->text };
+    to->sign =
+        (vr_sign){ .row = row,
+                   .line = hit->line,
+                   .offset = vr_reader_offset(r, hit->start),
+                   .file = (uint32_t)(r->n_files - 1),
+                   .rank = hit->origin.rank,
+                   .when = vr_log_time_of((vr_str){ r->text + hit->line_from, hit->start - hit->line_from }),
+                   .text = to->text };
 }
 
 void vr_copy_sign(vr_kept_sign *to, const vr_kept_sign *from)

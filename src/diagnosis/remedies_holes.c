@@ -382,18 +382,25 @@ static vr_str model_in(const char *text)
     return name;
 }
 
+/* A command is pasted into a shell: names that need quotes are not put into one. */
+static bool is_typed(vr_str name)
+{
+    for (size_t i = 0; i < name.n; i++)
+        if (!is_name(name.s[i]) && name.s[i] != '/')
+            return false;
+    return name.n != 0 && name.s[0] != '-';
+}
+
 bool vr_case_model(const vr_case *c, vr_str *out)
 {
-    *out = vr_str_of(c->d->model);
-    if (c->d->model != NULL)
-        return true;
     for (size_t i = 0; i < c->d->found.n_seen; i++)
         if (vr_str_starts(vr_str_of(c->d->found.seen[i].row->id), "model-name")) {
             *out = model_in(c->d->found.seen[i].text);
             if (out->n != 0)
                 return true;
         }
-    return false;
+    *out = vr_str_of(c->d->model);
+    return is_typed(*out);
 }
 
 static bool put_model(const vr_case *c, vr_buf *b)

@@ -28,6 +28,8 @@ const char *vr_diagnosis_remedy(vr_report *r, const vr_remedy *m);
 /* The one command that would tell; first where the cause is open, or nothing else is there to type. */
 bool vr_diagnosis_tells_first(const vr_finding *f);
 void vr_diagnosis_tell(vr_report *r, const vr_finding *f);
+/* Of a model whose run has no place with the figures: a sentence. */
+const char *vr_diagnosis_no_place(vr_report *r, const struct vram_diagnosis *d, const vr_finding *f);
 void vr_diagnosis_card(vr_report *r, const vr_finding *f); /* what the card is filled with */
 
 #endif

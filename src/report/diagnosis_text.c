@@ -248,13 +248,14 @@ const char *vr_diagnosis_size(vr_report *r, uint64_t bytes)
 }
 
 /* What was asked for last, as printed; NULL: not said, or it is all that is missing. */
-static const char *last_piece(const vr_finding *f)
+static const char *last_piece(vr_report *r, const vr_finding *f)
 {
     const vr_fact *request = f->event != NULL ? vr_fact_of(&f->event->sign.facts, VR_FACT_REQUEST) : NULL;
 
     if (request == NULL || (f->missing_known && request->value >= f->missing_at_least))
         return NULL;
-    return request->text;
+    return vr_str_find(vr_str_of(request->text), "B", NULL) ? request->text
+                                                            : vr_say(r, BYTES(request->value));
 }
 
 static bool may_be_rehearsed(const struct vram_diagnosis *d, const vr_finding *f)
@@ -293,7 +294,7 @@ static const char *how_much(vr_report *r, const struct vram_diagnosis *d, const 
 
 static void missing(vr_report *r, const struct vram_diagnosis *d, const vr_finding *f)
 {
-    const char *text = how_much(r, d, f), *piece = last_piece(f);
+    const char *text = how_much(r, d, f), *piece = last_piece(r, f);
     const char *short_text = clause_of(r, text, vr_sub_floor(r->style->columns, INDENT));
     const char *texts[] = { text, text, short_text, short_text };
 
@@ -431,14 +432,18 @@ void vr_diagnosis_card(vr_report *r, const vr_finding *f)
 }
 
 /* A model was named, and its run does not tell more. */
-static void no_place(vr_report *r, const vr_finding *f)
+static void no_place(vr_report *r, const struct vram_diagnosis *d, const vr_finding *f)
 {
-    const vr_spot *s = &f->spot;
+    if (f->spot.tried && !f->spot.found)
+        vr_para(r, VR_INK_BOLD, "the model", INDENT, vr_diagnosis_no_place(r, d, f));
+}
 
-    if (s->tried && !s->found)
-        vr_para(r, VR_INK_BOLD, "the model", INDENT,
-                vr_say(r, T("no place of its run has these figures"), T(s->not_found != NULL ? ": " : ""),
-                       T(s->not_found)));
+const char *vr_diagnosis_no_place(vr_report *r, const struct vram_diagnosis *d, const vr_finding *f)
+{
+    const char *why = f->spot.not_found;
+
+    return vr_say(r, T("no place in a run of "), T(d->model != NULL ? d->model : "this model"), T(" fits"),
+                  T(why != NULL ? ": " : ""), T(why));
 }
 
 /* Up to two reasons that the headline does not say already; on a terminal two lines. */
@@ -474,7 +479,7 @@ static void first(vr_report *r, const struct vram_diagnosis *d, const vr_finding
     wont_help(r, f);
     type(r, f);
     vr_diagnosis_card(r, f);
-    no_place(r, f);
+    no_place(r, d, f);
     because(r, f);
 }
 
