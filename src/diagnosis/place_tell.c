@@ -131,17 +131,22 @@ void vr_conclude_load(vr_seeker *s, const vram_fit *fit, bool sure)
     f->summary = "the weights alone are larger than the card";
 }
 
-/* What the text left open. */
+/* What the text left open; all weights are there by then, whatever it made likely of them. */
 static void conclude_pass(vr_seeker *s, const vr_hit *hit)
 {
     vr_finding *f = s->f;
     const vr_event *e = &hit->plan.tape.events[hit->run.failure.event];
-    if (f->phase == VR_PHASE_UNKNOWN)
+    bool loaded = f->cause == VR_CAUSE_WEIGHTS && f->certainty != VR_CERTAINTY_CERTAIN;
+    if (f->phase == VR_PHASE_UNKNOWN || (loaded && f->phase == VR_PHASE_LOAD))
         f->phase = VR_PHASE_FORWARD;
-    if (f->cause != VR_CAUSE_UNKNOWN)
+    if (f->cause != VR_CAUSE_UNKNOWN && !loaded)
         return;
-    f->cause = vr_item_category((vr_item)e->item) == VR_KV_CACHE ? VR_CAUSE_KV_CACHE : VR_CAUSE_ACTIVATIONS;
+    bool kept = vr_item_category((vr_item)e->item) == VR_KV_CACHE;
+    f->cause = kept ? VR_CAUSE_KV_CACHE : VR_CAUSE_ACTIVATIONS;
     f->certainty = VR_CERTAINTY_LIKELY;
+    f->sub_cause = NULL;
+    f->summary = kept ? "the weights are loaded; the KV cache finds no room"
+                      : "the weights are loaded; a pass finds no room";
 }
 
 static void tell_missing(vr_seeker *s, const vram_fit *fit)
