@@ -111,6 +111,11 @@ typedef enum vr_trait {
     VR_CARD_TAKEN,          /* nvidia-smi in the same log shows more than half of the card in use */
     VR_CARDS_UNEVEN,        /* it shows a full card beside one with next to nothing on it */
     VR_SEVERAL_RANKS,       /* several processes of one job write into the text */
+    VR_BY_BARE_CUDA,        /* "CUDA error: out of memory" and no figures */
+    VR_BY_LIBRARY,          /* cuDNN, cuBLAS or cuSOLVER was refused memory or failed to start */
+    VR_UNDER_PREALLOCATION, /* JAX or TensorFlow runs */
+    VR_POOL_IN_PIECES,      /* the request would fit into what a pool has idle, which is 8 % of it or more */
+    VR_ARENA_STEP,          /* ONNX Runtime's arena, and the request is a power of two of MiB */
     VR_RANK_ON_FIRST,       /* a rank of one machine that is not the first names card 0 */
     VR_PROGRAM_ALONE,       /* a compiler's count of temporaries exceeds the memory by itself */
     VR_FREE_PLENTY,         /* free before the step was more than half of the card */

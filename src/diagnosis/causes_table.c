@@ -126,7 +126,7 @@ const vr_verdict vr_verdicts[] = {
       "the engine claims memory that CUDA contexts have already",
       "only {free} of {total} was left; so little is missing that contexts of the same job or a desktop "
       "hold it" },
-    { "few-tokens", { VR_FEW_TOKENS, VR_IS_REFUSAL, VR_SAYS_ACTIVATIONS },
+    { "few-tokens", { VR_FEW_TOKENS, VR_IS_REFUSAL, NOT(VR_SAYS_KV) },
       CAUSE(WEIGHTS, LIKELY), NULL, ANYWHERE, "the weights leave no room on the card",
       "even a pass over {prefill} tokens, which takes next to nothing, did not fit beside the weights" },
     { "tokens-in-all", { VR_FEW_TOKENS, VR_IS_REFUSAL, VR_SAYS_KV },
@@ -218,7 +218,8 @@ const vr_verdict vr_verdicts[] = {
       CAUSE(DEVICE_PLACEMENT, LIKELY), NULL, ANYWHERE, "one of several cards has more than its share",
       NULL },
     { "cards-uneven",
-      { VR_CARDS_UNEVEN, VR_IS_GPU, NOT(VR_SAYS_CAUSE), NOT(VR_AT_OPTIMIZER), NOT(VR_AT_CAPTURE), NOT(VR_RULED(FREE_SUFFICES)) },
+      { VR_CARDS_UNEVEN, VR_IS_GPU, NOT(VR_SAYS_CAUSE), NOT(VR_AT_OPTIMIZER), NOT(VR_AT_CAPTURE),
+        NOT(VR_RULED(FREE_SUFFICES)) },
       CAUSE(DEVICE_PLACEMENT, LIKELY), NULL, ANYWHERE, "one card is full and another next to empty",
       "nvidia-smi in the same text shows a card that is full beside one with next to nothing on it" },
     { "resume-ranks", { VR_AT_RESUME, VR_AT_FRAME, VR_SEVERAL_RANKS, VR_RULED(OUTSIDE_LARGE) },
@@ -305,6 +306,11 @@ const vr_verdict vr_verdicts[] = {
       "idle memory lies in pieces too small for the request",
       "{idle} ({idle%} of the card) is idle, and with the {free} that is free it would have covered the "
       "{request} in one piece" },
+    { "bare-load", { VR_BY_BARE_CUDA, VR_AT_LOAD, NOT(VR_UNDER_ENGINE) },
+      CAUSE(OTHER_PROCESS, POSSIBLE), NULL, VR_MEMORY_GPU, 0,
+      "the card may have been full before the program began",
+      "PyTorch's own allocator would have given figures: what failed is the first call of CUDA, which "
+      "takes little" },
     { "load-others", { VR_AT_LOAD, VR_RULED(OTHERS_MATTER), NOT(VR_SAYS_CERTAIN) },
       CAUSE(OTHER_PROCESS, LIKELY), NULL, ANYWHERE, "another process holds a good part of the card",
       "{others} of {total} belongs to other processes while the weights are being loaded" },
@@ -347,6 +353,11 @@ const vr_verdict vr_verdicts[] = {
     { "resume", { VR_AT_RESUME, VR_AT_FRAME },
       CAUSE(WEIGHTS, LIKELY), NULL, ANYWHERE, "reading the checkpoint back onto the card does not fit",
       NULL },
+    { "preallocated", { VR_BY_LIBRARY, VR_UNDER_PREALLOCATION },
+      CAUSE(RUNTIME_OVERHEAD, POSSIBLE), "preallocation", VR_MEMORY_GPU, 0,
+      "the pool taken in advance leaves a library no room",
+      "JAX and TensorFlow take most of the card at start; cuDNN, cuBLAS and cuSOLVER need memory beside "
+      "that" },
     { "first-handle", { VR_BY_FIRST_CALL, VR_IS_BARE },
       CAUSE(WEIGHTS, POSSIBLE), NULL, VR_MEMORY_GPU, 0,
       "the card was full before the first product was computed",
@@ -381,6 +392,15 @@ const vr_verdict vr_verdicts[] = {
       NULL },
 
     /* ---- no place: what is usual ---- */
+    { "pool-in-pieces", { VR_POOL_IN_PIECES },
+      CAUSE(RUNTIME_OVERHEAD, LIKELY), "fragmentation", ANYWHERE,
+      "idle memory lies in pieces too small for the request",
+      "{pool_used} of the pool's {pool_limit} is in use, and the {request} that was refused would fit "
+      "into the rest" },
+    { "arena-step", { VR_ARENA_STEP },
+      CAUSE(RUNTIME_OVERHEAD, POSSIBLE), "arena_growth", ANYWHERE,
+      "the arena asks for far more than the tensor needs",
+      "{request} is a power of two: the arena grows by doubling, whatever the tensor takes" },
     { "other-allocator", { VR_RULED(OTHER_ALLOCATOR), VR_AT_NOTHING },
       CAUSE(OTHER_PROCESS, POSSIBLE), "same_device_other_allocator", ANYWHERE,
       "most of the memory is held outside PyTorch's pools",
@@ -393,7 +413,8 @@ const vr_verdict vr_verdicts[] = {
       CAUSE(ACTIVATIONS, LIKELY), NULL, ANYWHERE, "one large buffer of a pass does not fit",
       "{request} was asked for in one piece, {request%} of the card: weights come in smaller ones" },
     { "loaded-so-far",
-      { VR_RULED(IDLE_NOTHING), VR_RULED(REQUEST_SMALL), VR_RULED(OUTSIDE_SMALL), VR_AT_NOTHING, NOT(VR_GRAPHS_CAPTURED) },
+      { VR_RULED(IDLE_NOTHING), VR_RULED(REQUEST_SMALL), VR_RULED(OUTSIDE_SMALL), VR_AT_NOTHING,
+        NOT(VR_GRAPHS_CAPTURED) },
       CAUSE(WEIGHTS, LIKELY), NULL, ANYWHERE, "the weights are larger than the card",
       "the card is full of live tensors and only {idle%} of it is idle: nothing was given back before, "
       "as while loading" },
@@ -418,6 +439,11 @@ const vr_verdict vr_verdicts[] = {
     { "ggml", { VR_BY_GGML, VR_IS_GPU, NOT(VR_IS_BARE) },
       CAUSE(WEIGHTS, POSSIBLE), NULL, ANYWHERE, "a buffer does not fit on the card; mostly one of weights",
       NULL },
+    { "bare", { VR_BY_BARE_CUDA, VR_AT_NOTHING },
+      CAUSE(OTHER_PROCESS, POSSIBLE), NULL, VR_MEMORY_GPU, 0,
+      "CUDA was refused memory outside PyTorch's allocator",
+      "the allocator would have given figures: what failed is a context, a library or page-locked "
+      "memory, as where the card was full before" },
     { "pytorch", { VR_BY_PYTORCH },
       CAUSE(ACTIVATIONS, POSSIBLE), NULL, ANYWHERE, "the card is full; the text does not say of what",
       NULL },

@@ -276,6 +276,32 @@ static bool named_so(const vr_view *v, const char *const *prefixes, size_t n)
 
 #define NAMED(v, list) named_so((v), (list), sizeof(list) / sizeof(list)[0])
 
+static void view_libraries(vr_view *v)
+{
+    static const char *const bare[] = { "pt-bare" };
+    static const char *const libraries[] = { "cudnn-",  "cusolver-", "cublas-",  "jax-cusolver",
+                                             "tf-conv", "tf-cublas", "pt-cublas" };
+
+    v->has[VR_BY_BARE_CUDA] = NAMED(v, bare) && v->row->program == VR_PROGRAM_CUDA;
+    v->has[VR_BY_LIBRARY] = NAMED(v, libraries);
+    v->has[VR_UNDER_PREALLOCATION] =
+        v->f->program == VR_PROGRAM_JAX || v->f->program == VR_PROGRAM_TENSORFLOW;
+}
+
+static void view_pool(vr_view *v)
+{
+    static const char *const arena[] = { "ort-arena" };
+    uint64_t used, limit, request, idle;
+
+    if (!fact_value(v, VR_FACT_REQUEST, &request))
+        return;
+    v->has[VR_ARENA_STEP] = NAMED(v, arena) && request >= VR_MIB && (request & (request - 1)) == 0;
+    if (!fact_value(v, VR_FACT_POOL_USED, &used) || !fact_value(v, VR_FACT_POOL_LIMIT, &limit))
+        return;
+    idle = vr_sub_floor(limit, used);
+    v->has[VR_POOL_IN_PIECES] = idle >= request && idle >= limit / 12;
+}
+
 static void view_sizes(vr_view *v)
 {
     static const char *const one_buffer[] = { "pt-mps-buffer", "wgpu-buffer" };
@@ -338,6 +364,8 @@ void vr_view_event(struct vram_diagnosis *d, vr_finding *f, vr_view *v)
     view_log(v);
     view_figures(v);
     view_sizes(v);
+    view_libraries(v);
+    view_pool(v);
     v->has[VR_OWN_BY_SIZE] = v->sum.own_by_size;
     v->has[VR_SEVERAL_OTHERS] =
         v->event->sign.rank > 0 || v->sum.n_processes > (v->sum.own_by_size ? 2u : 1u);
