@@ -3,13 +3,15 @@
  * byte of the text, whatever it is. A look-up waits for the one before; so four stretches of the text are
  * read at once, which hides that. What is found is compared in full.
  *
- * A blank that follows a blank changes no state, so a run of white space is one blank by itself. */
+ * A blank that follows a blank changes no state, so a run of white space is one blank by itself; neither does
+ * a line end where no blank is wanted, so a word that a terminal cut is found. */
 #include "diagnosis/anchors.h"
 
 #include <string.h>
 
 #define DEPTH 12u         /* bytes of an anchor that the table knows */
 #define BLANK 1u          /* the class of white space */
+#define BREAK 2u          /* the class of line ends: a blank, or nothing where a terminal cut a word */
 #define CLASSES 64u       /* bytes are alike when no anchor tells them apart */
 #define SHARED 8u         /* classes of bytes that are not told apart */
 #define STATES_MAX 32768u /* the highest bit says that an anchor's first bytes end */
@@ -124,11 +126,12 @@ static size_t head_of(const vr_anchor *one)
  * only makes candidates that are none. */
 static void make_classes(vr_anchors *s)
 {
-    uint8_t n = BLANK + 1, shared = CLASSES - SHARED;
+    uint8_t n = BREAK + 1, shared = CLASSES - SHARED;
 
     for (unsigned c = '\t'; c <= '\r'; c++)
         s->class_of[c] = BLANK;
     s->class_of[' '] = BLANK;
+    s->class_of['\n'] = s->class_of['\r'] = BREAK;
     for (size_t i = 0; i < s->n; i++) {
         for (size_t k = 0; k < head_of(&s->all[i]); k++) {
             uint8_t c = (uint8_t)lower(s->all[i].text.s[k]);
@@ -215,6 +218,7 @@ static void make_rows(vr_anchors *s, trie *t)
         }
         if (at != 0 && t->class[at] == BLANK)
             row[BLANK] = at;
+        row[BREAK] = row[BLANK] != 0 ? row[BLANK] : at;
     }
 }
 
@@ -273,13 +277,13 @@ typedef struct lane {
     size_t n;
 } lane;
 
-/* What is decided by the last DEPTH bytes, runs of blanks counted once, needs no more of the text before. */
+/* What is decided by the last DEPTH bytes that are no blanks needs no more of the text before. */
 static uint16_t state_at(const vr_anchors *s, vr_str text, size_t from, size_t at)
 {
     size_t b = at, n = 0;
 
     for (; b > from && n <= DEPTH; b--)
-        n += b == at || !is_space(text.s[b - 1]) || !is_space(text.s[b]);
+        n += !is_space(text.s[b - 1]);
     uint16_t state = b == from ? s->state : 0;
     for (; b < at; b++)
         state = s->next[(state & STATE) * CLASSES + s->class_of[(uint8_t)text.s[b]]];
@@ -350,6 +354,11 @@ size_t vr_anchors_search(vr_anchors *s, vr_str text, size_t from, size_t to, con
     return n;
 }
 
+static bool is_break(char c)
+{
+    return c == '\n' || c == '\r';
+}
+
 /* The place where n bytes of an anchor begin that end at `end`; SIZE_MAX: they do not. */
 static size_t match_back(vr_str text, size_t end, vr_str anchor, size_t n)
 {
@@ -359,6 +368,8 @@ static size_t match_back(vr_str text, size_t end, vr_str anchor, size_t n)
         if (at == 0 || end - at > MATCH_MAX)
             return SIZE_MAX;
         char c = text.s[--at];
+        while (anchor.s[n] != ' ' && at != 0 && at + 1 != end && is_break(c))
+            c = text.s[--at];
         if (anchor.s[n] != ' ' ? lower(c) != anchor.s[n] : !is_space(c))
             return SIZE_MAX;
         while (n != 0 && anchor.s[n] == ' ' && at > 0 && end - at <= MATCH_MAX && is_space(text.s[at - 1]))
@@ -376,6 +387,8 @@ static size_t match_on(vr_str text, size_t at, vr_str anchor, size_t n)
         if (at >= text.n || at - from > MATCH_MAX)
             return SIZE_MAX;
         char c = text.s[at++];
+        while (anchor.s[n] != ' ' && at < text.n && at - from <= MATCH_MAX && is_break(c))
+            c = text.s[at++];
         if (anchor.s[n] != ' ' ? lower(c) != anchor.s[n] : !is_space(c))
             return SIZE_MAX;
         while (anchor.s[n] == ' ' && at < text.n && at - from <= MATCH_MAX && is_space(text.s[at]))
@@ -384,13 +397,23 @@ static size_t match_on(vr_str text, size_t at, vr_str anchor, size_t n)
     return at;
 }
 
+/* Whether no line end stands in the n bytes before `end`. */
+static bool is_whole(vr_str text, size_t end, size_t n)
+{
+    bool whole = end >= n;
+
+    for (size_t i = 0; whole && i < n; i++)
+        whole = !is_break(text.s[end - n + i]);
+    return whole;
+}
+
 /* The place behind an anchor whose head ends at `end`; SIZE_MAX: it is not there. */
 static size_t match_whole(const vr_anchors *s, vr_str text, size_t end, uint32_t one, size_t *start)
 {
     const vr_anchor *a = &s->all[one];
     size_t head = s->head[one];
 
-    *start = s->solid[one] && end >= head ? end - head : match_back(text, end, a->text, head);
+    *start = s->solid[one] && is_whole(text, end, head) ? end - head : match_back(text, end, a->text, head);
     return *start == SIZE_MAX ? SIZE_MAX : match_on(text, end, a->text, head);
 }
 

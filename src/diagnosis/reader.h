@@ -78,8 +78,6 @@ typedef struct vr_lane {
     uint64_t event_end; /* offset behind the last line that was of an event */
     vr_event *last;     /* its last event, while frames behind it may belong to it */
     uint64_t last_line;
-    uint64_t chain; /* of its last event */
-    bool chained;   /* the next event is of the same chain of exceptions */
 } vr_lane;
 
 /* The last of a row, with its figures. */
@@ -169,7 +167,7 @@ struct vr_reader {
     uint64_t last_line_at, last_line_end;
     vr_block needs;    /* of the last hit whose row needs more; */
     uint64_t needs_at; /* where its line begins + 1 */
-    uint64_t ticks, chains;
+    uint64_t ticks;
     vr_block block;
     vr_found_list found;
     vr_kept_facts step_facts;

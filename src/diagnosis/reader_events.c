@@ -133,8 +133,6 @@ static vram_status open_event(vr_reader *r, const vr_hit *hit, vr_lane *l)
     lead_with(r, e, hit);
     take_frames(e, l, hit->line);
     vr_copy_step(&e->step, l->step.sign.sign.row != NULL ? &l->step : &r->step);
-    if (l->chained && l->chain == 0)
-        l->chain = ++r->chains;
     l->event_end = r->base + hit->line_to;
     r->open[r->n_open++] = e;
     l->last = e;
@@ -223,8 +221,6 @@ void vr_reader_mark(vr_reader *r, const vr_hit *hit)
         return;
     l->n_frames = 0;
     l->last = NULL;
-    if (hit->anchor->number != 0)
-        l->chained = true;
 }
 
 /* ---- when all of it was read ---- */

@@ -99,8 +99,6 @@ vr_lane *vr_reader_lane(vr_reader *r, uint64_t key)
     l->used = r->ticks;
     l->n_frames = 0;
     l->last = NULL;
-    l->chain = 0;
-    l->chained = false;
     l->step.sign.sign.row = NULL;
     l->stepped = 0;
     l->event_end = 0;
@@ -191,6 +189,7 @@ static bool is_binary(const vr_reader *r, size_t start)
 }
 
 #define BEFORE_LINES 6u
+#define BEFORE_MIXED 24u /* where lines of other processes may stand between */
 #define BEFORE_BYTES 2048u
 
 size_t vr_reader_before(const vr_reader *r, const vr_hit *hit, uint64_t low, uint64_t *lines)
@@ -199,7 +198,8 @@ size_t vr_reader_before(const vr_reader *r, const vr_hit *hit, uint64_t low, uin
 
     if (low > r->base && low - r->base > least)
         least = low - r->base < from ? (size_t)(low - r->base) : from;
-    for (*lines = 0; *lines < BEFORE_LINES && from > least; ++*lines) {
+    size_t most = hit->origin.key != 0 ? BEFORE_MIXED : BEFORE_LINES;
+    for (*lines = 0; *lines < most && from > least; ++*lines) {
         size_t i = from - 1;
         while (i > least && r->text[i - 1] != '\n')
             i--;

@@ -280,6 +280,8 @@ static const char *how_much(vr_report *r, const struct vram_diagnosis *d, const 
     if (f->missing_known)
         return vr_say(r, T("at least "), T(vr_diagnosis_size(r, f->missing_at_least)),
                       T(f->missing_note != NULL ? " " : ""), T(f->missing_note));
+    if (f->spot.tried && vr_str_find(vr_str_of(f->missing_note), "--model", NULL))
+        return "not printed";
     if (f->missing_note != NULL)
         return f->missing_note;
     if (f->event == NULL)
