@@ -277,6 +277,16 @@ const vr_verdict vr_verdicts[] = {
     { "decode-image", { VR_AT_DECODE_IMAGE, VR_AT_FRAME },
       CAUSE(ACTIVATIONS, CERTAIN), NULL, ANYWHERE, "decoding the picture at full size does not fit",
       "all steps before had passed, so the weights are not to blame" },
+    { "fragmented-most", { VR_RULED(IDLE_SUFFICES), VR_RULED(IDLE_MOST) },
+      CAUSE(RUNTIME_OVERHEAD, CERTAIN), "fragmentation", ANYWHERE,
+      "idle memory lies in pieces too small for the request",
+      "{idle} ({idle%} of the card) is idle, more than is live, and with the {free} that is free it "
+      "would have covered the {request} in one piece" },
+    { "fragmented", { VR_RULED(IDLE_SUFFICES), VR_RULED(IDLE_MUCH), NOT(VR_RULED(REQUEST_HUGE)) },
+      CAUSE(RUNTIME_OVERHEAD, LIKELY), "fragmentation", ANYWHERE,
+      "idle memory lies in pieces too small for the request",
+      "{idle} ({idle%} of the card) is idle, and with the {free} that is free it would have covered the "
+      "{request} in one piece" },
     { "gather", { VR_BY_GATHER },
       CAUSE(WEIGHTS, LIKELY), NULL, ANYWHERE,
       "gathering the shards of the weights on one card does not fit", NULL },
@@ -296,16 +306,6 @@ const vr_verdict vr_verdicts[] = {
       CAUSE(WEIGHTS, LIKELY), NULL, ANYWHERE, "saving gathers the whole model on one card", NULL },
 
     /* ---- loading ---- */
-    { "fragmented-most", { VR_RULED(IDLE_SUFFICES), VR_RULED(IDLE_MOST) },
-      CAUSE(RUNTIME_OVERHEAD, CERTAIN), "fragmentation", ANYWHERE,
-      "idle memory lies in pieces too small for the request",
-      "{idle} ({idle%} of the card) is idle, more than is live, and with the {free} that is free it "
-      "would have covered the {request} in one piece" },
-    { "fragmented", { VR_RULED(IDLE_SUFFICES), VR_RULED(IDLE_MUCH), NOT(VR_RULED(REQUEST_HUGE)) },
-      CAUSE(RUNTIME_OVERHEAD, LIKELY), "fragmentation", ANYWHERE,
-      "idle memory lies in pieces too small for the request",
-      "{idle} ({idle%} of the card) is idle, and with the {free} that is free it would have covered the "
-      "{request} in one piece" },
     { "bare-load", { VR_BY_BARE_CUDA, VR_AT_LOAD, NOT(VR_UNDER_ENGINE) },
       CAUSE(OTHER_PROCESS, POSSIBLE), NULL, VR_MEMORY_GPU, 0,
       "the card may have been full before the program began",
