@@ -39,9 +39,10 @@ static bool is_figure(const vr_findings *found, const vr_sign *s)
  */
 static unsigned weight(const vr_findings *found, const vr_sign *s)
 {
-    if (ended_in(found, s))
+    /* Where something follows from a failure that is not in the text, it did not just end. */
+    if (found->n_events == 0 && ended_in(found, s))
         return 2;
-    if (is_figure(found, s))
+    if (found->n_events == 0 && is_figure(found, s))
         return 1;
     if (s->row->kind == VR_TEXT_WARNING)
         return 100 + s->row->rank + (s->row->cause != VR_CAUSE_UNKNOWN ? 100 : 0);
