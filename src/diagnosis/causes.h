@@ -102,6 +102,7 @@ typedef enum vr_trait {
     VR_CARD_EMPTY,      /* nvidia-smi in the same log shows less than half of the card in use */
     VR_GRAPHS_CAPTURED, /* the message names pools of captured graphs */
     VR_HUGE_PIECE,      /* a request of 48 GiB or more: larger than most devices */
+    VR_HUGE_BUFFER,     /* a buffer of ggml as large */
     VR_SMALL_PIECE,     /* of 32 MiB or less */
     VR_ONE_BUFFER,      /* the text is about the largest single buffer */
     VR_BY_MLX_BUFFER,

@@ -255,15 +255,18 @@ static bool is_killed(const vr_text_row *row)
     return false;
 }
 
-/* A second text about it that is not the same one again. */
+/* The word of the shell and the number of what started it: in two texts, or side by side in one message. */
 static bool killed_twice(const vr_view *v)
 {
+    vr_str block = vr_str_of(v->event->block);
+
     for (size_t i = 0; i < v->d->found.n_events; i++) {
         const vr_sign *s = &v->d->found.events[i].sign;
         if (s->row != v->row && s->file == v->event->sign.file && is_killed(s->row))
             return true;
     }
-    return false;
+    return vr_str_find(block, "illed", NULL) &&
+           (vr_str_find(block, " 137", NULL) || vr_str_find(block, " -9", NULL));
 }
 
 static bool named_so(const vr_view *v, const char *const *prefixes, size_t n)
@@ -316,6 +319,7 @@ static void view_sizes(vr_view *v)
     v->has[VR_EMBEDDING_SIZED] = vr_embedding_sized(v->sum.request);
     v->has[VR_LOGITS_SIZED] = request != NULL && request->slack == 0 && vr_logits_sized(request->value);
     v->has[VR_HUGE_PIECE] = request != NULL && request->value >= 48 * VR_GIB;
+    v->has[VR_HUGE_BUFFER] = fact_value(v, VR_FACT_BUFFER, &buffer) && buffer >= 48 * VR_GIB;
     v->has[VR_SMALL_PIECE] = request != NULL && request->value <= 32 * VR_MIB;
     if (fact_value(v, VR_FACT_BUFFER, &buffer) || fact_value(v, VR_FACT_REQUEST, &buffer))
         v->has[VR_ON_LIMITED_BUFFERS] = NAMED(v, limited) && buffer >= NEAR_BUFFER_LIMIT;
