@@ -236,7 +236,9 @@ static void judge_request(vr_reckoning *r)
     set(r, VR_RULE_OWN_LIMIT, above(vr_span_add(r->allocated, r->request), r->allowed));
     set(r, VR_RULE_PACKING_FAILS, not(vr_at_least(reach, r->request)));
     set(r, VR_RULE_IDLE_SUFFICES, both(free_less, vr_at_least(reach, r->request)));
-    set(r, VR_RULE_REQUEST_LARGE, vr_at_least(r->request, part(r->total, 5, 100)));
+    set(r, VR_RULE_REQUEST_SMALL, above(part(r->total, 2, 100), r->request));
+    set(r, VR_RULE_REQUEST_LARGE,
+        vr_at_least(r->request, part(r->total.known ? r->total : r->max_allowed, 5, 100)));
     set(r, VR_RULE_REQUEST_HUGE, vr_at_least(r->request, part(r->total, 20, 100)));
     set(r, VR_RULE_REQUEST_ROUNDED, either(is(r->request, MIB_OF(2)), is(r->request, MIB_OF(20))));
     r->shortfall = vr_span_sub(r->request, reach);
@@ -245,6 +247,7 @@ static void judge_request(vr_reckoning *r)
 static void judge_idle(vr_reckoning *r)
 {
     set(r, VR_RULE_IDLE_LITTLE, above(part(r->total, 2, 100), r->idle));
+    set(r, VR_RULE_IDLE_NOTHING, above(part(r->total, 1, 400), r->idle));
     set(r, VR_RULE_IDLE_MUCH, vr_at_least(r->idle, part(r->total, 8, 100)));
     set(r, VR_RULE_IDLE_MOST,
         both(vr_at_least(r->idle, part(r->total, 25, 100)), vr_at_least(r->idle, r->allocated)));

@@ -32,7 +32,9 @@ typedef enum vr_truth { VR_UNTOLD, VR_NO, VR_MAYBE, VR_YES } vr_truth;
     X(IDLE_SOME, "U >= 4 % of T")                                                                            \
     X(IDLE_MANY_LACKS, "U >= 4 (R - F): idle is many times what lacks, so it lies in pieces")                \
     X(IDLE_NEXT_TO_NONE, "U < 1 % of T: hardly anything was ever given back, as while loading")              \
-    X(REQUEST_LARGE, "R >= 5 % of T: the request itself is a good part of the card")                         \
+    X(IDLE_NOTHING, "U < 0.25 % of T")                                                                       \
+    X(REQUEST_SMALL, "R < 2 % of T")                                                                         \
+    X(REQUEST_LARGE, "R >= 5 % of T, or of M: the request itself is a good part of it")                      \
     X(REQUEST_HUGE, "R >= 20 % of T: whatever is idle, one piece of that size is the matter")                \
     X(REQUEST_ROUNDED, "R is 2 or 20 MiB: a step of the allocator's rounding")                               \
     X(OUTSIDE_LARGE, "T - F - V > 2.5 GiB")                                                                  \

@@ -41,9 +41,10 @@ typedef enum vr_trait {
     VR_SAYS_ACTIVATIONS,
     VR_SAYS_OVERHEAD,
     /* the phase */
-    VR_AT_NOTHING, /* not known */
-    VR_FRAME_KV,   /* the frame that says it is about the KV cache */
-    VR_AT_FRAME,   /* known from a frame, not only from the last step */
+    VR_AT_NOTHING,      /* not known */
+    VR_FRAME_PLACEMENT, /* the frame that says it is about spreading over cards */
+    VR_FRAME_KV,        /* the frame that says it is about the KV cache */
+    VR_AT_FRAME,        /* known from a frame, not only from the last step */
     VR_AT_START,
     VR_AT_LOAD,
     VR_AT_RESUME,
@@ -77,6 +78,7 @@ typedef enum vr_trait {
     VR_ON_WSL,
     VR_ON_WINDOWS,
     VR_ON_APU,
+    VR_ON_MAC,             /* the message has the Mac's limit on one process */
     VR_ON_LIMITED_BUFFERS, /* a back end that limits one allocation to about 4 GiB */
     VR_WITH_OFFLOAD,
     VR_WITH_FP32,
@@ -102,10 +104,13 @@ typedef enum vr_trait {
     VR_HUGE_PIECE,      /* a request of 48 GiB or more: larger than most devices */
     VR_SMALL_PIECE,     /* of 32 MiB or less */
     VR_ONE_BUFFER,      /* the text is about the largest single buffer */
+    VR_BY_MLX_BUFFER,
     VR_LOGITS_SIZED,
     VR_WEIGHTS_OVER_BUDGET,
     VR_BUFFERS_OVER_BUDGET, /* weights fit a budget, and large buffers beside them do not */
     VR_CARD_TAKEN,          /* nvidia-smi in the same log shows more than half of the card in use */
+    VR_CARDS_UNEVEN,        /* it shows a full card beside one with next to nothing on it */
+    VR_SEVERAL_RANKS,       /* several processes of one job write into the text */
     VR_RANK_ON_FIRST,       /* a rank of one machine that is not the first names card 0 */
     VR_PROGRAM_ALONE,       /* a compiler's count of temporaries exceeds the memory by itself */
     VR_FREE_PLENTY,         /* free before the step was more than half of the card */

@@ -146,7 +146,7 @@ static void view_engine(vr_view *v)
     }
     if (fact_value(v, VR_FACT_FREE_BEFORE, &left) && fact_value(v, VR_FACT_TOTAL, &total))
         v->has[VR_FREE_PLENTY] = left > total / 2;
-    if (fact_value(v, VR_FACT_ACTIVATION_PEAK, &n) && fact_value(v, VR_FACT_TOTAL, &total))
+    if (fact_value(v, VR_FACT_PROGRAM, &n) && fact_value(v, VR_FACT_TOTAL, &total))
         v->has[VR_PROGRAM_ALONE] = n > total;
     v->has[VR_FEW_TOKENS] = fact_value(v, VR_FACT_TOKENS_PREFILL, &n) && n <= FEW_TOKENS;
 }
@@ -204,23 +204,50 @@ static void view_figures(vr_view *v)
         limit != NULL && limit->slack == 0 && limit->value != 0 && limit->value % (VR_GIB / 4) == 0;
 }
 
-/* Both figures of one line. */
-static void view_smi(vr_view *v)
+/* Pairs of used and total in nvidia-smi's table, one a card. */
+static void view_cards(vr_view *v, const vr_fact_list *facts)
 {
-    uint64_t used, total;
+    uint64_t used = 0;
+    bool full = false, empty = false, known = false;
 
-    for (size_t i = 0; i < v->d->found.n_seen; i++) {
-        const vr_fact_list *facts = &v->d->found.seen[i].facts;
-        if (vr_fact_value(facts, VR_FACT_CARD_USED, &used) && vr_fact_value(facts, VR_FACT_TOTAL, &total)) {
-            v->has[VR_CARD_EMPTY] = used < total / 2;
-            v->has[VR_CARD_TAKEN] = used >= total / 2;
+    for (size_t i = 0; i < facts->n; i++) {
+        const vr_fact *f = &facts->f[i];
+        if (f->id == VR_FACT_CARD_USED) {
+            used = f->value;
+            known = true;
+        } else if (f->id == VR_FACT_TOTAL && known) {
+            full = full || used >= f->value - f->value / 8;
+            empty = empty || used <= f->value / 16;
+            v->has[VR_CARD_EMPTY] = used < f->value / 2;
+            v->has[VR_CARD_TAKEN] = used >= f->value / 2;
+            known = false;
         }
     }
+    v->has[VR_CARDS_UNEVEN] = v->has[VR_CARDS_UNEVEN] || (full && empty);
+}
+
+static void view_smi(vr_view *v)
+{
+    for (size_t i = 0; i < v->d->found.n_seen; i++)
+        view_cards(v, &v->d->found.seen[i].facts);
+}
+
+/* A rank above the first, or a launcher's word. */
+static bool several_ranks(const vr_view *v)
+{
+    for (size_t i = 0; i < v->d->found.n_events; i++) {
+        const vr_sign *s = &v->d->found.events[i].sign;
+        if (s->file == v->event->sign.file &&
+            (s->rank > 0 || vr_str_is(vr_str_of("torchrun-failed"), s->row->id)))
+            return true;
+    }
+    return false;
 }
 
 static bool is_killed(const vr_text_row *row)
 {
-    static const char *const ids[] = { "killed", "exit-137", "exit-minus-9", "torchrun-failed" };
+    static const char *const ids[] = { "killed", "killed-in-script", "killed-translated", "exit-137",
+                                       "exit-minus-9" };
 
     for (size_t i = 0; i < sizeof ids / sizeof ids[0]; i++)
         if (vr_str_is(vr_str_of(ids[i]), row->id))
@@ -258,6 +285,8 @@ static void view_sizes(vr_view *v)
     uint64_t buffer, weights, budget;
 
     v->has[VR_ONE_BUFFER] = NAMED(v, one_buffer);
+    v->has[VR_BY_MLX_BUFFER] = vr_str_is(vr_str_of("mlx-buffer"), v->row->id);
+    v->has[VR_ON_MAC] = v->sum.max_allowed.known;
     v->has[VR_EMBEDDING_SIZED] = vr_embedding_sized(v->sum.request);
     v->has[VR_LOGITS_SIZED] = request != NULL && request->slack == 0 && vr_logits_sized(request->value);
     v->has[VR_HUGE_PIECE] = request != NULL && request->value >= 48 * VR_GIB;
@@ -283,6 +312,7 @@ static void view_log(vr_view *v)
     v->has[VR_AFTER_VLLM_LOAD] = v->f->program == VR_PROGRAM_VLLM && v->place.sign != NULL &&
                                  vr_str_is(vr_str_of("step-loaded"), v->place.sign->row->id);
     view_smi(v);
+    v->has[VR_SEVERAL_RANKS] = several_ranks(v);
     v->has[VR_RANK_ON_FIRST] =
         v->event->sign.rank > 0 && v->event->sign.rank < 8 && fact_value(v, VR_FACT_GPU, &gpu) && gpu == 0;
     v->has[VR_GRAPHS_CAPTURED] = vr_span_middle(v->sum.private_pools) != 0;
@@ -313,6 +343,8 @@ void vr_view_event(struct vram_diagnosis *d, vr_finding *f, vr_view *v)
         v->event->sign.rank > 0 || v->sum.n_processes > (v->sum.own_by_size ? 2u : 1u);
     have(v, of_phase[v->place.phase]);
     v->has[VR_AT_FRAME] = v->place.from_frame;
+    v->has[VR_FRAME_PLACEMENT] =
+        v->place.from_frame && v->place.sign->row->cause == VR_CAUSE_DEVICE_PLACEMENT;
     v->has[VR_FRAME_KV] = v->place.from_frame && v->place.sign->row->cause == VR_CAUSE_KV_CACHE;
 }
 

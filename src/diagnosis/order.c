@@ -5,7 +5,7 @@
 #include "diagnosis/order.h"
 
 #define SAME_FAILURE_SECONDS 600 /* ranks, watchdogs and supervisors report within this time */
-#define SAME_FAILURE_LINES 5000  /* without times: tracebacks of as many ranks as a job has */
+#define SAME_FAILURE_LINES 300   /* without times: to the last text of the same failure, a traceback away */
 #define WRAPPED_LINES 60         /* a library's message and its caller's words about it */
 #define EXPLAINED_LINES 300      /* a fault and the bare error that it ends in */
 
@@ -41,11 +41,21 @@ static bool of_other_cards(const vr_incident *first, const vr_incident *later)
            vr_fact_value(&later->sign.facts, VR_FACT_GPU, &b) && a != b;
 }
 
+/* That the computer's memory ran out, by the word of who knows, follows from no full card. A process that
+ * was merely killed does: launchers do that to the others. */
+static bool of_the_computer(const vr_incident *first, const vr_incident *later)
+{
+    const vr_text_row *a = first->sign.row, *b = later->sign.row;
+
+    return a->memory == VR_MEMORY_GPU && b->memory == VR_MEMORY_HOST && b->kind == VR_TEXT_FATAL &&
+           b->certainty == VR_CERTAINTY_CERTAIN;
+}
+
 static bool follows(const vr_incident *first, const vr_incident *later)
 {
     uint64_t seconds;
 
-    if (first->sign.file != later->sign.file || started_anew(first, later) || of_other_cards(first, later))
+    if (first->sign.file != later->sign.file || of_the_computer(first, later))
         return false;
     if (vr_seconds_between(first->sign.when, later->sign.when, &seconds))
         return seconds <= SAME_FAILURE_SECONDS;
@@ -128,26 +138,41 @@ static bool is_cause(const vr_findings *found, size_t i)
     return fails(&found->events[i]);
 }
 
-static vr_finding *followed(struct vram_diagnosis *d, const vr_incident *e)
+/* What is known of a failure so far. */
+typedef struct group {
+    const vr_incident *last; /* the last event that belongs to it: tracebacks of many ranks are a chain */
+} group;
+
+static size_t followed(const struct vram_diagnosis *d, const group *groups, const vr_incident *e)
 {
     for (size_t i = d->n; i > 0; i--)
-        if (follows(d->list[i - 1].event, e))
-            return &d->list[i - 1];
-    return NULL;
+        if (follows(groups[i - 1].last, e) && !started_anew(d->list[i - 1].event, e) &&
+            !of_other_cards(d->list[i - 1].event, e))
+            return i - 1;
+    return d->n;
 }
 
-static void take_event(struct vram_diagnosis *d, size_t i)
+static void begin(struct vram_diagnosis *d, group *groups, const vr_incident *e)
+{
+    groups[d->n].last = e;
+    d->list[d->n++].event = e;
+}
+
+static void take_event(struct vram_diagnosis *d, group *groups, size_t i)
 {
     const vr_incident *e = &d->found.events[i];
-    vr_finding *f = d->n != 0 ? followed(d, e) : NULL;
+    size_t at = followed(d, groups, e);
+    vr_finding *f = &d->list[at];
 
     d->n_follow = vr_add_sat(d->n_follow, e->repeats);
-    if (f == NULL && is_cause(&d->found, i) && d->n < VR_MAX_FINDINGS) {
-        d->list[d->n++].event = e;
+    if (at == d->n) {
+        if (is_cause(&d->found, i) && d->n < VR_MAX_FINDINGS)
+            begin(d, groups, e);
         return;
     }
-    if (f == NULL || e->sign.row->kind == VR_TEXT_LOOKALIKE)
+    if (e->sign.row->kind == VR_TEXT_LOOKALIKE)
         return;
+    groups[at].last = e;
     d->n_follow++;
     if (says_more(f->event, e))
         f->event = e;
@@ -158,12 +183,13 @@ static void take_event(struct vram_diagnosis *d, size_t i)
 vram_status vr_diagnose_order(struct vram_diagnosis *d)
 {
     const vr_findings *found = &d->found;
+    group groups[VR_MAX_FINDINGS] = { { NULL } };
 
     d->list = VR_ARRAY(&d->arena, vr_finding, VR_MAX_FINDINGS);
     if (d->list == NULL)
         return VRAM_ENOMEM;
     for (size_t i = 0; i < found->n_events; i++)
-        take_event(d, i);
+        take_event(d, groups, i);
     if (d->n == 0)
         VR_TRY(vr_take_seen(d));
     /* Aborts and exit codes alone: the failure itself is not in the text. */

@@ -339,13 +339,24 @@ static bool is_below(unsigned program)
     return (below & VR_BIT(program)) != 0;
 }
 
+/* Python's name of the error, and what trains on a card, are mostly PyTorch's. */
+static uint8_t by_default(const vr_case *c)
+{
+    static const uint64_t trained = VR_BIT(VR_CAUSE_OPTIMIZER_STATES) | VR_BIT(VR_CAUSE_GRADIENTS);
+
+    return (trained & VR_BIT(c->f->cause)) != 0 || vr_case_says(c, "runtimeerror: cuda") ? VR_PROGRAM_PYTORCH
+                                                                                         : c->f->program;
+}
+
 static uint8_t program_that_runs(const vr_case *c)
 {
     const vr_incident *e = c->f->event;
     const vr_findings *found = &c->d->found;
 
-    if (!is_below(c->f->program) || e == NULL)
+    if (!is_below(c->f->program))
         return c->f->program;
+    if (e == NULL)
+        return by_default(c);
     for (size_t i = e->n_near; i > 0; i--)
         if (!is_below(e->near[i - 1].row->program))
             return e->near[i - 1].row->program;
@@ -354,7 +365,7 @@ static uint8_t program_that_runs(const vr_case *c)
     for (size_t i = found->n_seen; i > 0; i--)
         if (found->seen[i - 1].row->kind == VR_TEXT_PROGRAM && !is_below(found->seen[i - 1].row->program))
             return found->seen[i - 1].row->program;
-    return c->f->program;
+    return by_default(c);
 }
 
 static void read_run(vr_case *c)

@@ -47,14 +47,20 @@ def journal_prefix(r, text):
     return lines_with(text, lambda n: f"Mar 11 {now(n)} node{pid % 7} python3[{pid}]: ")
 
 
+def own_rank(text):
+    """A process whose rank is not its card's number would say that ranks share a card."""
+    found = re.search(r"GPU (\d)\b", text)
+    return found[1] if found else "0"
+
+
 def rank_prefix(r, text):
-    rank = r.randrange(8)
+    rank = own_rank(text)
     return lines_with(text, lambda n: f"[rank{rank}]: ")
 
 
 def worker_prefix(r, text):
     form = r.choice(("[default{}]:", "{}: ", "[{}] ", "(RayWorkerWrapper pid=41{}, ip=10.0.0.7) "))
-    rank = r.randrange(8)
+    rank = own_rank(text)
     return lines_with(text, lambda n: form.format(rank))
 
 
@@ -214,7 +220,8 @@ def translated(r, text):
 
 
 def decimal_commas(r, text):
-    changed = re.sub(r"(?<![\w.])(\d+)\.(\d+)( ?[KMG]i?B\b)", r"\1,\2\3", text)
+    """But of three decimals, which would be thousands."""
+    changed = re.sub(r"(?<![\w.])(\d+)\.(\d\d?|\d{4,})( ?[KMG]i?B\b)", r"\1,\2\3", text)
     return changed if changed != text else None
 
 

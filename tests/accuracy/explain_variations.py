@@ -94,7 +94,7 @@ def dressed(vram, r, base, args):
 
 def outside_of(answer):
     have = [explaining.figure(answer, n) for n in ("total", "free", "reserved")]
-    return None if None in have else have[0] - have[1] - have[2]
+    return None if None in have[:2] else have[0] - have[1] - (have[2] or 0)
 
 
 def band(outside):

@@ -32,6 +32,8 @@ static const expected cases[] = {
     { "[rank0]: " OOM "\n\n[rank1]: " OOM_1, "pt-", 1, "ranks of one job fail together" },
     { OOM "\n\nexitcode: -9 (pid: 12)\nSIGKILL\n", "pt-", 1,
       "what is killed after the message follows from it" },
+    { OOM "epoch\nepoch\nepoch\nepoch\n" KILLED, "pt-", 2,
+      "the kernel's word is about another memory, whatever was before" },
     { KILLED "\n\n" OOM, "kernel-oom", 1, "the kill came first" },
     { "2024-03-01 08:00:00 " OOM "\n\n2024-03-01 14:30:00 " OOM_1, "pt-", 2,
       "six hours apart are two failures" },
