@@ -268,6 +268,8 @@ static void judge_outside(vr_reckoning *r)
     set(r, VR_RULE_OUTSIDE_SMALL, above(exactly(OUTSIDE_SMALL), r->outside));
     set(r, VR_RULE_OUTSIDE_DOMINATES,
         both(vr_at_least(r->outside, part(r->total, 40, 100)), vr_at_least(r->outside, r->reserved)));
+    set(r, VR_RULE_OUTSIDE_ALL,
+        both(vr_at_least(r->outside, part(r->total, 85, 100)), above(part(r->total, 8, 100), r->reserved)));
     set(r, VR_RULE_OWN_OUTSIDE_DOMINATES,
         both(vr_at_least(r->own_outside, part(r->total, 40, 100)), vr_at_least(r->own_outside, r->reserved)));
     set(r, VR_RULE_OTHERS_DOMINATE,

@@ -100,7 +100,10 @@ static const expected cases[] = {
       IS(WEIGHTS, POSSIBLE, GPU), NULL, "the only one listed is this process, seen from a container" },
     { "CUDA out of memory. Tried to allocate 96.00 MiB (GPU 0; 23.50 GiB total capacity; 1.10 GiB already "
       "allocated; 20.00 MiB free; 1.20 GiB reserved in total by PyTorch)\n",
-      IS(OTHER_PROCESS, LIKELY, GPU), NULL, "PyTorch has 1.2 of 23.5 GiB and next to nothing is free" },
+      IS(OTHER_PROCESS, CERTAIN, GPU), NULL, "PyTorch has 5 % of the card and 95 % is someone else's" },
+    { "CUDA out of memory. Tried to allocate 96.00 MiB (GPU 0; 23.50 GiB total capacity; 2.10 GiB already "
+      "allocated; 20.00 MiB free; 2.20 GiB reserved in total by PyTorch)\n",
+      IS(OTHER_PROCESS, LIKELY, GPU), NULL, "9 %: as much as each of eight ranks on one card has" },
     { "CUDA out of memory. Tried to allocate 512.00 MiB (GPU 0; 23.50 GiB total capacity; 5.00 GiB already "
       "allocated; 18.00 GiB free; 5.20 GiB allowed; 5.10 GiB reserved in total by PyTorch)\n",
       IS(LIMIT, CERTAIN, GPU), "self_imposed", "5.0 and 0.5 exceed the 5.2 the program allows itself" },
