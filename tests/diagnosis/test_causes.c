@@ -267,12 +267,42 @@ static void what_is_missing(void **state)
     assert_true(d->list[0].missing_at_least < 382 * VR_MIB && d->list[0].missing_at_least > 381 * VR_MIB);
 }
 
+/* The n-th allocation fails, for every n: that is said, and nothing leaks. */
+static void without_memory(void **state)
+{
+    (void)state;
+    for (size_t n = 1; n < 100000; n++) {
+        hook h = { .fail_at = n, .fail_after = true };
+        vram_ctx *ctx = NULL;
+        vram_log *log = NULL;
+        vram_diagnosis *d = NULL;
+        vram_status s = vram_open(&ctx, hook_alloc, &h);
+        if (s == VRAM_OK)
+            s = vram_log_new(&log, ctx);
+        if (s == VRAM_OK)
+            s = vram_log_feed(log, cases[0].text, strlen(cases[0].text));
+        if (s == VRAM_OK)
+            s = vram_diagnosis_new(&d, log, NULL, NULL);
+        bool done = s == VRAM_OK && h.n_calls < n;
+        if (s != VRAM_OK && s != VRAM_ENOMEM)
+            fail_msg("status %d where allocation %zu failed", (int)s, n);
+        if (s == VRAM_OK && !done)
+            fail_msg("nothing is said where allocation %zu failed", n);
+        vram_close(ctx);
+        assert_int_equal(h.live_bytes, 0);
+        if (done)
+            return;
+    }
+    fail_msg("it never ends");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(causes),
         cmocka_unit_test(the_card_that_is_too_small),
         cmocka_unit_test(what_is_missing),
+        cmocka_unit_test(without_memory),
     };
     return cmocka_run_group_tests(tests, open_world, close_world);
 }
