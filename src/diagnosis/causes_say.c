@@ -104,9 +104,15 @@ static bool put_sentence(const vr_view *v, vr_buf *b, vr_str text)
 const char *vr_say(const vr_view *v, const char *text)
 {
     vr_buf b;
+    const char *said = NULL;
 
     if (text == NULL)
         return NULL;
     vr_buf_init(&b, v->d->ctx, 4096);
-    return vr_taken(v->d, &b, put_sentence(v, &b, vr_str_of(text)));
+    if (put_sentence(v, &b, vr_str_of(text)))
+        said = vr_arena_copy(&v->d->arena, (vr_str){ b.p, b.n });
+    if (b.failed && v->d->ctx->error.code == VRAM_ENOMEM)
+        v->d->arena.starved = true;
+    vr_buf_free(&b);
+    return said;
 }

@@ -161,16 +161,6 @@ void vr_add_note(vr_finding *f, const char *text)
         f->notes[f->n_notes++] = text;
 }
 
-const char *vr_taken(struct vram_diagnosis *d, vr_buf *b, bool whole)
-{
-    const char *text = whole ? vr_arena_copy(&d->arena, (vr_str){ b->p, b->n }) : NULL;
-
-    if (b->failed && vram_last_error(d->ctx)->code == VRAM_ENOMEM)
-        d->arena.starved = true;
-    vr_buf_free(b);
-    return text;
-}
-
 const vr_fact *vr_finding_fact(const struct vram_diagnosis *d, const vr_finding *f, vr_fact_id id)
 {
     const vr_fact *fact = f->event != NULL ? vr_fact_of(&f->event->sign.facts, id) : NULL;

@@ -118,10 +118,6 @@ void vr_add_futile(struct vram_diagnosis *d, vr_finding *f, const char *what, co
 void vr_add_note(vr_finding *f, const char *text);
 #define vr_because(d, f, line, ...) vr_add_evidence((d), (f), (line), vr_text(&(d)->arena, __VA_ARGS__))
 
-/* What was written, in d->arena, and the buffer is freed; NULL where it is not whole. That memory ran out is
- * kept: the diagnosis fails then. */
-const char *vr_taken(struct vram_diagnosis *d, vr_buf *b, bool whole);
-
 /* Facts of the event, or of the log where the event does not have it. */
 const vr_fact *vr_finding_fact(const struct vram_diagnosis *d, const vr_finding *f, vr_fact_id id);
 

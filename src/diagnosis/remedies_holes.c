@@ -536,7 +536,13 @@ static bool fill_all(const vr_case *c, vr_buf *b, vr_str text)
 const char *vr_filled(const vr_case *c, const char *command)
 {
     vr_buf b;
+    const char *out = NULL;
 
     vr_buf_init(&b, c->d->ctx, 2048);
-    return vr_taken(c->d, &b, fill_all(c, &b, vr_str_of(command)));
+    if (fill_all(c, &b, vr_str_of(command)))
+        out = vr_arena_copy(&c->d->arena, (vr_str){ b.p, b.n });
+    if (b.failed && c->d->ctx->error.code == VRAM_ENOMEM) /* not: longer than a command should be */
+        c->d->arena.starved = true;
+    vr_buf_free(&b);
+    return out;
 }
