@@ -471,7 +471,7 @@ const vr_verdict vr_verdicts[] = {
     { "bare", { VR_BY_BARE_CUDA, VR_AT_NOTHING },
       CAUSE(OTHER_PROCESS, POSSIBLE), NULL, VR_MEMORY_GPU, 0,
       "CUDA was refused memory outside PyTorch's allocator",
-      "the allocator would have given figures: what failed is a context, a library or page-locked "
+      "PyTorch's allocator would have given figures: what failed is a context, a library or page-locked "
       "memory, as where the card was full before" },
     { "pytorch", { VR_BY_PYTORCH },
       CAUSE(ACTIVATIONS, POSSIBLE), NULL, ANYWHERE, "the card is full; the text does not say of what",
