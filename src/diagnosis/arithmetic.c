@@ -4,7 +4,7 @@
  */
 #include "diagnosis/arithmetic.h"
 
-#define END (INT64_C(1) << 62)
+#define END ((INT64_C(1) << 62) - 1) /* two of them still add up */
 #define MIB_OF(n) ((int64_t)(n) * (int64_t)VR_MIB)
 
 /* Context and libraries of one process on a card take between these; communicators and graphs come on top. */

@@ -8,7 +8,7 @@
 
 #include "diagnosis/facts.h"
 
-/* low <= true value <= high, in bytes; nothing is known when !known. Ends are kept within +-2^62. */
+/* low <= true value <= high, in bytes; nothing is known when !known. Ends are kept below +-2^62. */
 typedef struct vr_span {
     bool known;
     int64_t low, high;
