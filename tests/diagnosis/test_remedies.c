@@ -90,7 +90,7 @@ static size_t list_holes(void)
     holes[n++] = (struct hole){ ALL, CAUSE(LIMIT), "what helps hangs on whose limit it is" };
     holes[n++] =
         (struct hole){ serving_programs | pictures | PROGRAM(TRANSFORMERS) | PROGRAM(ONNXRUNTIME) |
-                           PROGRAM(RUST) | arrays | PROGRAM(MLX) | PROGRAM(CNTK),
+                           PROGRAM(RUST) | arrays | PROGRAM(MLX) | PROGRAM(CNTK) | PROGRAM(CTRANSLATE2),
                        CAUSE(GRADIENTS) | CAUSE(OPTIMIZER_STATES), "it does not train, or not by itself" };
     holes[n++] = (struct hole){ ALL & ~serving_programs & ~PROGRAM(TRANSFORMERS) & ~PROGRAM(MLX),
                                 CAUSE(KV_CACHE), "it keeps no cache of keys and values, or not by itself" };
