@@ -100,6 +100,10 @@ static int check(const cli *c)
         cli_error("--engine all: one engine printed the text");
         return CLI_USAGE;
     }
+    if (cli_has(c, "free") && !cli_has(c, "gpu")) {
+        cli_error("--free says how much of a card is free: name it with --gpu");
+        return CLI_USAGE;
+    }
     if (cli_count(c, "gpu") > 1 || cli_count(c, "free") > 1) {
         cli_error("--gpu and --free are of the card that ran out, and were given more than once");
         return CLI_USAGE;

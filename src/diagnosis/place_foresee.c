@@ -69,6 +69,19 @@ static vram_status tell_elsewhere(vr_seeker *s, const char *label, bool load)
                                 T(", at "), T(label), T(": say how it ran (-c, --sequences, --dtype)")));
 }
 
+/* By the text something failed that no rehearsal has: the run would have died with another message. */
+static bool is_beside_run(const vr_finding *f)
+{
+    return f->cause == VR_CAUSE_OTHER_PROCESS || f->cause == VR_CAUSE_RUNTIME_OVERHEAD;
+}
+
+static vram_status tell_beside(vr_seeker *s, const char *label, bool load)
+{
+    return not_found(s, vr_text(&s->d->arena, T("as it was given it would die "),
+                                T(load ? "in the load" : "after the load"), T(" on "), T(s->card->name),
+                                T(" too, at "), T(label), T(", and the message would have figures")));
+}
+
 static vram_status tell_there(vr_seeker *s, const vram_fit *fit, const char *label)
 {
     vr_spot *spot = &s->f->spot;
@@ -103,7 +116,7 @@ static vram_status tell_sums(vr_seeker *s, const vram_fit *fit)
     vr_lead_with(s->d, s->f,
                  vr_text(&s->d->arena, T("on "), T(s->card->name), T(" this run needs "),
                          BYTES(fit->ledger.required), T(", "), BYTES(lacks), T(" more than there is")));
-    if (fit->weights_over_usable != 0 && is_load(s->f->phase))
+    if (fit->weights_over_usable != 0 && is_load(s->f->phase) && !is_beside_run(s->f))
         vr_conclude_load(s, fit, false);
     return not_found(s, "what this engine asks for is not rehearsed request by request");
 }
@@ -120,6 +133,8 @@ static vram_status tell_fit(vr_seeker *s, const vram_fit *fit)
     const char *label = label_of(s, fit);
     if (label == NULL)
         return VRAM_ENOMEM;
+    if (is_beside_run(s->f))
+        return tell_beside(s, label, load);
     if (load ? is_load(s->f->phase) : is_pass(s->f->phase))
         return tell_there(s, fit, label);
     return tell_elsewhere(s, label, load);

@@ -99,6 +99,27 @@ static void test_bare(void **state)
     close_place(&p);
 }
 
+/* PyTorch prints figures when it refuses weights: a message without any is of a call beside its allocator,
+ * whatever becomes of the run. */
+static void test_beside(void **state)
+{
+    place_world p;
+    (void)state;
+    open_place(&p, "qwen2.5-7b-instruct", NULL);
+    p.finding.memory = VR_MEMORY_GPU;
+    p.finding.phase = VR_PHASE_LOAD;
+    p.finding.cause = VR_CAUSE_OTHER_PROCESS;
+    p.finding.certainty = VR_CERTAINTY_POSSIBLE;
+    name_card(&p, "rtx-3060-12gb", 0);
+    look(&p);
+    assert_false(p.finding.spot.found);
+    assert_int_equal(p.finding.cause, VR_CAUSE_OTHER_PROCESS);
+    assert_int_equal(p.finding.certainty, VR_CERTAINTY_POSSIBLE);
+    assert_non_null(strstr(p.finding.spot.not_found, "would have figures"));
+    assert_true(p.finding.missing_known); /* 2.55 GiB of weights, all the same */
+    close_place(&p);
+}
+
 /* ---- a model that contradicts the message ---- */
 
 static void look_as_load(place_world *p, const char *model)
@@ -190,9 +211,11 @@ static void test_ranks(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_named),      cmocka_unit_test(test_named_total),
-                                        cmocka_unit_test(test_bare),       cmocka_unit_test(test_other_model),
-                                        cmocka_unit_test(test_wider_type), cmocka_unit_test(test_others_hold),
-                                        cmocka_unit_test(test_ranks) };
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_named),       cmocka_unit_test(test_named_total),
+        cmocka_unit_test(test_bare),        cmocka_unit_test(test_beside),
+        cmocka_unit_test(test_other_model), cmocka_unit_test(test_wider_type),
+        cmocka_unit_test(test_others_hold), cmocka_unit_test(test_ranks)
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
