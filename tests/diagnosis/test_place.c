@@ -336,7 +336,7 @@ static void test_cards(void **state)
     (void)state;
     for (size_t i = 0; i < COUNT(lengths); i++) {
         place_world p, q;
-        vram_device *d;
+        vram_device *d, *two = NULL;
         vram_fit *f;
         open_place(&p, "deepseek-r1-distill-qwen-14b", NULL);
         assert_int_equal(vram_workload_set(p.work, "device_map", "auto"), VRAM_OK);
@@ -351,7 +351,11 @@ static void test_cards(void **state)
                 continue;
             vr_str want = one->plan.tape.labels[one->run.failure.label];
             open_place(&q, "deepseek-r1-distill-qwen-14b", NULL);
-            assert_int_equal(vram_workload_set(q.work, "device_map", "auto"), VRAM_OK);
+            if (i == 0)
+                assert_int_equal(vram_workload_set(q.work, "device_map", "auto"), VRAM_OK);
+            else /* two cards were named: that speaks for one */
+                assert_int_equal(vram_device_new(&two, q.ctx, "2xrtx-4060-ti-16gb", 0), VRAM_OK);
+            q.d.card = two;
             say(&q, VR_FACT_GPU, k, 0);
             say_printed(&q, VR_FACT_REQUEST, one->run.failure.tried);
             say_printed(&q, VR_FACT_TOTAL, d->usable.bytes);
