@@ -53,6 +53,7 @@ static bool by_option(const vr_case *c, const vr_lever_row *row)
 typedef struct setting {
     vr_str name, value;
     bool is_number, less_is_more; /* a smaller number in force is as good */
+    bool more_is_more;            /* a larger one is */
     uint64_t number;
 } setting;
 
@@ -150,6 +151,7 @@ static bool setting_of(const vr_lever_row *row, const char *command, setting *ou
         ;
     out->is_number = vr_parse_u64(out->value, &out->number);
     out->less_is_more = less_is_more(row->group);
+    out->more_is_more = row->cost == VR_COST_HARDWARE;
     return out->name.n > 1 && out->value.n != 0;
 }
 
@@ -159,6 +161,8 @@ static bool has_value(const setting *wanted, const setting *there)
 
     if (wanted->is_number && wanted->less_is_more && vr_parse_u64(there->value, &n))
         return n <= wanted->number;
+    if (wanted->is_number && wanted->more_is_more && vr_parse_u64(there->value, &n))
+        return n >= wanted->number;
     return same_name(wanted->value, there->value);
 }
 

@@ -100,6 +100,23 @@ static bool layers_tried(const vr_case *c, uint64_t *out)
     return *out >= 4 && (*out == all ? *out <= 4096 : *out <= MOST_LAYERS);
 }
 
+/* a * b / c, rounded down. */
+static uint64_t share_down(uint64_t a, uint64_t b, uint64_t c)
+{
+    uint64_t n = vr_mul_div(a, b, c);
+
+    return vr_mul_sat(n, c) > vr_mul_sat(a, b) ? vr_sub_floor(n, 1) : n;
+}
+
+/* Of a cache that was refused: each layer left out takes its weights along. */
+static uint64_t layers_beside_cache(const vr_case *c, uint64_t layers, uint64_t cache, uint64_t room)
+{
+    uint64_t weights = 0, lack = vr_sub_floor(cache, room - room / 8);
+
+    (void)figure(c, VR_FACT_MODEL_BUFFER, &weights);
+    return vr_sub_floor(layers, vr_mul_div(lack, layers, vr_add_sat(cache, weights)) + 1);
+}
+
 /* Layers that fit: as many of those that were tried as there is room for in the refused buffer; else fewer by
  * a quarter. */
 bool vr_put_fewer_layers(const vr_case *c, vr_buf *b)
@@ -108,8 +125,10 @@ bool vr_put_fewer_layers(const vr_case *c, vr_buf *b)
 
     if (!layers_tried(c, &layers))
         return false;
-    if (refused(c, &buffer) && room_for(c, buffer, &room))
-        layers = vr_mul_div(layers, room - room / 8, buffer);
+    if (refused(c, &buffer) && room_for(c, buffer, &room) && c->f->cause == VR_CAUSE_KV_CACHE)
+        layers = layers_beside_cache(c, layers, buffer, room);
+    else if (refused(c, &buffer) && room_for(c, buffer, &room))
+        layers = share_down(layers, room - room / 8, buffer);
     else
         layers -= layers / 4;
     if (layers == 0)

@@ -78,22 +78,34 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
+static size_t digits_of(vr_str s, uint64_t *value)
+{
+    size_t n = 0;
+
+    for (*value = 0; n < s.n && n < 4 && is_digit(s.s[n]); n++)
+        *value = *value * 10 + (uint64_t)(s.s[n] - '0');
+    return n;
+}
+
+/* "B", and the end of the name or of its part. */
+static bool is_billions(vr_str s)
+{
+    if (s.n == 0 || (s.s[0] != 'B' && s.s[0] != 'b'))
+        return false;
+    return s.n == 1 || s.s[1] == '-' || s.s[1] == '_' || !is_name(s.s[1]);
+}
+
 /* Tenths of a thousand million at the start of a text: 71 of "7.1B-Instruct"; 0: none. */
 static uint64_t tenths_at(vr_str s)
 {
-    uint64_t n = 0;
-    size_t i = 0;
+    uint64_t whole, tenth = 0;
+    size_t n = digits_of(s, &whole);
 
-    for (; i < s.n && i < 4 && is_digit(s.s[i]); i++)
-        n = n * 10 + (uint64_t)(s.s[i] - '0');
-    n *= 10;
-    if (i != 0 && i + 1 < s.n && s.s[i] == '.' && is_digit(s.s[i + 1])) {
-        n += (uint64_t)(s.s[i + 1] - '0');
-        i += 2;
+    if (n != 0 && n + 1 < s.n && s.s[n] == '.' && is_digit(s.s[n + 1])) {
+        tenth = (uint64_t)(s.s[n + 1] - '0');
+        n += 2;
     }
-    if (i == 0 || i >= s.n || (s.s[i] != 'B' && s.s[i] != 'b'))
-        return 0;
-    return i + 1 == s.n || !is_name(s.s[i + 1]) || s.s[i + 1] == '-' || s.s[i + 1] == '_' ? n : 0;
+    return n != 0 && is_billions((vr_str){ s.s + n, s.n - n }) ? whole * 10 + tenth : 0;
 }
 
 /* The first figure of the name is of all weights; a later one may be of those in use. */

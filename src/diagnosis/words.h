@@ -193,6 +193,7 @@
     X(ONLY_CARD, "only_card")               /* the machine has one card */                                   \
     X(ARGUMENTS, "arguments")               /* the script reads the Trainer's options */                     \
     X(UNSLOTH, "unsloth")                   /* Unsloth trains */                                             \
+    X(DEEPSPEED, "deepspeed")               /* DeepSpeed divides or moves states already */                  \
     X(GENERATES_CALL, "generates_call")     /* in generate(), which keeps nothing */                         \
     X(POOL_SHORT, "pool_short")             /* a pool's rest is less than was asked for */                   \
     X(GRAPHS_LITTLE, "graphs_little")       /* graphs hold less than lacks */                                \
