@@ -23,17 +23,15 @@
 
 struct vr_anchors {
     vr_anchor *all;
-    size_t n, room;
+    size_t n;
     uint8_t class_of[256];
     uint16_t *next; /* [state][class] */
     size_t n_states;
     uint32_t *tail;  /* of a state: the first anchor + 1 of the list below, or 0 */
     uint32_t *chain; /* of an anchor: the next one + 1 with the same first bytes */
     uint16_t *also;  /* of a state: the next state behind it where other first bytes end; 0: none */
-    uint16_t *fail;
-    bool *blank;   /* of a state: it ends in a blank */
-    bool *solid;   /* of an anchor: its head needs no comparing */
-    uint8_t *head; /* of an anchor: how many bytes the table knows */
+    bool *solid;     /* of an anchor: its head needs no comparing */
+    uint8_t *head;   /* of an anchor: how many bytes the table knows */
     uint16_t state;
     vr_candidate *found;
 };

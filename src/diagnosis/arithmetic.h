@@ -75,8 +75,6 @@ typedef struct vr_reckoning {
 vr_span vr_span_of(const vr_fact *fact);
 vr_span vr_span_add(vr_span a, vr_span b);
 vr_span vr_span_sub(vr_span a, vr_span b);
-/* Whether a >= b. */
-vr_truth vr_at_least(vr_span a, vr_span b);
 /* The middle, 0 when it is negative or not known. */
 uint64_t vr_span_middle(vr_span a);
 

@@ -73,18 +73,11 @@ bool vr_holds(const vr_case *c, vr_circumstance what);
 /* The message, its rows of the traceback and the line of its text hold that; lower case, letters of either
  * case. */
 bool vr_case_says(const vr_case *c, const char *what);
-/* A frame or step beside the event, or the event itself, whose row's id begins so. */
-bool vr_case_near(const vr_case *c, const char *prefix);
 bool vr_lever_applies(const vr_case *c, const vr_lever_row *row);
 
 /* A command with its holes filled, in the diagnosis' arena; NULL: a figure is not there, or memory ran out.
  */
 const char *vr_filled(const vr_case *c, const char *command);
-
-/* The longest request that does fit, in whole blocks of the KV cache; false: not known, or useless. */
-bool vr_length_that_fits(const vr_case *c, uint64_t *out);
-/* The model's name on the hub, from --model or the log. */
-bool vr_case_model(const vr_case *c, vr_str *out);
 
 /* What will not help. futile.c */
 void vr_judge_futile(const vr_case *c);

@@ -16,14 +16,14 @@ void vr_keep_sign(vr_kept_sign *to, const vr_reader *r, const vr_hit *hit, const
         n--;
     memcpy(to->text, hit->text, n);
     to->text[n] = 0;
-    to->sign = (vr_sign){ .row = row,
-                          .line = hit->line,
-                          .offset = vr_reader_offset(r, hit->start),
-                          .file = (uint32_t)(r->n_files - 1),
-                          .rank = hit->origin.rank,
-                          .when = vr_log_time_of(
-                              (vr_str){ r->text + hit->line_from, hit->start - hit->line_from }),
-                          .text = to->text };
+    to->sign =
+        (vr_sign){ .row = row,
+                   .line = hit->line,
+                   .offset = vr_reader_offset(r, hit->start),
+                   .file = (uint32_t)(r->n_files - 1),
+                   .rank = hit->origin.rank,
+                   .when = vr_log_time_of((vr_str){ r->text + hit->line_from, hit->start - hit->line_from }),
+                   .text = to->text };
 }
 
 void vr_copy_sign(vr_kept_sign *to, const vr_kept_sign *from)
@@ -145,6 +145,8 @@ static void reuse_line(const vr_reader *r, vr_hit *hit)
     hit->end = end;
 }
 
+#define LINE_AHEAD ((size_t)1024) /* of a line, behind a hit */
+
 /* Fills in line and origin. */
 static void find_line(vr_reader *r, vr_hit *hit)
 {
@@ -160,10 +162,10 @@ static void find_line(vr_reader *r, vr_hit *hit)
     bool whole = from > low || (low == 0 && r->base == 0);
     if (from == low && low != 0)
         from = hit->start - 256;
-    end = memchr(r->text + hit->start, '\n', r->n - hit->start);
-    to = end != NULL ? (size_t)(end - r->text) : r->n;
-    whole = whole && to <= hit->start + 1024;
-    to = to > hit->start + 1024 ? hit->start + 1024 : to;
+    size_t most = r->n - hit->start < LINE_AHEAD ? r->n : hit->start + LINE_AHEAD;
+    end = memchr(r->text + hit->start, '\n', most - hit->start); /* a window may be one line of hits */
+    to = end != NULL ? (size_t)(end - r->text) : most;
+    whole = whole && (end != NULL || most == r->n);
     hit->line_from = from;
     hit->line_to = to;
     count_lines(r, from);

@@ -144,7 +144,8 @@ bool vr_case_says(const vr_case *c, const char *what)
     return false;
 }
 
-bool vr_case_near(const vr_case *c, const char *prefix)
+/* A frame or step beside the event, or the event itself, whose row's id begins so. */
+static bool is_near(const vr_case *c, const char *prefix)
 {
     const vr_incident *e = c->f->event;
 
@@ -161,7 +162,7 @@ static bool read_one(const vr_case *c, const reading *r)
 {
     switch ((from)r->from) {
     case NEAR:
-        return vr_case_near(c, r->what);
+        return is_near(c, r->what);
     case SEEN:
         return vr_seen(&c->d->found, c->f->event, r->what);
     case SUB:

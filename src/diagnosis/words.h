@@ -40,7 +40,7 @@
     X(DATA, "data", "reading data (DataLoader)")                                                             \
     X(KERNEL, "kernel", "launching a kernel")
 
-/* What is to blame; the labels of cases.jsonl's true_cause. */
+/* What is to blame. */
 #define VR_CAUSES(X)                                                                                         \
     X(UNKNOWN, "unknown", "cannot tell")                                                                     \
     X(WEIGHTS, "weights", "weights")                                                                         \
