@@ -175,13 +175,11 @@
     X(GROWTH, "growth")                     /* it grew from step to step */                                  \
     X(EVAL_GROWTH, "eval_growth")           /* results of an evaluation pile up */                           \
     X(GATHER, "gather")                     /* a sharded model was put together */                           \
-    X(FOREACH, "foreach")                   /* temporaries of a foreach optimizer */                         \
     X(QUANTISING, "quantising")             /* while weights were being quantised */                         \
     X(PINNED, "pinned")                     /* page-locked memory of the computer */                         \
     X(OFFLOADED, "offloaded")               /* parts of the model are on the computer's side */              \
     X(COMPUTE_BUFFER, "compute_buffer")     /* ggml's buffer for a pass */                                   \
     X(PIPELINE_COPIES, "pipeline_copies")   /* ggml's copies for a pipeline over cards */                    \
-    X(PAGE_FILE, "page_file")               /* Windows' commit limit */                                      \
     X(HOST_LIMITED, "host_limited")         /* the limit of a container or job, not the machine's memory */  \
     X(WORKERS, "workers")                   /* a DataLoader's worker */                                      \
     X(NO_ROOM, "no_room")                   /* an engine has nothing left for its cache */                   \

@@ -420,7 +420,7 @@ static const char *const innocent[] = {
     "Compiled 3 kernels; shared memory per block: 48 KiB; registers: 96\n",
     "resumed from checkpoint at step 1370 (137 shards), optimizer state restored\n",
     "warning: 2 files were skipped because they are larger than 100 MB\n",
-    "INFO model_runner.py:1028] CUDA graphs can take additional 1~3 GiB memory per GPU. If you are running "
+    "INFO model_runner.py:1204] CUDA graphs can take additional 1~3 GiB memory per GPU. If you are running "
     "out of "
     "memory, consider decreasing `gpu_memory_utilization` or enforcing eager mode.\n",
     "tip: to avoid out of memory issues with long inputs, lower the batch; nothing failed so far\n",
