@@ -212,13 +212,15 @@ size_t vr_reader_before(const vr_reader *r, const vr_hit *hit, uint64_t low, uin
     return from;
 }
 
-/* Whether the block holds what the row needs besides. */
+/* Whether the block, or behind "=" the line, holds what the row needs besides. */
 static bool needs_met(vr_reader *r, const vr_hit *hit, const char *needs)
 {
-    if (needs == NULL)
+    bool line_only = needs != NULL && needs[0] == '=';
+
+    if (needs == NULL || vr_text_holds((vr_str){ hit->text, hit->text_n }, vr_str_of(needs + line_only)))
         return true;
-    if (vr_text_holds((vr_str){ hit->text, hit->text_n }, vr_str_of(needs)))
-        return true;
+    if (line_only)
+        return false;
     if (r->needs_at == 0 || r->needs_at != r->base + hit->line_from + 1) {
         uint64_t lines;
         size_t from = vr_reader_before(r, hit, 0, &lines);

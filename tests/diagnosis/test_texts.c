@@ -342,8 +342,8 @@ static void alternative_is_read(const vr_text_row *row, const char *anchor, void
     anchor += *anchor == '^';
     n = strlen(anchor);
     n -= n != 0 && anchor[n - 1] == '$';
-    snprintf(text, sizeof text, "%.*s%s%s\n", (int)n, anchor, row->needs != NULL ? " " : "",
-             row->needs != NULL ? row->needs : "");
+    const char *needs = row->needs == NULL ? "" : row->needs + (*row->needs == '=');
+    snprintf(text, sizeof text, "%.*s %s\n", (int)n, anchor, needs);
     read_text(&r, text);
     if (highest_rank(&r.found) < row->rank)
         WRONG(row, "\"%s\" alone is not read", anchor);
