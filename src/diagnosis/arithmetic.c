@@ -4,7 +4,7 @@
  */
 #include "diagnosis/arithmetic.h"
 
-#define END (INT64_C(1) << 62)
+#define END ((INT64_C(1) << 62) - 1) /* two of them still add up */
 #define MIB_OF(n) ((int64_t)(n) * (int64_t)VR_MIB)
 
 /* Context and libraries of one process on a card take between these; communicators and graphs come on top. */
@@ -268,6 +268,8 @@ static void judge_outside(vr_reckoning *r)
     set(r, VR_RULE_OUTSIDE_SMALL, above(exactly(OUTSIDE_SMALL), r->outside));
     set(r, VR_RULE_OUTSIDE_DOMINATES,
         both(at_least(r->outside, part(r->total, 40, 100)), at_least(r->outside, r->reserved)));
+    set(r, VR_RULE_OUTSIDE_ALL,
+        both(at_least(r->outside, part(r->total, 85, 100)), above(part(r->total, 8, 100), r->reserved)));
     set(r, VR_RULE_OWN_OUTSIDE_DOMINATES,
         both(at_least(r->own_outside, part(r->total, 40, 100)), at_least(r->own_outside, r->reserved)));
     set(r, VR_RULE_OTHERS_DOMINATE,

@@ -534,6 +534,8 @@ const char *vr_filled(const vr_case *c, const char *command)
     vr_buf_init(&b, c->d->ctx, 2048);
     if (fill_all(c, &b, vr_str_of(command)))
         out = vr_arena_copy(&c->d->arena, (vr_str){ b.p, b.n });
+    if (b.failed && c->d->ctx->error.code == VRAM_ENOMEM) /* not: longer than a command should be */
+        c->d->arena.starved = true;
     vr_buf_free(&b);
     return out;
 }

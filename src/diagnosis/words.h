@@ -98,6 +98,7 @@
     X(PADDLE, "paddle", "PaddlePaddle")                                                                      \
     X(MXNET, "mxnet", "MXNet")                                                                               \
     X(CNTK, "cntk", "CNTK")                                                                                  \
+    X(CTRANSLATE2, "ctranslate2", "CTranslate2")                                                             \
     X(CUPY, "cupy", "CuPy")                                                                                  \
     X(RMM, "rmm", "RAPIDS (RMM)")                                                                            \
     X(NUMBA, "numba", "Numba")                                                                               \
