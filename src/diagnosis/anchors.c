@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * The automaton of Aho and Corasick over the first bytes of every anchor, as one table: a look-up for each
- * byte of the text, whatever it is. A look-up waits for the one before; so four stretches of the text are
- * read at once, which hides that. What is found is compared in full.
+ * The automaton of Aho and Corasick over some bytes of every anchor, its key, as one table: a look-up for
+ * each byte of the text, whatever it is. A look-up waits for the one before; so several stretches of the text
+ * are read at once, which hides that. What is found is compared in full.
  *
  * A blank that follows a blank changes no state, so a run of white space is one blank by itself; neither does
  * a line end where no blank is wanted, so a word that a terminal cut is found. */
@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#define DEPTH 12u         /* bytes of an anchor that the table knows */
+#define DEPTH 10u         /* bytes of an anchor that the table knows */
 #define BLANK 1u          /* the class of white space */
 #define BREAK 2u          /* the class of line ends: a blank, or nothing where a terminal cut a word */
 #define CLASSES 64u       /* bytes are alike when no anchor tells them apart */
@@ -27,11 +27,12 @@ struct vr_anchors {
     uint8_t class_of[256];
     uint16_t *next; /* [state][class] */
     size_t n_states;
-    uint32_t *tail;  /* of a state: the first anchor + 1 of the list below, or 0 */
-    uint32_t *chain; /* of an anchor: the next one + 1 with the same first bytes */
-    uint16_t *also;  /* of a state: the next state behind it where other first bytes end; 0: none */
-    bool *solid;     /* of an anchor: its head needs no comparing */
-    uint8_t *head;   /* of an anchor: how many bytes the table knows */
+    uint32_t *tail;    /* of a state: the first anchor + 1 of the list below, or 0 */
+    uint32_t *chain;   /* of an anchor: the next one + 1 with the same first bytes */
+    uint16_t *also;    /* of a state: the next state behind it where other first bytes end; 0: none */
+    bool *solid;       /* of an anchor: what stands before the end of its key needs no comparing */
+    uint16_t *key_end; /* of an anchor: how many of its bytes are its key or stand before it */
+    uint16_t *key;     /* of an anchor: where its key begins */
     uint16_t state;
     vr_candidate *found;
 };
@@ -111,13 +112,53 @@ static bool collect(vr_anchors *s, vr_arena *a, const char *const *own, size_t n
     return true;
 }
 
-/* The first bytes that the table knows of an anchor: they do not end in a blank, which would be found again
- * at each further one. */
-static size_t head_of(const vr_anchor *one)
+/* Bytes of an anchor's key that begins at `at`. It does not end in a blank, which would be found again at
+ * each further one. */
+static size_t key_length(const vr_anchor *one, size_t at)
 {
-    size_t n = one->text.n < DEPTH ? one->text.n : DEPTH;
+    size_t n = one->text.n - at < DEPTH ? one->text.n - at : DEPTH;
 
-    return n > 1 && one->text.s[n - 1] == ' ' ? n - 1 : n;
+    return n > 1 && one->text.s[at + n - 1] == ' ' ? n - 1 : n;
+}
+
+#define PLACES 3u     /* of a key in its anchor: its first bytes, those in the middle, its last */
+#define SHARES 16384u /* keys are counted by a number that they share with few others */
+
+static size_t key_place(const vr_anchor *one, size_t which)
+{
+    size_t over = one->text.n > DEPTH ? one->text.n - DEPTH : 0, at = over * which / (PLACES - 1);
+
+    return at != 0 && one->text.s[at] == ' ' ? at - 1 : at;
+}
+
+static size_t share_of(const vr_anchor *one, size_t at)
+{
+    uint32_t sum = 0;
+
+    for (size_t k = 0; k < key_length(one, at); k++)
+        sum = sum * 0x01000193u ^ (uint8_t)one->text.s[at + k];
+    return (sum ^ sum >> 15) % SHARES;
+}
+
+/* Many anchors begin alike. The key of each is what fewest others have as one of theirs: a text that holds
+ * one of them is not compared with all. */
+static void choose_keys(vr_anchors *s, uint16_t *count)
+{
+    for (size_t i = 0; i < s->n * PLACES; i++) {
+        const vr_anchor *one = &s->all[i / PLACES];
+        if (one->text.n > DEPTH || i % PLACES == 0)
+            count[share_of(one, key_place(one, i % PLACES))]++;
+    }
+    for (size_t i = 0; i < s->n; i++) {
+        size_t best = 0, least = SIZE_MAX;
+        for (size_t k = 0; k < (s->all[i].text.n > DEPTH ? PLACES : 1); k++) {
+            size_t at = key_place(&s->all[i], k), n = count[share_of(&s->all[i], at)];
+            best = n < least ? at : best;
+            least = n < least ? n : least;
+        }
+        s->key_end[i] = (uint16_t)(best + key_length(&s->all[i], best));
+        s->key[i] = (uint16_t)best;
+    }
 }
 
 /* The classes of ASCII are its bytes' own, as long as there are some left; others share what is left, which
@@ -131,7 +172,7 @@ static void make_classes(vr_anchors *s)
     s->class_of[' '] = BLANK;
     s->class_of['\n'] = s->class_of['\r'] = BREAK;
     for (size_t i = 0; i < s->n; i++) {
-        for (size_t k = 0; k < head_of(&s->all[i]); k++) {
+        for (size_t k = s->key[i]; k < s->key_end[i]; k++) {
             uint8_t c = (uint8_t)lower(s->all[i].text.s[k]);
             if (s->class_of[c] == 0)
                 s->class_of[c] = c < 128 && n < shared ? n++ : (uint8_t)(shared + c % SHARED);
@@ -141,15 +182,18 @@ static void make_classes(vr_anchors *s)
     }
 }
 
-/* Whether each byte of an anchor's head has a class of its own and takes one byte of the text. */
-static bool is_solid(const vr_anchors *s, const vr_anchor *one, size_t head)
+/* Whether each of an anchor's bytes to the end of its key has a class of its own, and takes one byte of the
+ * text. */
+static bool is_solid(const vr_anchors *s, size_t i)
 {
-    for (size_t k = 0; k < head; k++) {
+    const vr_anchor *one = &s->all[i];
+
+    for (size_t k = 0; s->key[i] == 0 && k < s->key_end[i]; k++) {
         uint8_t class = s->class_of[(uint8_t)lower(one->text.s[k])];
         if (class == BLANK || class >= CLASSES - SHARED)
             return false;
     }
-    return true;
+    return s->key[i] == 0;
 }
 
 static size_t nodes_needed(const vr_anchors *s)
@@ -157,7 +201,7 @@ static size_t nodes_needed(const vr_anchors *s)
     size_t n = 1;
 
     for (size_t i = 0; i < s->n; i++)
-        n += head_of(&s->all[i]);
+        n += (size_t)(s->key_end[i] - s->key[i]);
     return n < STATES_MAX ? n : STATES_MAX;
 }
 
@@ -184,13 +228,13 @@ static void grow_trie(vr_anchors *s, trie *t)
     s->n_states = 1;
     for (size_t i = 0; i < s->n; i++) {
         uint16_t at = 0, to;
-        size_t k = 0, head = head_of(&s->all[i]);
-        while (k < head && (to = grow_by(s, t, at, s->all[i].text.s[k])) != 0) {
+        size_t k = s->key[i];
+        while (k < s->key_end[i] && (to = grow_by(s, t, at, s->all[i].text.s[k])) != 0) {
             at = to;
             k++;
         }
-        s->head[i] = (uint8_t)k;
-        s->solid[i] = is_solid(s, &s->all[i], k);
+        s->key_end[i] = (uint16_t)k; /* less where the table is full */
+        s->solid[i] = is_solid(s, i);
         s->chain[i] = s->tail[at];
         s->tail[at] = (uint32_t)i + 1;
     }
@@ -222,9 +266,16 @@ static void make_rows(vr_anchors *s, trie *t)
 
 static bool make_table(vr_anchors *s, vr_arena *a, vr_arena *scratch)
 {
+    uint16_t *count = VR_ARRAY(scratch, uint16_t, SHARES);
+
+    s->key = VR_ARRAY(a, uint16_t, s->n + 1);
+    s->key_end = VR_ARRAY(a, uint16_t, s->n + 1);
+    if (scratch->starved || a->starved)
+        return false;
+    choose_keys(s, count);
+    make_classes(s);
     size_t room = nodes_needed(s);
     trie t = { .room = room };
-
     t.way = VR_ARRAY(scratch, uint16_t, room);
     t.sister = VR_ARRAY(scratch, uint16_t, room);
     t.fail = VR_ARRAY(scratch, uint16_t, room);
@@ -233,7 +284,6 @@ static bool make_table(vr_anchors *s, vr_arena *a, vr_arena *scratch)
     s->tail = VR_ARRAY(a, uint32_t, room);
     s->chain = VR_ARRAY(a, uint32_t, s->n + 1);
     s->also = VR_ARRAY(a, uint16_t, room);
-    s->head = VR_ARRAY(a, uint8_t, s->n + 1);
     s->solid = VR_ARRAY(a, bool, s->n + 1);
     s->found = VR_ARRAY(a, vr_candidate, VR_STRIP + 1);
     if (scratch->starved || a->starved)
@@ -253,7 +303,6 @@ vr_anchors *vr_anchors_new(vr_arena *a, const char *const *own, size_t n)
 
     if (s == NULL || !collect(s, a, own, n))
         return NULL;
-    make_classes(s);
     vr_arena_init(&scratch, a->ctx);
     bool made = make_table(s, a, &scratch);
     vr_arena_free(&scratch);
@@ -363,15 +412,21 @@ static size_t match_back(vr_str text, size_t end, vr_str anchor, size_t n)
     size_t at = end;
 
     while (n-- > 0) {
+        char want = anchor.s[n];
         if (at == 0 || end - at > MATCH_MAX)
             return SIZE_MAX;
         char c = text.s[--at];
-        while (anchor.s[n] != ' ' && at != 0 && at + 1 != end && is_break(c))
+        if (want == ' ') {
+            if (!is_space(c))
+                return SIZE_MAX;
+            while (n != 0 && at > 0 && end - at <= MATCH_MAX && is_space(text.s[at - 1]))
+                at--;
+            continue;
+        }
+        while (lower(c) != want && is_break(c) && at != 0 && at + 1 != end)
             c = text.s[--at];
-        if (anchor.s[n] != ' ' ? lower(c) != anchor.s[n] : !is_space(c))
+        if (lower(c) != want)
             return SIZE_MAX;
-        while (n != 0 && anchor.s[n] == ' ' && at > 0 && end - at <= MATCH_MAX && is_space(text.s[at - 1]))
-            at--;
     }
     return at;
 }
@@ -379,18 +434,24 @@ static size_t match_back(vr_str text, size_t end, vr_str anchor, size_t n)
 /* The place behind the rest of an anchor, from its byte n on; SIZE_MAX: it is not there. */
 static size_t match_on(vr_str text, size_t at, vr_str anchor, size_t n)
 {
-    size_t from = at;
+    size_t stop = text.n - at > MATCH_MAX ? at + MATCH_MAX : text.n;
 
     for (; n < anchor.n; n++) {
-        if (at >= text.n || at - from > MATCH_MAX)
+        char want = anchor.s[n];
+        if (at >= stop)
             return SIZE_MAX;
         char c = text.s[at++];
-        while (anchor.s[n] != ' ' && at < text.n && at - from <= MATCH_MAX && is_break(c))
+        if (want == ' ') {
+            if (!is_space(c))
+                return SIZE_MAX;
+            while (at < stop && is_space(text.s[at]))
+                at++;
+            continue;
+        }
+        while (lower(c) != want && is_break(c) && at < stop)
             c = text.s[at++];
-        if (anchor.s[n] != ' ' ? lower(c) != anchor.s[n] : !is_space(c))
+        if (lower(c) != want)
             return SIZE_MAX;
-        while (anchor.s[n] == ' ' && at < text.n && at - from <= MATCH_MAX && is_space(text.s[at]))
-            at++;
     }
     return at;
 }
@@ -405,14 +466,14 @@ static bool is_whole(vr_str text, size_t end, size_t n)
     return whole;
 }
 
-/* The place behind an anchor whose head ends at `end`; SIZE_MAX: it is not there. */
+/* The place behind an anchor whose key ends at `end`; SIZE_MAX: it is not there. */
 static size_t match_whole(const vr_anchors *s, vr_str text, size_t end, uint32_t one, size_t *start)
 {
     const vr_anchor *a = &s->all[one];
-    size_t head = s->head[one];
+    size_t n = s->key_end[one];
 
-    *start = s->solid[one] && is_whole(text, end, head) ? end - head : match_back(text, end, a->text, head);
-    return *start == SIZE_MAX ? SIZE_MAX : match_on(text, end, a->text, head);
+    *start = s->solid[one] && is_whole(text, end, n) ? end - n : match_back(text, end, a->text, n);
+    return *start == SIZE_MAX ? SIZE_MAX : match_on(text, end, a->text, n);
 }
 
 const vr_anchor *vr_anchors_check(const vr_anchors *s, vr_str text, const vr_candidate *c, size_t *i,

@@ -241,6 +241,7 @@ static void judge_request(vr_reckoning *r)
     set(r, VR_RULE_REQUEST_LARGE,
         at_least(r->request, part(r->total.known ? r->total : r->max_allowed, 5, 100)));
     set(r, VR_RULE_REQUEST_HUGE, at_least(r->request, part(r->total, 20, 100)));
+    set(r, VR_RULE_REQUEST_ABSURD, at_least(r->request, part(r->total, 32, 1)));
     set(r, VR_RULE_REQUEST_ROUNDED, either(is(r->request, MIB_OF(2)), is(r->request, MIB_OF(20))));
     r->shortfall = vr_span_sub(r->request, reach);
 }

@@ -36,6 +36,7 @@ typedef enum vr_truth { VR_UNTOLD, VR_NO, VR_MAYBE, VR_YES } vr_truth;
     X(REQUEST_SMALL, "R < 2 % of T")                                                                         \
     X(REQUEST_LARGE, "R >= 5 % of T, or of M: the request itself is a good part of it")                      \
     X(REQUEST_HUGE, "R >= 20 % of T: whatever is idle, one piece of that size is the matter")                \
+    X(REQUEST_ABSURD, "R >= 32 T: rather a wrong shape than a large one")                                    \
     X(REQUEST_ROUNDED, "R is 2 or 20 MiB: a step of the allocator's rounding")                               \
     X(OUTSIDE_LARGE, "T - F - V > 2.5 GiB")                                                                  \
     X(OUTSIDE_SMALL, "T - F - V < 1.3 GiB: this process alone fills the card")                               \

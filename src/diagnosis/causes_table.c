@@ -190,6 +190,10 @@ const vr_verdict vr_verdicts[] = {
     { "whole-kv", { VR_RULED(LARGER_THAN_CARD), VR_AT_KV_CACHE },
       CAUSE(KV_CACHE, CERTAIN), NULL, ANYWHERE, "the KV cache is larger than the card",
       "{request} in one piece on a card of {total}" },
+    { "whole-gradients", { VR_RULED(LARGER_THAN_CARD), VR_BY_GRADIENTS },
+      CAUSE(GRADIENTS, LIKELY), NULL, ANYWHERE,
+      "the gradients laid into one piece are larger than the card",
+      "{request} in one piece on a card of {total}" },
     { "whole-logits", { VR_RULED(LARGER_THAN_CARD), VR_BY_LOGITS },
       CAUSE(ACTIVATIONS, CERTAIN), "logits", ANYWHERE, "the logits of one pass are larger than the card",
       "{request} in one piece on a card of {total}" },
@@ -201,6 +205,10 @@ const vr_verdict vr_verdicts[] = {
       CAUSE(ACTIVATIONS, POSSIBLE), NULL, ANYWHERE, "one piece is larger than the card",
       "{request} in one piece on a card of {total}: a tensor of the pass, or all parameters, gradients "
       "or states laid into one" },
+    { "whole-absurd", { VR_RULED(LARGER_THAN_CARD), VR_RULED(REQUEST_ABSURD) },
+      CAUSE(ACTIVATIONS, LIKELY), NULL, ANYWHERE, "a single tensor is many times larger than the card",
+      "{request} in one piece on a card of {total}: a wrong shape, or attention over far too long an "
+      "input" },
     { "whole-piece", { VR_RULED(LARGER_THAN_CARD) },
       CAUSE(ACTIVATIONS, CERTAIN), NULL, ANYWHERE, "a single tensor of the pass is larger than the card",
       "{request} in one piece on a card of {total}: an attention matrix, logits of all tokens, a "
@@ -471,7 +479,7 @@ const vr_verdict vr_verdicts[] = {
     { "bare", { VR_BY_BARE_CUDA, VR_AT_NOTHING },
       CAUSE(OTHER_PROCESS, POSSIBLE), NULL, VR_MEMORY_GPU, 0,
       "CUDA was refused memory outside PyTorch's allocator",
-      "the allocator would have given figures: what failed is a context, a library or page-locked "
+      "PyTorch's allocator would have given figures: what failed is a context, a library or page-locked "
       "memory, as where the card was full before" },
     { "pytorch", { VR_BY_PYTORCH },
       CAUSE(ACTIVATIONS, POSSIBLE), NULL, ANYWHERE, "the card is full; the text does not say of what",

@@ -67,7 +67,7 @@ vr_place_in_run vr_phase_of(const vr_incident *event)
     vr_place_in_run at = from_frames(event);
 
     /* A text that names its place knows it better than the frames around it, if it is no bare word. */
-    if (event->sign.row->phase != VR_PHASE_UNKNOWN &&
+    if (event->sign.row->phase != VR_PHASE_UNKNOWN && event->sign.row->phase != at.phase &&
         (at.phase == VR_PHASE_UNKNOWN || event->sign.row->kind != VR_TEXT_GENERIC ||
          around[event->sign.row->phase] > within[at.phase]))
         return (vr_place_in_run){ .phase = event->sign.row->phase };

@@ -290,9 +290,12 @@ static size_t begins_with_level(vr_str s, state *st)
     size_t rest = past_marks(s, n);
     if (n == 0 || rest == n)
         return 0;
-    st->origin->level = level; /* taken off or not, a record begins here */
     vr_str behind = from(s, rest);
-    if (!st->after && time_length(behind) == 0 && at(behind, 0) != '[' && place_length(behind) == 0)
+    bool logged = st->after || time_length(behind) != 0 || at(behind, 0) == '[' || place_length(behind) != 0;
+    bool word = s.s[0] >= 'a'; /* "error: " may be of the message */
+    if (st->origin->level == VR_LEVEL_NONE && (logged || !word))
+        st->origin->level = level; /* taken off or not, a record begins here; the first logger says of what */
+    if (!logged)
         return 0;
     st->after = true;
     return rest - 1;

@@ -93,6 +93,16 @@ static vram_status search_strip(vr_reader *r, size_t to)
     return VRAM_OK;
 }
 
+static void count_odd(vr_reader *r)
+{
+    uint64_t n = odd_bytes(r->text + r->looked, r->n - r->looked);
+
+    r->odd_before = r->odd_now;
+    r->odd_now = n != 0;
+    r->odd += n;
+    r->looked = r->n;
+}
+
 /* What browsers put for blanks, U+00A0, becomes two of them. */
 static void blank_spaces(vr_reader *r)
 {
@@ -111,6 +121,7 @@ static void blank_spaces(vr_reader *r)
 /* Works on the window up to `to` and moves it. */
 vram_status vr_reader_work(vr_reader *r, size_t to)
 {
+    count_odd(r);
     blank_spaces(r);
     while (r->searched < to) {
         size_t strip = to - r->searched < VR_STRIP ? to - r->searched : VR_STRIP;
@@ -123,11 +134,11 @@ vram_status vr_reader_work(vr_reader *r, size_t to)
         r->line += vr_newlines(r->text + r->counted, drop - r->counted);
         r->counted = drop;
     }
-    r->odd += odd_bytes(r->text, drop);
     vr_reader_move_marks(r, drop);
     memmove(r->text, r->text + drop, r->n - drop);
     r->n -= drop;
     r->spaced -= drop < r->spaced ? drop : r->spaced;
+    r->looked -= drop;
     r->searched -= drop;
     r->counted -= drop;
     r->base += drop;
@@ -143,11 +154,10 @@ static vram_status end_file(vr_reader *r)
     VR_TRY(vr_reader_work(r, r->n));
     VR_TRY(vr_reader_close(r, UINT64_MAX));
     r->line += vr_newlines(r->text + r->counted, r->n - r->counted);
-    r->odd += odd_bytes(r->text, r->n);
     bool open_end = r->n != 0 && r->text[r->n - 1] != '\n';
     r->out.lines += r->line - 1 + open_end;
     r->line = 1;
-    r->n = r->searched = r->counted = 0;
+    r->n = r->looked = r->searched = r->counted = 0;
     r->base = 0;
     r->wide = r->head_n = r->escape = 0;
     r->half = false;

@@ -133,11 +133,13 @@ struct vr_reader {
     uint64_t raw;    /* offset of the file's next byte */
     vr_mark *marks;  /* which bytes of the file the window's are */
     size_t n_marks;
-    size_t counted; /* bytes whose lines are counted */
-    uint64_t line;  /* number of the line at `counted` */
-    uint64_t odd;   /* bytes that no text has */
-    uint8_t wide;   /* UTF-16: 1 little, 2 big endian */
-    uint8_t head_n; /* of the file's first two bytes, how many came */
+    size_t counted;           /* bytes whose lines are counted */
+    uint64_t line;            /* number of the line at `counted` */
+    size_t looked;            /* bytes of it in which those that no text has were counted ... */
+    uint64_t odd;             /* ... in all */
+    bool odd_now, odd_before; /* whether some are of the bytes that came last, and of those before */
+    uint8_t wide;             /* UTF-16: 1 little, 2 big endian */
+    uint8_t head_n;           /* of the file's first two bytes, how many came */
     char head[2];
     uint8_t escape; /* inside an escape sequence, and how far */
     unsigned escape_n;

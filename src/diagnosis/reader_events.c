@@ -5,7 +5,8 @@
 #include <string.h>
 
 #define ADJACENT 3u        /* lines between texts of one message ... */
-#define ADJACENT_MIXED 24u /* ... and where lines of other processes may stand between */
+#define ADJACENT_MIXED 24u /* ... and where lines of other processes may stand between, at least ... */
+#define ADJACENT_EACH 8u   /* ... for each of them */
 
 static bool is_generic(const vr_text_row *row)
 {
@@ -22,7 +23,7 @@ static const vr_text_row *leading(const vr_event *e)
     return e->sign.sign.row;
 }
 
-static vr_event *open_of(vr_reader *r, uint64_t key)
+static vr_event *open_of(const vr_reader *r, uint64_t key)
 {
     for (size_t i = r->n_open; i > 0; i--) {
         if (r->open[i - 1]->key == key)
@@ -40,17 +41,32 @@ static bool has_row(const vr_event *e, const vr_anchor *a, bool same_alternative
     return false;
 }
 
+/* Lines between texts of one message. */
+static uint64_t adjacent_lines(const vr_reader *r, const vr_event *e)
+{
+    uint64_t mixed = r->n_lanes * (uint64_t)ADJACENT_EACH;
+
+    if (e->key == 0)
+        return ADJACENT;
+    return mixed > ADJACENT_MIXED ? mixed : ADJACENT_MIXED;
+}
+
+/* Whether both say of which memory, and it is another. */
+static bool is_other_memory(const vr_text_row *a, const vr_text_row *b)
+{
+    return a->memory != b->memory && a->memory != VR_MEMORY_UNKNOWN && b->memory != VR_MEMORY_UNKNOWN;
+}
+
 /* Texts of one program on one memory. */
 static bool is_akin(const vr_text_row *a, const vr_text_row *b)
 {
-    bool memory = a->memory == b->memory || a->memory == VR_MEMORY_UNKNOWN || b->memory == VR_MEMORY_UNKNOWN;
-
-    return memory && a->program == b->program;
+    return !is_other_memory(a, b) && a->program == b->program;
 }
 
 /* Whether a hit is of the message e: in the same line always; a text that says little near one that says
- * more; texts of a program in lines that follow each other; another part of the same text. */
-static bool belongs(const vr_event *e, const vr_hit *hit)
+ * more, and of another memory only in lines that follow each other; texts of a program in such lines; another
+ * part of the same text. */
+static bool belongs(const vr_reader *r, const vr_event *e, const vr_hit *hit)
 {
     const vr_text_row *row = hit->anchor->row, *lead = leading(e);
 
@@ -60,12 +76,14 @@ static bool belongs(const vr_event *e, const vr_hit *hit)
         return true;
     if (has_row(e, hit->anchor, true))
         return false;
-    bool adjacent = hit->line <= e->last_line + (e->key != 0 ? ADJACENT_MIXED : ADJACENT);
+    bool adjacent = hit->line <= e->last_line + adjacent_lines(r, e);
     if (has_row(e, hit->anchor, false))
         return adjacent;
     if (!is_shortage(row) || !is_shortage(lead))
         return false;
-    return is_generic(row) || is_generic(lead) || (adjacent && is_akin(row, lead));
+    if (is_generic(row) || is_generic(lead))
+        return adjacent || !is_other_memory(row, lead);
+    return adjacent && is_akin(row, lead);
 }
 
 static void add_row(vr_event *e, const vr_hit *hit)
@@ -154,18 +172,31 @@ static void end_block(vr_event *e, uint64_t at)
     e->ended = true;
 }
 
+/* The open message that a hit may be of: that of its process. A line of a process that says its name may go
+ * on without it: a terminal cut it, or the logger put its prefix before the first line only. */
+static vr_event *event_for(const vr_reader *r, const vr_hit *hit)
+{
+    for (size_t i = r->n_open; i > 0 && hit->origin.key == 0 && !hit->origin.prefixed; i--) {
+        vr_event *e = r->open[i - 1];
+        if (e->key != 0 && hit->line > e->last_line && hit->line <= e->last_line + ADJACENT &&
+            belongs(r, e, hit))
+            return e;
+    }
+    return open_of(r, hit->origin.key);
+}
+
 vram_status vr_reader_event(vr_reader *r, const vr_hit *hit)
 {
     if (r->n_frames != 0)
         VR_TRY(vr_reader_settle_frames(r));
-    vr_lane *l = vr_reader_lane(r, hit->origin.key);
-    vr_event *e = open_of(r, hit->origin.key);
+    vr_event *e = event_for(r, hit);
+    vr_lane *l = vr_reader_lane(r, e != NULL ? e->key : hit->origin.key);
     if (l == NULL)
         return VRAM_ENOMEM;
     if (r->warned != 0 && r->warned_rank >= hit->anchor->row->rank &&
         same_line(r, r->warned, r->base + hit->start))
         return VRAM_OK;
-    if (e != NULL && belongs(e, hit)) {
+    if (e != NULL && belongs(r, e, hit)) {
         add_row(e, hit);
         l->event_end = r->base + hit->line_to;
         if (hit->anchor->row->rank > leading(e)->rank)

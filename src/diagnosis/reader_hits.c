@@ -183,6 +183,8 @@ static bool is_binary(const vr_reader *r, size_t start)
     size_t from = start > 48 ? start - 48 : 0, to = start + 80 < r->n ? start + 80 : r->n;
     uint8_t n = 0;
 
+    if (!r->odd_now && !r->odd_before)
+        return false;
     for (size_t i = from; i < to; i++) {
         uint8_t c = (uint8_t)r->text[i];
         n = (uint8_t)(n + ((c < 32) & ((uint8_t)(c - 8) > 5) & (c != 27)));
@@ -242,7 +244,9 @@ static bool is_placed(const vr_hit *hit)
     return !a->ends || (hit->text_n < sizeof hit->text && vr_text_ends(text, a->text));
 }
 
-/* Reads the figures of a row's template in the lines from the hit's on. */
+#define STEP_REACH 400u /* bytes behind the line of a step */
+
+/* Reads the figures of a row's template in the lines from the hit's on; steps are many, and short. */
 static vram_status read_figures(vr_reader *r, const vr_hit *hit)
 {
     const vr_text_row *row = hit->anchor->row;
@@ -253,7 +257,8 @@ static vram_status read_figures(vr_reader *r, const vr_hit *hit)
     const vr_template *t = vr_reader_template(r, row, hit->anchor->number);
     if (t == NULL)
         return VRAM_ENOMEM;
-    vr_block_make(&r->block, (vr_str){ r->text, r->n }, hit->line_from, hit->start, SIZE_MAX, hit->line);
+    size_t end = row->kind == VR_TEXT_STEP ? hit->line_to + STEP_REACH : SIZE_MAX;
+    vr_block_make(&r->block, (vr_str){ r->text, r->n }, hit->line_from, hit->start, end, hit->line);
     vr_template_read(t, (vr_str){ r->block.s, r->block.n }, 0, &r->found);
     return VRAM_OK;
 }
@@ -285,6 +290,7 @@ static void wait_with(vr_reader *r, const vr_anchor *a, size_t start, size_t end
 }
 
 #define NEAR_LINES 12u
+#define NEAR_MIXED 60u /* where lines of other processes may stand between */
 
 static vram_status keep_frame(vr_reader *r, const vr_hit *hit)
 {
@@ -298,7 +304,7 @@ static vram_status keep_frame(vr_reader *r, const vr_hit *hit)
     e = l->last;
     if (e == NULL)
         return VRAM_OK;
-    if (hit->line > l->last_line + NEAR_LINES || e->n_near == VR_NEAR_SIGNS) {
+    if (hit->line > l->last_line + (l->key != 0 ? NEAR_MIXED : NEAR_LINES) || e->n_near == VR_NEAR_SIGNS) {
         l->last = NULL;
         return VRAM_OK;
     }

@@ -76,6 +76,9 @@ static const expected cases[] = {
     { FRAMES(LOSS) SAYS("31.00 GiB", "20.00 GiB", "3.40 GiB", "3.00 GiB", "90.00 MiB"),
       IS(ACTIVATIONS, CERTAIN, GPU), "logits", "and the frame says which piece" },
 
+    { SAYS("800.00 GiB", "20.00 GiB", "3.40 GiB", "3.00 GiB", "90.00 MiB"), IS(ACTIVATIONS, LIKELY, GPU),
+      NULL, "34 cards in one piece may be a wrong shape" },
+
     /* idle memory, 23.50 GiB: 2 % is 0.47, 8 % is 1.88 */
     { SAYS("700.00 MiB", "300.00 MiB", "23.20 GiB", "20.90 GiB", "1.90 GiB"),
       IS(RUNTIME_OVERHEAD, LIKELY, GPU), "fragmentation", "8.1 % idle would have served it in one piece" },
