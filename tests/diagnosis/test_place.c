@@ -171,6 +171,9 @@ static void there_and_back(const run *r, const char *other, unsigned *n)
     close_place(&p);
 }
 
+/* With "all" every model on every card, otherwise a sample, for tools under which each takes long. */
+static size_t stride = 5;
+
 static void test_there_and_back(void **state)
 {
     static const struct {
@@ -181,11 +184,11 @@ static void test_there_and_back(void **state)
     (void)state;
     for (size_t m = 0; m < COUNT(MODELS); m++)
         for (size_t c = 0; c < COUNT(CARDS); c++)
-            for (size_t k = 0; k < COUNT(ways); k++) {
+            for (size_t k = (m + c) % stride; k < COUNT(ways); k += stride) {
                 run r = { MODELS[m], CARDS[c], ways[k].dtype, ways[k].context, ways[k].available };
                 there_and_back(&r, MODELS[(m + 1 + c) % COUNT(MODELS)], &n);
             }
-    assert_true(n > 40);
+    assert_true(n > 40 / stride);
 }
 
 /* ---- what was not said ---- */
@@ -410,7 +413,7 @@ static void test_training(void **state)
     close_place(&p);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_published),      cmocka_unit_test(test_pool),
@@ -420,5 +423,7 @@ int main(void)
         cmocka_unit_test(test_serving),        cmocka_unit_test(test_hostile),
         cmocka_unit_test(test_starved),        cmocka_unit_test(test_refused)
     };
+    if (argc == 2 && strcmp(argv[1], "all") == 0)
+        stride = 1;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
