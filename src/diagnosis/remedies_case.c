@@ -96,6 +96,7 @@ static const reading readings[] = {
     { VR_IF_GROWTH, SUB, "steady_growth" },
     { VR_IF_EVAL_GROWTH, NEAR, "eval-growth-" },
     { VR_IF_GATHER, NEAR, "gather-" },
+    { VR_IF_FOREACH, NEAR, "foreach-" },
     { VR_IF_QUANTISING, NEAR, "quantise-" },
     { VR_IF_PINNED, NEAR, "pin-" },
     { VR_IF_PINNED, SEEN, "ggml-pinned" },

@@ -176,6 +176,7 @@
     X(GROWTH, "growth")                     /* it grew from step to step */                                  \
     X(EVAL_GROWTH, "eval_growth")           /* results of an evaluation pile up */                           \
     X(GATHER, "gather")                     /* a sharded model was put together */                           \
+    X(FOREACH, "foreach")                   /* temporaries of a foreach optimizer */                         \
     X(QUANTISING, "quantising")             /* while weights were being quantised */                         \
     X(PINNED, "pinned")                     /* page-locked memory of the computer */                         \
     X(OFFLOADED, "offloaded")               /* parts of the model are on the computer's side */              \
