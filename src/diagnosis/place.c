@@ -57,7 +57,8 @@ vr_bounds vr_bounds_sum(vr_bounds a, vr_bounds b)
     return (vr_bounds){ a.known && b.known, vr_add_sat(a.low, b.low), vr_add_sat(a.high, b.high) };
 }
 
-vr_bounds vr_bounds_difference(vr_bounds a, vr_bounds b)
+/* a - b, not below 0. */
+static vr_bounds difference(vr_bounds a, vr_bounds b)
 {
     return (vr_bounds){ a.known && b.known, vr_sub_floor(a.low, b.high), vr_sub_floor(a.high, b.low) };
 }
@@ -75,7 +76,7 @@ bool vr_torch_figures_of(vr_torch_figures *out, const vr_finding *f, vr_bounds n
     if (!out->total.known)
         out->total = named;
     if (!out->idle.known)
-        out->idle = vr_bounds_difference(out->reserved, out->allocated);
+        out->idle = difference(out->reserved, out->allocated);
     if (!out->reserved.known)
         out->reserved = vr_bounds_sum(out->allocated, out->idle);
     return vr_is_size_of_card(out->total) && out->allocated.known && out->reserved.known &&

@@ -17,8 +17,7 @@ vr_bounds vr_bounds_of(const vr_finding *f, vr_fact_id id); /* of the event's ow
 vr_bounds vr_bounds_finest(const vr_finding *f, vr_fact_id id);
 bool vr_bounds_have(vr_bounds s, uint64_t x); /* true of what is not known */
 uint64_t vr_bounds_middle(vr_bounds s);
-vr_bounds vr_bounds_sum(vr_bounds a, vr_bounds b);        /* known when both are */
-vr_bounds vr_bounds_difference(vr_bounds a, vr_bounds b); /* a - b, not below 0 */
+vr_bounds vr_bounds_sum(vr_bounds a, vr_bounds b); /* known when both are */
 
 /* The figures of a message of PyTorch's allocator. */
 typedef struct vr_torch_figures {
