@@ -83,6 +83,8 @@ void vr_card_leaves(vram_device *card, uint64_t available);
 
 /* Of the run as transformers has it, in s->plans; *w is resolved. */
 vram_status vr_plan_of_run(vr_plan *out, const vram_workload **w, vr_seeker *s, const vram_workload *asked);
+/* s->card as if it had no end. */
+vr_stage vr_stage_of(const vr_seeker *s, const vram_workload *w);
 /* Its requests are known one by one. */
 bool vr_is_rehearsed(const vr_plan *p);
 /* All places of this variant of the run. */

@@ -19,11 +19,7 @@ static vram_status go_there(nearest *out, vr_seeker *s, const vr_plan *plan, con
     vr_rehearsal run;
     vr_live live = { .allocated = 0 };
     bool more = true;
-    vr_stage stage = { .alloc = &w->alloc,
-                       .available = UINT64_MAX,
-                       .usable = s->card->usable.bytes,
-                       .context = s->card->context.bytes,
-                       .kernels = s->card->kernels.bytes };
+    vr_stage stage = vr_stage_of(s, w);
     VR_TRY(vr_player_new(&p, &run, &plan->tape, &stage, &s->plans));
     while (more && live.allocated < s->figures.allocated.low) {
         VR_TRY(vr_player_step(p, &more));
