@@ -118,6 +118,7 @@ static void append(const vr_case *k, vr_finding *f, choice c)
         .cost = c.row->cost_in_words != NULL ? c.row->cost_in_words : vr_cost_words[c.row->cost].meaning,
         .gain = gain,
         .is_done = c.row->language == VR_LANGUAGE_WORDS,
+        .one_line = c.row->language <= VR_LANGUAGE_ENVIRONMENT,
     };
 }
 
