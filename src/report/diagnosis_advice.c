@@ -22,7 +22,7 @@ static const char *futile(vr_report *r, const vr_finding *f, size_t n, bool reas
     for (size_t i = 0; i < n; i++) {
         text = vr_say(r, T(text), T(i != 0 ? vr_dot(r) : ""), T(f->futile[i].what));
         if (i == 0 && reason && f->futile[i].why != NULL)
-            text = vr_say(r, T(text), T(in_brackets(r, f->futile[i].why)));
+            text = vr_say(r, T(text), T(" ("), T(f->futile[i].why), T(")"));
     }
     return text;
 }

@@ -156,6 +156,7 @@ static void put_levers(vr_json_out *o, const vr_finding *f)
         vr_json_kv_text(o, "id", m->id);
         vr_json_kv_text(o, "change", m->change);
         vr_json_kv_text(o, "command", m->command);
+        vr_json_kv_bool(o, "typed", m->command != NULL && !m->is_done);
         vr_json_kv_text(o, "cost", m->cost);
         vr_json_kv_text(o, "gain", m->gain);
         vr_json_kv_if(o, "required_bytes", m->sized, m->needs);

@@ -248,14 +248,15 @@ static void ran_out(vr_report *r, const struct vram_diagnosis *d, const vr_findi
     const char *line = in_brackets(r, event_at(r, d, f));
     bool no_where = f->phase == VR_PHASE_UNKNOWN && f->memory == VR_MEMORY_NONE;
     const char *where = no_where ? "" : vr_say(r, T(", "), T(places[f->phase]));
-    const char *brief = vr_say(r, T(brief_memories[f->memory]), T(f->phase == VR_PHASE_UNKNOWN ? "" : where));
-    const char *texts[] = { vr_say(r, T(memory), T(where), T(spot), T(at)),
-                            vr_say(r, T(memory), T(f->phase == VR_PHASE_UNKNOWN ? "" : where), T(spot),
-                                   T(at)),
-                            vr_say(r, T(memory), T(*spot != '\0' ? "" : where), T(spot), T(line)),
-                            vr_say(r, T(memory), T(*spot != '\0' ? spot : where)),
-                            vr_say(r, T(brief), T(line)),
-                            *spot != '\0' ? vr_say(r, T(memories[f->memory]), T(spot)) : brief };
+    const char *told = f->phase != VR_PHASE_UNKNOWN ? where : ""; /* that it is not said goes first */
+    const char *texts[] = {
+        vr_say(r, T(memory), T(where), T(spot), T(at)),
+        vr_say(r, T(memory), T(told), T(spot), T(at)),
+        vr_say(r, T(memory), T(*spot != '\0' ? spot : told), T(line)),
+        vr_say(r, T(memory), T(*spot != '\0' ? spot : told)),
+        vr_say(r, T(brief_memories[f->memory]), T(*spot != '\0' ? spot : told), T(line)),
+        vr_say(r, T(brief_memories[f->memory]), T(*spot != '\0' ? spot : told)),
+    };
 
     vr_para(r, VR_INK_BOLD, "ran out", INDENT, vr_diagnosis_roomy(r, texts, sizeof texts / sizeof *texts));
 }
