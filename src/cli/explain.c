@@ -54,20 +54,20 @@ static bool are_files(const cli *c)
 static char *joined(const char *first, const char *const *words, size_t n)
 {
     size_t room = (first != NULL ? strlen(first) : 0) + 2;
-    char *text;
+    char *text, *end;
 
     for (size_t i = 0; i < n; i++)
         room += strlen(words[i]) + 1;
-    text = malloc(room);
+    text = end = malloc(room);
     if (text == NULL)
         return NULL;
-    text[0] = '\0';
+    *end = '\0';
     if (first != NULL)
-        strcpy(text, first);
+        end = stpcpy(end, first);
     for (size_t i = 0; i < n; i++) {
-        if (text[0] != '\0')
-            strcat(text, " ");
-        strcat(text, words[i]);
+        if (end != text)
+            *end++ = ' ';
+        end = stpcpy(end, words[i]);
     }
     return text;
 }
@@ -98,6 +98,10 @@ static int check(const cli *c)
     }
     if (engine != NULL && strcmp(engine, "all") == 0) {
         cli_error("--engine all: one engine printed the text");
+        return CLI_USAGE;
+    }
+    if (cli_has(c, "free") && !cli_has(c, "gpu")) {
+        cli_error("--free says how much of a card is free: name it with --gpu");
         return CLI_USAGE;
     }
     if (cli_count(c, "gpu") > 1 || cli_count(c, "free") > 1) {

@@ -69,7 +69,7 @@ static const char *const brief_memories[] = {
     [VR_MEMORY_NONE] = "nothing",
 };
 
-const char *vr_diagnosis_cause(const vr_finding *f)
+static const char *cause(const vr_finding *f)
 {
     return blamed[f->cause];
 }
@@ -102,7 +102,7 @@ static const char *finer(const vr_finding *f)
     return "";
 }
 
-vr_ink vr_diagnosis_ink(const vr_finding *f)
+static vr_ink ink(const vr_finding *f)
 {
     if (f->cause == VR_CAUSE_NONE)
         return VR_INK_GOOD;
@@ -145,10 +145,10 @@ static const char *clause_of(vr_report *r, const char *text, size_t columns)
 
 static const char *head_of(vr_report *r, const vr_finding *f, const char *more)
 {
-    return vr_say(r, T(vr_diagnosis_cause(f)), T(more), T(how_sure(r, f)), T(f->summary != NULL ? ": " : ""));
+    return vr_say(r, T(cause(f)), T(more), T(how_sure(r, f)), T(f->summary != NULL ? ": " : ""));
 }
 
-void vr_diagnosis_headline(vr_report *r, const vr_finding *f)
+static void headline(vr_report *r, const vr_finding *f)
 {
     const char *head = head_of(r, f, finer(f)), *said = f->summary != NULL ? f->summary : "";
     size_t used = vr_utf8_width(vr_str_of(head)), width = r->style->columns;
@@ -157,7 +157,7 @@ void vr_diagnosis_headline(vr_report *r, const vr_finding *f)
         head = head_of(r, f, "");
         used = vr_utf8_width(vr_str_of(head));
     }
-    vr_para(r, vr_diagnosis_ink(f), head, 2, clause_of(r, said, vr_sub_floor(width, used)));
+    vr_para(r, ink(f), head, 2, clause_of(r, said, vr_sub_floor(width, used)));
 }
 
 /* "line 12", "train.log line 12", or "" of a text that is one line. */
@@ -385,14 +385,18 @@ void vr_diagnosis_card(vr_report *r, const vr_finding *f)
 }
 
 /* A model was named, and its run does not tell more. */
-static void no_place(vr_report *r, const vr_finding *f)
+static void no_place(vr_report *r, const struct vram_diagnosis *d, const vr_finding *f)
 {
-    const vr_spot *s = &f->spot;
+    if (f->spot.tried && !f->spot.found)
+        vr_para(r, VR_INK_BOLD, "the model", INDENT, vr_diagnosis_no_place(r, d, f));
+}
 
-    if (s->tried && !s->found)
-        vr_para(r, VR_INK_BOLD, "the model", INDENT,
-                vr_say(r, T("no place of its run has these figures"), T(s->not_found != NULL ? ": " : ""),
-                       T(s->not_found)));
+const char *vr_diagnosis_no_place(vr_report *r, const struct vram_diagnosis *d, const vr_finding *f)
+{
+    const char *why = f->spot.not_found;
+
+    return vr_say(r, T("no place in a run of "), T(d->model != NULL ? d->model : "this model"), T(" fits"),
+                  T(why != NULL ? ": " : ""), T(why));
 }
 
 /* Up to two reasons that the headline does not say already; on a terminal two lines. */
@@ -418,7 +422,7 @@ static void because(vr_report *r, const vr_finding *f)
 
 static void first(vr_report *r, const struct vram_diagnosis *d, const vr_finding *f)
 {
-    vr_diagnosis_headline(r, f);
+    headline(r, f);
     ran_out(r, d, f);
     missing(r, d, f);
     if (r->style->verbose) {
@@ -428,7 +432,7 @@ static void first(vr_report *r, const struct vram_diagnosis *d, const vr_finding
     vr_diagnosis_futile(r, f);
     vr_diagnosis_type(r, f);
     vr_diagnosis_card(r, f);
-    no_place(r, f);
+    no_place(r, d, f);
     because(r, f);
 }
 
@@ -439,8 +443,8 @@ static void others(vr_report *r, const struct vram_diagnosis *d)
         const vr_finding *f = &d->list[i];
         const char *at = event_at(r, d, f);
         vr_para(r, VR_INK_BOLD, i == 1 ? "also" : "", INDENT,
-                vr_say(r, T(at), T(*at != '\0' ? ": " : ""), T(vr_diagnosis_cause(f)), T(finer(f)),
-                       T(how_sure(r, f)), T(f->summary != NULL ? ": " : ""),
+                vr_say(r, T(at), T(*at != '\0' ? ": " : ""), T(cause(f)), T(finer(f)), T(how_sure(r, f)),
+                       T(f->summary != NULL ? ": " : ""),
                        T(f->summary != NULL ? vr_diagnosis_clause(r, f->summary) : "")));
     }
 }
@@ -449,7 +453,7 @@ static void all(vr_report *r, const struct vram_diagnosis *d)
 {
     for (size_t i = 1; i < d->n; i++) {
         vr_put(&r->buf, T("\n"));
-        vr_diagnosis_headline(r, &d->list[i]);
+        headline(r, &d->list[i]);
         ran_out(r, d, &d->list[i]);
         missing(r, d, &d->list[i]);
         vr_diagnosis_details(r, d, &d->list[i]);
