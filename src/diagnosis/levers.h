@@ -88,6 +88,7 @@ const char *vr_filled(const vr_case *c, const char *command);
 bool vr_put_smaller_context(const vr_case *c, vr_buf *b);
 bool vr_put_context_in_8_bits(const vr_case *c, vr_buf *b);
 bool vr_put_fewer_layers(const vr_case *c, vr_buf *b);
+bool vr_put_share_of_layers(const vr_case *c, vr_buf *b); /* in words; nothing where it is not known */
 
 /* The longest request that does fit, in whole blocks of the KV cache; false: not known, or useless. */
 bool vr_length_that_fits(const vr_case *c, uint64_t *out);

@@ -297,6 +297,18 @@ static bool put_offload(const vr_case *c, vr_buf *b)
     return true;
 }
 
+#define GIB_OF_A_JOB 4 /* a file of a large template takes two to four */
+
+static bool put_compile_jobs(const vr_case *c, vr_buf *b)
+{
+    uint64_t total, jobs = 2;
+
+    if (figure(c, VR_FACT_HOST_TOTAL, &total))
+        jobs = total / (GIB_OF_A_JOB * VR_GIB);
+    vr_put(b, U(jobs < 1 ? 1 : jobs > 16 ? 16 : jobs));
+    return true;
+}
+
 /* The stage of ZeRO in force stays where it is the third. */
 static bool put_zero_stage(const vr_case *c, vr_buf *b)
 {
@@ -405,6 +417,8 @@ static const struct hole {
     { "smaller_context", vr_put_smaller_context },
     { "context_in_8_bits", vr_put_context_in_8_bits },
     { "offload_gib", put_offload },
+    { "compile_jobs", put_compile_jobs },
+    { "share_of_layers", vr_put_share_of_layers },
     { "zero_stage", put_zero_stage },
     { "some_context", put_some_context },
     { "some_length", put_some_length },
