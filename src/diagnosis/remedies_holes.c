@@ -283,6 +283,15 @@ static bool put_card_share(const vr_case *c, vr_buf *b)
     return true;
 }
 
+/* Three quarters: a layer and its pass need the rest. */
+static bool put_card_part(const vr_case *c, vr_buf *b)
+{
+    if (!c->n.has_total || c->n.total < 2 * VR_GIB)
+        return false;
+    vr_put(b, U(c->n.total / 4 * 3 / VR_GIB));
+    return true;
+}
+
 #define SOME_OFFLOAD (8 * VR_GIB)   /* where it is not known how much lacks */
 #define MOST_OFFLOAD (256 * VR_GIB) /* more is no plan */
 
@@ -424,6 +433,7 @@ static const struct hole {
     { "some_length", put_some_length },
     { "half_length", put_half_length },
     { "card_share", put_card_share },
+    { "card_part", put_card_part },
     { "card_mib", put_card_mib },
     { "card_bytes", put_card_bytes },
     { "metal_limit", put_metal_limit },
