@@ -173,16 +173,18 @@ static bool put_larger_share(const vr_case *c, vr_buf *b)
 
 #define LARGEST_CLAIM 98 /* of what is free at start: the engine asks for no more */
 
-/* Of the card what is free now, rounded down. */
+/* Of the card what is free now, rounded down; less than half of what was claimed is room for another model.
+ */
 static bool put_free_share(const vr_case *c, vr_buf *b)
 {
-    uint64_t total, left, share;
+    uint64_t total, left, share, claimed = 90 * (MILLION / 100);
 
     if (!figure(c, VR_FACT_TOTAL, &total) || !figure(c, VR_FACT_FREE, &left) || total == 0 || left > total)
         return false;
     share = vr_mul_div(left, 100, total);
     share = vr_mul_sat(share, total) > vr_mul_sat(left, 100) ? share - 1 : share; /* it is rounded half up */
-    if (share < 10 || share > LARGEST_CLAIM)
+    (void)figure(c, VR_FACT_UTILIZATION, &claimed);
+    if (share * 2 < claimed / (MILLION / 100) || share > LARGEST_CLAIM)
         return false;
     put_share(b, share);
     return true;

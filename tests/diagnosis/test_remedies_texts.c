@@ -104,6 +104,11 @@ static const struct example {
     { ARGS("'max_model_len': 65536, 'kv_cache_dtype': 'fp8'") TOO_LONG, "--max-model-len", "--kv-cache-dtype",
       NULL, NULL, "the cache has 8 bits already" },
     { ARGS("'max_model_len': 65536") TOO_LONG, "--kv-cache-dtype", NULL, NULL, NULL, "it has 16 bits" },
+    { "ValueError: Free memory on device (3.40/23.50 GiB) on startup is less than desired GPU memory "
+      "utilization (0.9, 21.15 GiB). Decrease GPU memory utilization or reduce GPU memory used by other "
+      "processes.\n",
+      "nvidia-smi", "--gpu-memory-utilization", NULL, NULL,
+      "a seventh of the card holds no model that wanted nine tenths" },
     { GGML_LOAD, "-ngl 27", "-sm layer", NULL, NULL,
       "seven eighths of 9000 of 14000 MiB hold 27 of 48 layers" },
     { GGML_LOAD, NULL, "Q4_K_M", NULL, NULL, "the file has 4 bits already" },
