@@ -43,6 +43,7 @@ static unsigned wrong;
     "Traceback (most recent call last):\n  File \"/srv/app/serve.py\", line 9, in main\n"                    \
     "    model = AutoModelForCausalLM.from_pretrained(\"acme/plain-" size "\")\n"                            \
     "  File \"/srv/app/lib/transformers/modeling_utils.py\", line 4100, in from_pretrained\n"
+#define IN_PIECES SAYS("1.00 GiB", "200.00 MiB", "23.20 GiB", "19.80 GiB", "3.00 GiB")
 #define SMALL SAYS("130.00 MiB", "30.00 MiB", "23.40 GiB", "23.20 GiB", "101.00 MiB")
 
 static const struct example {
@@ -109,6 +110,14 @@ static const struct example {
       "processes.\n",
       "nvidia-smi", "--gpu-memory-utilization", NULL, NULL,
       "a seventh of the card holds no model that wanted nine tenths" },
+    { "PyTorch version: 2.10.0+cu128\n" IN_PIECES, "PYTORCH_ALLOC_CONF=expandable", NULL, NULL, NULL,
+      "2.10 is later than 2.9, and has the new name alone" },
+    { "PyTorch version: 2.9.1+cu128\n" IN_PIECES, "PYTORCH_CUDA_ALLOC_CONF=expandable", NULL, NULL, NULL,
+      "2.9 has the old name" },
+    { "transformers version: 4.51.3\n" NAMED("9.4B") SMALL, "torch_dtype=\"auto\"", NULL, NULL, NULL,
+      "the name before 4.56" },
+    { "transformers version: 4.56.0\n" NAMED("9.4B") SMALL, "dtype=\"auto\"", "torch_dtype", NULL, NULL,
+      "the name from 4.56 on" },
     { GGML_LOAD, "-ngl 27", "-sm layer", NULL, NULL,
       "seven eighths of 9000 of 14000 MiB hold 27 of 48 layers" },
     { GGML_LOAD, NULL, "Q4_K_M", NULL, NULL, "the file has 4 bits already" },
