@@ -230,15 +230,18 @@ static bool put_larger_static(const vr_case *c, vr_buf *b)
     return true;
 }
 
+#define SMALLER_STATIC 8 /* hundredths: what a long prompt takes more than a short one */
+
 static bool put_smaller_static(const vr_case *c, vr_buf *b)
 {
-    uint64_t share = 88 * (MILLION / 100);
+    uint64_t share = 88 * (MILLION / 100), less = hundredths_short(c);
 
     (void)figure(c, VR_FACT_STATIC_SHARE, &share);
     share /= MILLION / 100;
-    if (share < 30 || share > 100)
+    less = less < SMALLER_STATIC ? SMALLER_STATIC : less;
+    if (share > 100 || less > share || share - less < 22)
         return false;
-    put_share(b, share - 8);
+    put_share(b, share - less);
     return true;
 }
 
