@@ -27,6 +27,7 @@ typedef struct vr_remedy {
     const char *cost;    /* in words; NULL: none */
     const char *gain;    /* in words: "half of the cache"; or NULL */
     bool is_done;        /* the command is words on what to do: nothing to type */
+    bool one_line;       /* the command must not be broken over lines: a shell would run two */
     bool sized;          /* needs is known, from a rehearsal */
     uint64_t needs;      /* bytes the run needs with it */
     bool fits;           /* with it, on that card; meaningful when sized */

@@ -233,7 +233,8 @@ static const char *shorter_context(const vr_case *c)
     static const uint64_t programs = MASK(VR_PROGRAM_VLLM) | MASK(VR_PROGRAM_SGLANG) |
                                      MASK(VR_PROGRAM_LLAMACPP) | MASK(VR_PROGRAM_TRANSFORMERS);
 
-    return c->f->phase == VR_PHASE_LOAD && loads(c) && is_one_of(programs, c->f->program) && on_card(c)
+    return !vr_holds(c, VR_IF_LM_STUDIO) && c->f->phase == VR_PHASE_LOAD && loads(c) &&
+                   is_one_of(programs, c->f->program) && on_card(c)
                ? "it died among the weights; the cache comes later"
                : NULL;
 }

@@ -86,6 +86,7 @@ const char *vr_filled(const vr_case *c, const char *command);
 bool vr_put_smaller_context(const vr_case *c, vr_buf *b);
 bool vr_put_context_in_8_bits(const vr_case *c, vr_buf *b);
 bool vr_put_fewer_layers(const vr_case *c, vr_buf *b);
+bool vr_put_share_of_layers(const vr_case *c, vr_buf *b); /* in words; nothing where it is not known */
 
 /* The model's name on the hub, from --model or the log. remedies_name.c */
 bool vr_case_model(const vr_case *c, vr_str *out);

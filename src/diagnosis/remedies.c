@@ -115,11 +115,12 @@ static void append(const vr_case *k, vr_finding *f, choice c)
 
     f->remedies[f->n_remedies++] = (vr_remedy){
         .id = c.row->id,
-        .change = c.row->change,
+        .change = vr_filled(k, c.row->change),
         .command = c.command,
         .cost = c.row->cost_in_words != NULL ? c.row->cost_in_words : vr_cost_words[c.row->cost].meaning,
         .gain = gain,
         .is_done = c.row->language == VR_LANGUAGE_WORDS,
+        .one_line = c.row->language <= VR_LANGUAGE_ENVIRONMENT,
     };
 }
 

@@ -49,6 +49,13 @@ static const reading readings[] = {
     { VR_IF_DEEPSPEED, SEEN, "opt-zero2" },
     { VR_IF_DEEPSPEED, SEEN, "opt-zero3" },
     { VR_IF_DEEPSPEED, SEEN, "deepspeed-log" },
+    { VR_IF_NOTEBOOK, SEEN, "colab" },
+    { VR_IF_NOTEBOOK, SEEN, "kaggle" },
+    { VR_IF_NOTEBOOK, SAYS, "session crashed" },
+    { VR_IF_LM_STUDIO, NEAR, "lmstudio-" },
+    { VR_IF_TRAINS, SEEN, "opt-diffusers-train" },
+    { VR_IF_SGLANG_OLD, SEEN, "opt-sglang-old" },
+    { VR_IF_GENERATES_CALL, SEEN, "opt-generates" },
     { VR_IF_UNSLOTH, SEEN, "opt-unsloth" },
     { VR_IF_GENERATES_CALL, SAYS, ", in generate" },
     { VR_IF_GENERATES_CALL, SAYS, ".generate(" },
@@ -263,13 +270,15 @@ static bool pool_short(const vr_case *c)
            vr_sub_floor(limit->value, used->value) < c->n.request;
 }
 
+#define MOST_OF_GRAPHS (6 * VR_GIB) /* what engines are known to spend on graphs at most */
+
 /* Without graphs there is as much more as their pools hold. */
 static bool graphs_little(const vr_case *c)
 {
-    uint64_t pools;
+    uint64_t pools = MOST_OF_GRAPHS;
 
-    return c->f->missing_known && of_event(c, VR_FACT_PRIVATE_POOLS, &pools) &&
-           pools < c->f->missing_at_least;
+    (void)of_event(c, VR_FACT_PRIVATE_POOLS, &pools);
+    return c->f->missing_known && pools < c->f->missing_at_least;
 }
 
 static void read_arithmetic(vr_case *c)
@@ -418,6 +427,7 @@ static void read_run(vr_case *c)
     set(c, VR_IF_NO_ROOM, cache != NULL && (cache->negative || cache->value == 0));
     set(c, VR_IF_PIPELINE_COPIES, copies != NULL && copies->value > 1);
     set(c, VR_IF_REFUSED, c->f->event != NULL && c->f->event->sign.row->kind == VR_TEXT_REFUSAL);
+    set(c, VR_IF_COMPILES, c->f->phase == VR_PHASE_COMPILE);
     set(c, VR_IF_TRAINS, trains(c));
     set(c, VR_IF_GENERATES, generates(c));
     set(c, VR_IF_VAE, c->f->phase == VR_PHASE_DECODE_IMAGE);

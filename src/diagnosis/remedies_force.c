@@ -29,6 +29,7 @@ static const struct in_force {
     { "no_grad", "opt-no-grad" },
     { "novram", "opt-lowvram" },
     { "expandable_segments", "opt-expandable" },
+    { "llamacpp-flash", "opt-flash" },
     { "shard2", "opt-zero2" },
     { "shard2", "opt-zero3" },
     { "ds-shard3", "opt-zero3" },

@@ -136,3 +136,12 @@ bool vr_put_fewer_layers(const vr_case *c, vr_buf *b)
     vr_put(b, U(layers));
     return true;
 }
+
+bool vr_put_share_of_layers(const vr_case *c, vr_buf *b)
+{
+    uint64_t buffer, room;
+
+    if (c->f->cause == VR_CAUSE_WEIGHTS && refused(c, &buffer) && room_for(c, buffer, &room))
+        vr_put(b, T(", of which "), U(share_down(100, room - room / 8, buffer)), T(" % fit"));
+    return true;
+}

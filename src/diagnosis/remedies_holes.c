@@ -173,16 +173,18 @@ static bool put_larger_share(const vr_case *c, vr_buf *b)
 
 #define LARGEST_CLAIM 98 /* of what is free at start: the engine asks for no more */
 
-/* Of the card what is free now, rounded down. */
+/* Of the card what is free now, rounded down; less than half of what was claimed is room for another model.
+ */
 static bool put_free_share(const vr_case *c, vr_buf *b)
 {
-    uint64_t total, left, share;
+    uint64_t total, left, share, claimed = 90 * (MILLION / 100);
 
     if (!figure(c, VR_FACT_TOTAL, &total) || !figure(c, VR_FACT_FREE, &left) || total == 0 || left > total)
         return false;
     share = vr_mul_div(left, 100, total);
     share = vr_mul_sat(share, total) > vr_mul_sat(left, 100) ? share - 1 : share; /* it is rounded half up */
-    if (share < 10 || share > LARGEST_CLAIM)
+    (void)figure(c, VR_FACT_UTILIZATION, &claimed);
+    if (share * 2 < claimed / (MILLION / 100) || share > LARGEST_CLAIM)
         return false;
     put_share(b, share);
     return true;
@@ -228,15 +230,18 @@ static bool put_larger_static(const vr_case *c, vr_buf *b)
     return true;
 }
 
+#define SMALLER_STATIC 8 /* hundredths: what a long prompt takes more than a short one */
+
 static bool put_smaller_static(const vr_case *c, vr_buf *b)
 {
-    uint64_t share = 88 * (MILLION / 100);
+    uint64_t share = 88 * (MILLION / 100), less = hundredths_short(c);
 
     (void)figure(c, VR_FACT_STATIC_SHARE, &share);
     share /= MILLION / 100;
-    if (share < 30 || share > 100)
+    less = less < SMALLER_STATIC ? SMALLER_STATIC : less;
+    if (share > 100 || less > share || share - less < 22)
         return false;
-    put_share(b, share - 8);
+    put_share(b, share - less);
     return true;
 }
 
@@ -283,6 +288,15 @@ static bool put_card_share(const vr_case *c, vr_buf *b)
     return true;
 }
 
+/* Three quarters: a layer and its pass need the rest. */
+static bool put_card_part(const vr_case *c, vr_buf *b)
+{
+    if (!c->n.has_total || c->n.total < 2 * VR_GIB)
+        return false;
+    vr_put(b, U(c->n.total / 4 * 3 / VR_GIB));
+    return true;
+}
+
 #define SOME_OFFLOAD (8 * VR_GIB)   /* where it is not known how much lacks */
 #define MOST_OFFLOAD (256 * VR_GIB) /* more is no plan */
 
@@ -294,6 +308,18 @@ static bool put_offload(const vr_case *c, vr_buf *b)
     if (n > MOST_OFFLOAD)
         return false;
     put_gib_up(b, n > SOME_OFFLOAD ? n : SOME_OFFLOAD);
+    return true;
+}
+
+#define GIB_OF_A_JOB 4 /* a file of a large template takes two to four */
+
+static bool put_compile_jobs(const vr_case *c, vr_buf *b)
+{
+    uint64_t total, jobs = 2;
+
+    if (figure(c, VR_FACT_HOST_TOTAL, &total))
+        jobs = total / (GIB_OF_A_JOB * VR_GIB);
+    vr_put(b, U(jobs < 1 ? 1 : jobs > 16 ? 16 : jobs));
     return true;
 }
 
@@ -405,11 +431,14 @@ static const struct hole {
     { "smaller_context", vr_put_smaller_context },
     { "context_in_8_bits", vr_put_context_in_8_bits },
     { "offload_gib", put_offload },
+    { "compile_jobs", put_compile_jobs },
+    { "share_of_layers", vr_put_share_of_layers },
     { "zero_stage", put_zero_stage },
     { "some_context", put_some_context },
     { "some_length", put_some_length },
     { "half_length", put_half_length },
     { "card_share", put_card_share },
+    { "card_part", put_card_part },
     { "card_mib", put_card_mib },
     { "card_bytes", put_card_bytes },
     { "metal_limit", put_metal_limit },

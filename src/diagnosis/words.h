@@ -189,6 +189,9 @@
     X(BARE, "bare")                         /* no figures at all */                                          \
     X(TRAINS, "trains")                     /* it is training, for certain */                                \
     X(GENERATES, "generates")               /* it is inference, for certain */                               \
+    X(COMPILES, "compiles")                 /* a compiler runs */                                            \
+    X(NOTEBOOK, "notebook")                 /* Colab, Kaggle: a machine of others */                         \
+    X(LM_STUDIO, "lm_studio")               /* LM Studio, which has no command line of llama.cpp */          \
     X(ONLY_CARD, "only_card")               /* the machine has one card */                                   \
     X(ARGUMENTS, "arguments")               /* the script reads the Trainer's options */                     \
     X(UNSLOTH, "unsloth")                   /* Unsloth trains */                                             \

@@ -108,8 +108,7 @@ static void costs(vr_report *r, const vr_finding *f)
 {
     for (size_t i = 0; i < f->n_remedies; i++) {
         const vr_remedy *m = &f->remedies[i];
-        vr_para(r, VR_INK_BOLD, i == 0 && !vr_diagnosis_tells_first(f) ? "type" : "or", INDENT,
-                vr_diagnosis_remedy(r, m));
+        vr_diagnosis_lever(r, f, i);
         if (m->cost != NULL)
             vr_para(r, VR_INK_FAINT, "", INDENT, vr_say(r, T("cost: "), T(m->cost)));
     }

@@ -143,6 +143,9 @@ static void amounts_are_enough(void **state)
             assert_true((0.90 - strtod(share, NULL) + 1e-9) * 23.5 * (double)VR_GIB >= (double)lack);
         else
             assert_true((double)lack > 0.5 * 23.5 * (double)VR_GIB);
+        share = filled_with(&s, "{smaller_static}"); /* of 0.88 */
+        if (share != NULL)
+            assert_true((0.88 - strtod(share, NULL) + 1e-9) * 23.5 * (double)VR_GIB >= (double)lack);
     }
     vr_arena_free(&s.d.arena);
 }
@@ -195,6 +198,25 @@ static void layers_fit(void **state)
     vr_arena_free(&s.d.arena);
 }
 
+/* Graphs give back what they hold: 6 GiB at most, and what the message says of them where it does. */
+static void graphs_are_kept_where_they_are_little(void **state)
+{
+    stage s;
+    vr_case c;
+
+    set_stage(&s, *state, &settings[1]);
+    s.f.missing_known = true;
+    for (uint64_t lack = VR_MIB; lack < 20 * VR_GIB; lack += 97 * VR_MIB)
+        for (unsigned said_so = 0; said_so < 2; said_so++) {
+            s.figures.facts[7] = (vr_fact){ .id = VR_FACT_PRIVATE_POOLS, .value = 2 * VR_GIB };
+            s.event.sign.facts = (vr_fact_list){ &s.figures.facts[7], said_so };
+            s.f.missing_at_least = lack;
+            vr_case_of(&c, &s.d, &s.f);
+            assert_int_equal(vr_holds(&c, VR_IF_GRAPHS_LITTLE), lack > (said_so ? 2 : 6) * VR_GIB);
+        }
+    vr_arena_free(&s.d.arena);
+}
+
 /* ---- one card ---- */
 
 static bool needs_cards(const char *id)
@@ -240,6 +262,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(amounts_are_enough, open_world, close_world),
         cmocka_unit_test_setup_teardown(contexts_fit, open_world, close_world),
         cmocka_unit_test_setup_teardown(layers_fit, open_world, close_world),
+        cmocka_unit_test_setup_teardown(graphs_are_kept_where_they_are_little, open_world, close_world),
         cmocka_unit_test_setup_teardown(one_card_is_not_divided, open_world, close_world),
     };
 

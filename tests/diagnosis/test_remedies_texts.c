@@ -27,6 +27,25 @@ static unsigned wrong;
     "optimizer.step()\n  File \"/srv/app/lib/torch/optim/adam.py\", line 170, in _init_group\n    "          \
     "state[\"exp_avg\"] = torch.zeros_like(p, memory_format=torch.preserve_format)\n"
 
+#define ARGS(more) "INFO [utils.py:233] non-default args: {'model': 'acme/large', " more "}\n"
+#define TOO_LONG                                                                                             \
+    "ValueError: To serve at least one request with the models's max seq len (65536), (8.00 GiB KV cache "   \
+    "is needed, which is larger than the available KV cache memory (5.37 GiB). Try increasing "              \
+    "`gpu_memory_utilization` or decreasing `max_model_len` when initializing the engine.\n"
+#define GGML_LOAD                                                                                            \
+    "ggml_cuda_init: found 1 CUDA devices:\n"                                                                \
+    "llama_model_load_from_file_impl: using device CUDA0 (a card) - 9000 MiB free\n"                         \
+    "print_info: file type   = Q4_K - Medium\nprint_info: n_layer          = 48\n"                           \
+    "ggml_backend_cuda_buffer_type_alloc_buffer: allocating 14000.00 MiB on device 0: cudaMalloc failed: "   \
+    "out of memory\nalloc_tensor_range: failed to allocate CUDA0 buffer of size 14680064000\n"               \
+    "llama_model_load: error loading model: unable to allocate CUDA0 buffer\n"
+#define NAMED(size)                                                                                          \
+    "Traceback (most recent call last):\n  File \"/srv/app/serve.py\", line 9, in main\n"                    \
+    "    model = AutoModelForCausalLM.from_pretrained(\"acme/plain-" size "\")\n"                            \
+    "  File \"/srv/app/lib/transformers/modeling_utils.py\", line 4100, in from_pretrained\n"
+#define IN_PIECES SAYS("1.00 GiB", "200.00 MiB", "23.20 GiB", "19.80 GiB", "3.00 GiB")
+#define SMALL SAYS("130.00 MiB", "30.00 MiB", "23.40 GiB", "23.20 GiB", "101.00 MiB")
+
 static const struct example {
     const char *text;
     const char *offered, *not_offered; /* a part of a command; NULL: none in particular */
@@ -83,6 +102,35 @@ static const struct example {
       "Reducing block sizes or `num_stages` may help.\n",
       "num_stages=1", "batch_size", "more GPU memory", "inside the chip",
       "shared memory of a block is of the chip" },
+    { ARGS("'max_model_len': 65536, 'kv_cache_dtype': 'fp8'") TOO_LONG, "--max-model-len", "--kv-cache-dtype",
+      NULL, NULL, "the cache has 8 bits already" },
+    { ARGS("'max_model_len': 65536") TOO_LONG, "--kv-cache-dtype", NULL, NULL, NULL, "it has 16 bits" },
+    { "ValueError: Free memory on device (3.40/23.50 GiB) on startup is less than desired GPU memory "
+      "utilization (0.9, 21.15 GiB). Decrease GPU memory utilization or reduce GPU memory used by other "
+      "processes.\n",
+      "nvidia-smi", "--gpu-memory-utilization", NULL, NULL,
+      "a seventh of the card holds no model that wanted nine tenths" },
+    { "PyTorch version: 2.10.0+cu128\n" IN_PIECES, "PYTORCH_ALLOC_CONF=expandable", NULL, NULL, NULL,
+      "2.10 is later than 2.9, and has the new name alone" },
+    { "PyTorch version: 2.9.1+cu128\n" IN_PIECES, "PYTORCH_CUDA_ALLOC_CONF=expandable", NULL, NULL, NULL,
+      "2.9 has the old name" },
+    { "transformers version: 4.51.3\n" NAMED("9.4B") SMALL, "torch_dtype=\"auto\"", NULL, NULL, NULL,
+      "the name before 4.56" },
+    { "transformers version: 4.56.0\n" NAMED("9.4B") SMALL, "dtype=\"auto\"", "torch_dtype", NULL, NULL,
+      "the name from 4.56 on" },
+    { GGML_LOAD, "-ngl 27", "-sm layer", NULL, NULL,
+      "seven eighths of 9000 of 14000 MiB hold 27 of 48 layers" },
+    { GGML_LOAD, NULL, "Q4_K_M", NULL, NULL, "the file has 4 bits already" },
+    { "[INFO] [config.py:1007:print]   zero_optimization_stage ...... 2\n[rank1]: " STEPPING
+      "[rank1]: " SMALL,
+      NULL, "{\"stage\": 2}", NULL, NULL, "the second stage is in force" },
+    { NAMED("14B") SMALL, "load_in_4bit", "dtype=\"auto\"", NULL, NULL,
+      "2 bytes each of 14 thousand million weights are 26 GiB, more than 23.50" },
+    { NAMED("9.4B") SMALL, "dtype=\"auto\"", NULL, NULL, NULL, "18 GiB in 16 bits, twice as much in fp32" },
+    { "model = load(BitsAndBytesConfig(load_in_4bit=True))\n" NAMED("9.4B") SMALL, NULL, "load_in_", NULL,
+      NULL, "4 bits are in force" },
+    { "g++: fatal error: Killed signal terminated program cc1plus\n", "MAX_JOBS=", "dmesg", "more GPU memory",
+      "computer's memory", "fewer compilers at once take less" },
     { "Killed\n", NULL, "expandable_segments", "more GPU memory", "computer's memory",
       "a card's shortage never ends a program by a signal" },
     { "OSError: The paging file is too small for this operation to complete. (os error 1455)\n",
