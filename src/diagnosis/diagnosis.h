@@ -118,6 +118,9 @@ void vr_add_futile(struct vram_diagnosis *d, vr_finding *f, const char *what, co
 void vr_add_note(vr_finding *f, const char *text);
 #define vr_because(d, f, line, ...) vr_add_evidence((d), (f), (line), vr_text(&(d)->arena, __VA_ARGS__))
 
+/* What reads the log. diagnosis.c */
+vr_reader *vr_log_reader(vram_log *log);
+
 /* Facts of the event, or of the log where the event does not have it. */
 const vr_fact *vr_finding_fact(const struct vram_diagnosis *d, const vr_finding *f, vr_fact_id id);
 

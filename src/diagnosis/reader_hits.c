@@ -423,6 +423,6 @@ vram_status vr_reader_hit(vr_reader *r, const vr_anchor *a, size_t start, size_t
         return VRAM_OK;
     if (a->row->kind != VR_TEXT_WARNING)
         return vr_reader_event(r, &hit);
-    vr_reader_warned(r, a, start, end);
+    vr_reader_warned(r, &hit);
     return r->seen[a->number] == NULL ? keep_seen(r, &hit) : VRAM_OK;
 }
