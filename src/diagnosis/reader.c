@@ -169,7 +169,7 @@ static vram_status end_file(vr_reader *r)
     r->half = false;
     r->raw = r->n_marks = r->spaced = 0;
     r->n_lanes = 0;
-    r->warned = r->needs_at = 0;
+    r->warned = r->needs_at = r->long_at = 0;
     r->last_line.anchor = NULL;
     r->step.sign.sign.row = NULL;
     vr_anchors_restart(r->anchors);

@@ -167,6 +167,7 @@ struct vr_reader {
     uint32_t warned_rank;
     vr_hit last_line; /* the last hit whose line was looked at; where it is, and where that line ends */
     uint64_t last_line_at, last_line_end;
+    uint64_t long_at;  /* a place that has no line end shortly before it, 0: none known */
     vr_block needs;    /* of the last hit whose row needs more; */
     uint64_t needs_at; /* where its line begins + 1 */
     uint64_t ticks;

@@ -145,6 +145,23 @@ static void reuse_line(const vr_reader *r, vr_hit *hit)
     hit->end = end;
 }
 
+/* Where the line of a hit begins, at most VR_LINE_BACK before it. A line of many hits that has no end is not
+ * looked through for each of them. */
+static size_t line_start(vr_reader *r, size_t start)
+{
+    size_t low = start > VR_LINE_BACK ? start - VR_LINE_BACK : 0, from = start;
+    uint64_t at = r->base + start, known = r->long_at;
+
+    if (low != 0 && known > r->base && known <= at && at - known < VR_LINE_BACK &&
+        memchr(r->text + (known - r->base), '\n', (size_t)(at - known)) == NULL)
+        from = low;
+    while (from > low && r->text[from - 1] != '\n')
+        from--;
+    if (from == low && low != 0)
+        r->long_at = at;
+    return from;
+}
+
 /* Fills in line and origin. */
 static void find_line(vr_reader *r, vr_hit *hit)
 {
@@ -152,16 +169,15 @@ static void find_line(vr_reader *r, vr_hit *hit)
         reuse_line(r, hit);
         return;
     }
-    size_t low = hit->start > VR_LINE_BACK ? hit->start - VR_LINE_BACK : 0, from = hit->start, to;
+    size_t low = hit->start > VR_LINE_BACK ? hit->start - VR_LINE_BACK : 0, from = line_start(r, hit->start);
+    size_t rest = r->n - hit->start < 1025 ? r->n - hit->start : 1025, to;
     const char *end;
 
-    while (from > low && r->text[from - 1] != '\n')
-        from--;
     bool whole = from > low || (low == 0 && r->base == 0);
     if (from == low && low != 0)
         from = hit->start - 256;
-    end = memchr(r->text + hit->start, '\n', r->n - hit->start);
-    to = end != NULL ? (size_t)(end - r->text) : r->n;
+    end = memchr(r->text + hit->start, '\n', rest);
+    to = end != NULL ? (size_t)(end - r->text) : hit->start + rest;
     whole = whole && to <= hit->start + 1024;
     to = to > hit->start + 1024 ? hit->start + 1024 : to;
     hit->line_from = from;
