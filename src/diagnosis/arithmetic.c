@@ -4,7 +4,7 @@
  */
 #include "diagnosis/arithmetic.h"
 
-#define END (INT64_C(1) << 62)
+#define END ((INT64_C(1) << 62) - 1) /* two of them still add up */
 #define MIB_OF(n) ((int64_t)(n) * (int64_t)VR_MIB)
 
 /* Context and libraries of one process on a card take between these; communicators and graphs come on top. */
@@ -240,6 +240,7 @@ static void judge_request(vr_reckoning *r)
     set(r, VR_RULE_REQUEST_LARGE,
         vr_at_least(r->request, part(r->total.known ? r->total : r->max_allowed, 5, 100)));
     set(r, VR_RULE_REQUEST_HUGE, vr_at_least(r->request, part(r->total, 20, 100)));
+    set(r, VR_RULE_REQUEST_ABSURD, vr_at_least(r->request, part(r->total, 32, 1)));
     set(r, VR_RULE_REQUEST_ROUNDED, either(is(r->request, MIB_OF(2)), is(r->request, MIB_OF(20))));
     r->shortfall = vr_span_sub(r->request, reach);
 }
@@ -268,6 +269,8 @@ static void judge_outside(vr_reckoning *r)
     set(r, VR_RULE_OUTSIDE_SMALL, above(exactly(OUTSIDE_SMALL), r->outside));
     set(r, VR_RULE_OUTSIDE_DOMINATES,
         both(vr_at_least(r->outside, part(r->total, 40, 100)), vr_at_least(r->outside, r->reserved)));
+    set(r, VR_RULE_OUTSIDE_ALL,
+        both(vr_at_least(r->outside, part(r->total, 85, 100)), above(part(r->total, 8, 100), r->reserved)));
     set(r, VR_RULE_OWN_OUTSIDE_DOMINATES,
         both(vr_at_least(r->own_outside, part(r->total, 40, 100)), vr_at_least(r->own_outside, r->reserved)));
     set(r, VR_RULE_OTHERS_DOMINATE,

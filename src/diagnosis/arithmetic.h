@@ -8,7 +8,7 @@
 
 #include "diagnosis/facts.h"
 
-/* low <= true value <= high, in bytes; nothing is known when !known. Ends are kept within +-2^62. */
+/* low <= true value <= high, in bytes; nothing is known when !known. Ends are kept below +-2^62. */
 typedef struct vr_span {
     bool known;
     int64_t low, high;
@@ -36,10 +36,13 @@ typedef enum vr_truth { VR_UNTOLD, VR_NO, VR_MAYBE, VR_YES } vr_truth;
     X(REQUEST_SMALL, "R < 2 % of T")                                                                         \
     X(REQUEST_LARGE, "R >= 5 % of T, or of M: the request itself is a good part of it")                      \
     X(REQUEST_HUGE, "R >= 20 % of T: whatever is idle, one piece of that size is the matter")                \
+    X(REQUEST_ABSURD, "R >= 32 T: rather a wrong shape than a large one")                                    \
     X(REQUEST_ROUNDED, "R is 2 or 20 MiB: a step of the allocator's rounding")                               \
     X(OUTSIDE_LARGE, "T - F - V > 2.5 GiB")                                                                  \
     X(OUTSIDE_SMALL, "T - F - V < 1.3 GiB: this process alone fills the card")                               \
     X(OUTSIDE_DOMINATES, "T - F - V >= 40 % of T and >= V")                                                  \
+    X(OUTSIDE_ALL,                                                                                           \
+      "T - F - V >= 85 % of T and V < 8 %: not even eight ranks that share a card hold so little")           \
     X(OWN_OUTSIDE_DOMINATES, "P - V >= 40 % of T and >= V: a second allocator in this process")              \
     X(OTHERS_DOMINATE, "processes that are not this one hold more than it, or half of T")                    \
     X(OTHERS_MATTER, "processes that are not this one hold a quarter of T")                                  \

@@ -59,9 +59,10 @@ static const char *finer(const vr_view *v)
     return NULL;
 }
 
-/* Engines before the libraries below them, programs that train before those that only load. */
+/* Engines before the libraries below them, programs that train before those that only load. SGLang uses vLLM's
+ * layers, and names of functions that both have are vLLM's in the tables: a sign of SGLang itself says more. */
 static const uint8_t programs[] = {
-    VR_PROGRAM_VLLM,         VR_PROGRAM_SGLANG,
+    VR_PROGRAM_SGLANG,       VR_PROGRAM_VLLM,
     VR_PROGRAM_TENSORRT_LLM, VR_PROGRAM_TGI,
     VR_PROGRAM_LMDEPLOY,     VR_PROGRAM_MLC,
     VR_PROGRAM_EXLLAMA,      VR_PROGRAM_OLLAMA,
@@ -72,7 +73,7 @@ static const uint8_t programs[] = {
     VR_PROGRAM_FSDP,         VR_PROGRAM_TRAINER,
     VR_PROGRAM_LIGHTNING,    VR_PROGRAM_DIFFUSERS,
     VR_PROGRAM_ACCELERATE,   VR_PROGRAM_BITSANDBYTES,
-    VR_PROGRAM_TRANSFORMERS,
+    VR_PROGRAM_TRANSFORMERS, VR_PROGRAM_JAX,
 };
 
 static size_t program_place(uint8_t program)

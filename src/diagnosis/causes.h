@@ -72,6 +72,7 @@ typedef enum vr_trait {
     VR_BY_QUANTISE,
     VR_BY_PINNED,
     VR_BY_FIRST_CALL,
+    VR_BY_HOOK, /* a hook that fetches layers for a pass */
     VR_BY_FOREACH,
     VR_BY_NCCL,
     /* the place and the settings */
@@ -94,16 +95,21 @@ typedef enum vr_trait {
     VR_MANY_SIBLINGS,
     VR_RANKS_SHARE, /* two ranks of the job name the same card */
     /* engines' own figures */
-    VR_HELD_LARGE,      /* total - free at an engine's start is more than contexts and a desktop take */
-    VR_HELD_SMALL,      /* it is not */
-    VR_FEW_TOKENS,      /* a prompt so short that no pass over it is large */
-    VR_COPIES,          /* a pipeline over several cards keeps copies */
-    VR_EMBEDDING_SIZED, /* the request is as large as a known model's table of words */
-    VR_CARD_EMPTY,      /* nvidia-smi in the same log shows less than half of the card in use */
-    VR_GRAPHS_CAPTURED, /* the message names pools of captured graphs */
-    VR_HUGE_PIECE,      /* a request of 48 GiB or more: larger than most devices */
-    VR_SMALL_PIECE,     /* of 32 MiB or less */
-    VR_ONE_BUFFER,      /* the text is about the largest single buffer */
+    VR_HELD_LARGE,       /* total - free at an engine's start is more than contexts and a desktop take */
+    VR_HELD_SMALL,       /* it is not */
+    VR_FEW_TOKENS,       /* a prompt so short that no pass over it is large */
+    VR_COPIES,           /* a pipeline over several cards keeps copies */
+    VR_EMBEDDING_SIZED,  /* the request is as large as a known model's table of words */
+    VR_CARD_EMPTY,       /* nvidia-smi in the same log shows less than half of the card in use */
+    VR_GRAPHS_CAPTURED,  /* the message names pools of captured graphs */
+    VR_HUGE_PIECE,       /* a request of 48 GiB or more: larger than most devices */
+    VR_SAYS_KILLED,      /* the message says `signal: killed` */
+    VR_BLOCK_KV,         /* and that it was the buffer for the KV cache */
+    VR_LARGE_PIECE,      /* of 2.5 GiB or more: larger than any table of words */
+    VR_BUFFER_OVER_FREE, /* a buffer of ggml is larger than what was free before the first */
+    VR_HUGE_BUFFER,      /* a buffer of ggml as large */
+    VR_SMALL_PIECE,      /* of 32 MiB or less */
+    VR_ONE_BUFFER,       /* the text is about the largest single buffer */
     VR_BY_MLX_BUFFER,
     VR_LOGITS_SIZED,
     VR_WEIGHTS_OVER_BUDGET,
@@ -111,6 +117,11 @@ typedef enum vr_trait {
     VR_CARD_TAKEN,          /* nvidia-smi in the same log shows more than half of the card in use */
     VR_CARDS_UNEVEN,        /* it shows a full card beside one with next to nothing on it */
     VR_SEVERAL_RANKS,       /* several processes of one job write into the text */
+    VR_BY_BARE_CUDA,        /* "CUDA error: out of memory" and no figures */
+    VR_BY_LIBRARY,          /* cuDNN, cuBLAS or cuSOLVER was refused memory or failed to start */
+    VR_UNDER_PREALLOCATION, /* JAX or TensorFlow runs */
+    VR_POOL_IN_PIECES,      /* the request would fit into what a pool has idle, which is 8 % of it or more */
+    VR_ARENA_STEP,          /* ONNX Runtime's arena, and the request is a power of two of MiB */
     VR_RANK_ON_FIRST,       /* a rank of one machine that is not the first names card 0 */
     VR_PROGRAM_ALONE,       /* a compiler's count of temporaries exceeds the memory by itself */
     VR_FREE_PLENTY,         /* free before the step was more than half of the card */
@@ -152,6 +163,9 @@ bool vr_embedding_sized(vr_span request);
 /* A size in bytes that is exactly tokens x words of a known vocabulary x 2 or 4 bytes, and no likely table.
  */
 bool vr_logits_sized(uint64_t bytes);
+
+/* What was free on the device that refused, by ggml's own line before it loaded; NULL: not said. */
+const vr_fact *vr_device_free(const vr_view *v);
 
 void vr_view_event(struct vram_diagnosis *d, vr_finding *f, vr_view *v);
 /* The last line of the table applies always. */

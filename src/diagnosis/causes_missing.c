@@ -91,11 +91,15 @@ static vr_span over_limit(const vr_reckoning *sum)
     return vr_span_sub(vr_span_add(sum->allocated, sum->request), sum->allowed);
 }
 
-/* CuPy, TensorFlow, ONNX Runtime: what the pool has in use, its limit and the request. */
+/* CuPy, TensorFlow, ONNX Runtime: what the pool has in use, its limit and the request, which TensorFlow
+ * prints in lines of one report. */
 static vr_span over_pool(const vr_view *v)
 {
-    vr_span used = event_span(v, VR_FACT_POOL_USED), limit = event_span(v, VR_FACT_POOL_LIMIT);
+    vr_span used = vr_span_of(vr_finding_fact(v->d, v->f, VR_FACT_POOL_USED));
+    vr_span limit = vr_span_of(vr_finding_fact(v->d, v->f, VR_FACT_POOL_LIMIT));
 
+    if (v->has[VR_BY_PYTORCH])
+        return (vr_span){ 0 };
     return vr_span_sub(vr_span_add(used, v->sum.request), limit);
 }
 
@@ -103,19 +107,69 @@ static const char *beyond_request(const vr_view *v)
 {
     switch (v->f->phase) {
     case VR_PHASE_LOAD:
-        return "for this piece; the rest of the weights comes on top";
+        return "for this piece alone, more weights follow";
     case VR_PHASE_OPTIMIZER_STEP:
-        return "for this piece; states still to be made come on top";
+        return "for this piece alone, more states follow";
     default:
         return "for this one piece";
     }
 }
 
+/* Tokens that a pool has not: figures in words, for they are no bytes. */
+static const char *tokens_short(const vr_view *v)
+{
+    static const uint8_t pairs[][2] = { { VR_FACT_MODEL_LENGTH, VR_FACT_KV_TOKENS },
+                                        { VR_FACT_TOKENS_TRIED, VR_FACT_TOKENS_LEFT } };
+    const vr_fact_list *facts = &v->event->sign.facts;
+    uint64_t wanted, there;
+
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++)
+        if (vr_fact_value(facts, (vr_fact_id)pairs[i][0], &wanted) &&
+            vr_fact_value(facts, (vr_fact_id)pairs[i][1], &there) && wanted > there)
+            return vr_text(&v->d->arena, GROUPED(wanted - there), T(" tokens: "), GROUPED(wanted),
+                           T(" asked for, "), GROUPED(there), T(" are there"));
+    return NULL;
+}
+
+/* ggml asks for all of a device's weights, cache or pass at once. */
+static const char *whole_buffer(const vr_view *v)
+{
+    const vr_fact *buffer = vr_fact_of(&v->event->sign.facts, VR_FACT_BUFFER);
+
+    if (buffer == NULL)
+        buffer = vr_fact_of(&v->event->sign.facts, VR_FACT_REQUEST);
+    if (!v->has[VR_BY_GGML] || buffer == NULL)
+        return NULL;
+    return vr_text(&v->d->arena, T("up to "), BYTES(buffer->value), T(", the whole buffer in one piece"));
+}
+
 static const char *not_said(const vr_view *v)
 {
-    if (v->f->phase == VR_PHASE_LOAD)
+    const char *said = tokens_short(v);
+
+    if (said == NULL)
+        said = whole_buffer(v);
+    if (said != NULL)
+        return said;
+    if (v->f->phase == VR_PHASE_LOAD && v->f->memory == VR_MEMORY_GPU)
         return "not printed: what was still to load (--model tells)";
     return v->sum.request.known ? "not printed: the request is only the last piece" : NULL;
+}
+
+/* Of ggml's device while its weights are loaded: what was free before. */
+static vr_span over_device(const vr_view *v)
+{
+    return v->has[VR_BUFFER_OVER_FREE]
+               ? vr_span_sub(event_span(v, VR_FACT_BUFFER), vr_span_of(vr_device_free(v)))
+               : (vr_span){ 0 };
+}
+
+/* Allocators without idle memory of their own: request and free say it all. */
+static vr_span plain_shortfall(const vr_view *v)
+{
+    bool plain = !v->sum.idle.known && !v->has[VR_BY_GGML] && v->row->program != VR_PROGRAM_PYTORCH;
+
+    return plain ? vr_span_sub(v->sum.request, v->sum.left) : (vr_span){ 0 };
 }
 
 void vr_set_missing(vr_view *v)
@@ -123,12 +177,14 @@ void vr_set_missing(vr_view *v)
     vr_span lack = v->sum.shortfall;
 
     if (v->f->cause == VR_CAUSE_NOT_CAPACITY || v->f->cause == VR_CAUSE_DRIVER_OR_HARDWARE ||
-        v->f->memory == VR_MEMORY_ON_CHIP || v->has[VR_RULED(FREE_SUFFICES)])
+        v->f->memory == VR_MEMORY_ON_CHIP || (v->has[VR_RULED(FREE_SUFFICES)] && !v->has[VR_BY_GGML]))
         return;
     if (stated(v) || negative_budget(v) ||
         set_at_least(v, over_watermark(&v->sum), "of what the process may hold") ||
         set_at_least(v, over_limit(&v->sum), "of the limit that the program set itself") ||
-        set_at_least(v, over_pool(v), "of the pool's limit"))
+        set_at_least(v, over_pool(v), "of the pool's limit") ||
+        set_at_least(v, over_device(v), "of this device's weights") ||
+        set_at_least(v, plain_shortfall(v), "for this piece alone"))
         return;
     /* The least that the printed digits allow, with perfect packing. */
     if (lack.known && lack.low > 0) {

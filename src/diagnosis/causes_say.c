@@ -111,6 +111,8 @@ const char *vr_say(const vr_view *v, const char *text)
     vr_buf_init(&b, v->d->ctx, 4096);
     if (put_sentence(v, &b, vr_str_of(text)))
         said = vr_arena_copy(&v->d->arena, (vr_str){ b.p, b.n });
+    if (b.failed && v->d->ctx->error.code == VRAM_ENOMEM)
+        v->d->arena.starved = true;
     vr_buf_free(&b);
     return said;
 }

@@ -19,6 +19,7 @@ static const named_trait named[] = {
     { "gradients-", VR_BY_GRADIENTS, false },
     { "eval-growth-", VR_BY_GROWTH, false },
     { "quantise-", VR_BY_QUANTISE, false },
+    { "offload-hook", VR_BY_HOOK, false },
     { "pin-", VR_BY_PINNED, true },
     { "ggml-pinned", VR_BY_PINNED, true },
     { "first-cuda-cublas", VR_BY_FIRST_CALL, false },
@@ -134,6 +135,7 @@ static bool fact_value(const vr_view *v, vr_fact_id id, uint64_t *out)
 #define FEW_TOKENS 1024
 /* One allocation may have 4 GiB in several back ends, a little less in some. */
 #define NEAR_BUFFER_LIMIT (7 * VR_GIB / 2)
+#define BEYOND_BUFFER_LIMIT (17 * VR_GIB / 4) /* what is split below a limit never asks for so much */
 
 static void view_engine(vr_view *v)
 {
@@ -255,15 +257,18 @@ static bool is_killed(const vr_text_row *row)
     return false;
 }
 
-/* A second text about it that is not the same one again. */
+/* The word of the shell and the number of what started it: in two texts, or side by side in one message. */
 static bool killed_twice(const vr_view *v)
 {
+    vr_str block = vr_str_of(v->event->block);
+
     for (size_t i = 0; i < v->d->found.n_events; i++) {
         const vr_sign *s = &v->d->found.events[i].sign;
         if (s->row != v->row && s->file == v->event->sign.file && is_killed(s->row))
             return true;
     }
-    return false;
+    return vr_str_find(block, "illed", NULL) &&
+           (vr_str_find(block, " 137", NULL) || vr_str_find(block, " -9", NULL));
 }
 
 static bool named_so(const vr_view *v, const char *const *prefixes, size_t n)
@@ -276,6 +281,63 @@ static bool named_so(const vr_view *v, const char *const *prefixes, size_t n)
 
 #define NAMED(v, list) named_so((v), (list), sizeof(list) / sizeof(list)[0])
 
+static void view_libraries(vr_view *v)
+{
+    static const char *const bare[] = { "pt-bare" };
+    static const char *const libraries[] = { "cudnn-",  "cusolver-", "cublas-",  "jax-cusolver",
+                                             "tf-conv", "tf-cublas", "pt-cublas" };
+
+    v->has[VR_BY_BARE_CUDA] = NAMED(v, bare) && v->row->program == VR_PROGRAM_CUDA;
+    v->has[VR_BY_LIBRARY] = NAMED(v, libraries);
+    v->has[VR_UNDER_PREALLOCATION] =
+        v->f->program == VR_PROGRAM_JAX || v->f->program == VR_PROGRAM_TENSORFLOW;
+}
+
+static void view_pool(vr_view *v)
+{
+    static const char *const arena[] = { "ort-arena" };
+    const vr_fact *pool, *cap; /* TensorFlow prints them in lines of their own */
+    uint64_t used, limit, request, idle;
+
+    if (!fact_value(v, VR_FACT_REQUEST, &request))
+        return;
+    v->has[VR_ARENA_STEP] = NAMED(v, arena) && request >= VR_MIB && (request & (request - 1)) == 0;
+    pool = vr_finding_fact(v->d, v->f, VR_FACT_POOL_USED);
+    cap = vr_finding_fact(v->d, v->f, VR_FACT_POOL_LIMIT);
+    if (pool == NULL || cap == NULL || v->has[VR_BY_PYTORCH])
+        return;
+    used = pool->value;
+    limit = cap->value;
+    idle = vr_sub_floor(limit, used);
+    v->has[VR_POOL_IN_PIECES] = idle >= request && idle >= limit / 12;
+}
+
+const vr_fact *vr_device_free(const vr_view *v)
+{
+    uint64_t device = 0;
+
+    (void)fact_value(v, VR_FACT_DEVICE, &device);
+    if (device > 9)
+        return NULL;
+    for (size_t i = 0; i < v->d->found.n_seen; i++) {
+        const vr_sign *s = &v->d->found.seen[i];
+        char name[] = { 'U', 'D', 'A', (char)('0' + device), ' ', 0 };
+        if (s->file == v->event->sign.file && vr_str_is(vr_str_of("info-ggml-device"), s->row->id) &&
+            vr_str_find(vr_str_of(s->text), name, NULL))
+            return vr_fact_of(&s->facts, VR_FACT_FREE);
+    }
+    return NULL;
+}
+
+static void view_device(vr_view *v)
+{
+    const vr_fact *left = vr_device_free(v);
+    uint64_t buffer;
+
+    v->has[VR_BUFFER_OVER_FREE] = left != NULL && v->has[VR_BY_GGML] && v->place.phase == VR_PHASE_LOAD &&
+                                  fact_value(v, VR_FACT_BUFFER, &buffer) && buffer > left->value;
+}
+
 static void view_sizes(vr_view *v)
 {
     static const char *const one_buffer[] = { "pt-mps-buffer", "wgpu-buffer" };
@@ -286,13 +348,18 @@ static void view_sizes(vr_view *v)
 
     v->has[VR_ONE_BUFFER] = NAMED(v, one_buffer);
     v->has[VR_BY_MLX_BUFFER] = vr_str_is(vr_str_of("mlx-buffer"), v->row->id);
+    v->has[VR_SAYS_KILLED] = vr_str_find(vr_str_of(v->event->block), "signal: killed", NULL);
+    v->has[VR_BLOCK_KV] = vr_str_find(vr_str_of(v->event->block), "buffer for kv cache", NULL);
     v->has[VR_ON_MAC] = v->sum.max_allowed.known;
     v->has[VR_EMBEDDING_SIZED] = vr_embedding_sized(v->sum.request);
     v->has[VR_LOGITS_SIZED] = request != NULL && request->slack == 0 && vr_logits_sized(request->value);
     v->has[VR_HUGE_PIECE] = request != NULL && request->value >= 48 * VR_GIB;
+    v->has[VR_LARGE_PIECE] = request != NULL && request->value >= 5 * VR_GIB / 2;
+    v->has[VR_HUGE_BUFFER] = fact_value(v, VR_FACT_BUFFER, &buffer) && buffer >= 48 * VR_GIB;
     v->has[VR_SMALL_PIECE] = request != NULL && request->value <= 32 * VR_MIB;
     if (fact_value(v, VR_FACT_BUFFER, &buffer) || fact_value(v, VR_FACT_REQUEST, &buffer))
-        v->has[VR_ON_LIMITED_BUFFERS] = NAMED(v, limited) && buffer >= NEAR_BUFFER_LIMIT;
+        v->has[VR_ON_LIMITED_BUFFERS] =
+            NAMED(v, limited) && buffer >= NEAR_BUFFER_LIMIT && buffer <= BEYOND_BUFFER_LIMIT;
     if (!fact_value(v, VR_FACT_WEIGHTS, &weights) || !fact_value(v, VR_FACT_BUDGET, &budget))
         return;
     v->has[VR_WEIGHTS_OVER_BUDGET] = weights > budget;
@@ -338,6 +405,9 @@ void vr_view_event(struct vram_diagnosis *d, vr_finding *f, vr_view *v)
     view_log(v);
     view_figures(v);
     view_sizes(v);
+    view_device(v);
+    view_libraries(v);
+    view_pool(v);
     v->has[VR_OWN_BY_SIZE] = v->sum.own_by_size;
     v->has[VR_SEVERAL_OTHERS] =
         v->event->sign.rank > 0 || v->sum.n_processes > (v->sum.own_by_size ? 2u : 1u);

@@ -25,7 +25,7 @@ static bool is_figure(const vr_findings *found, const vr_sign *s)
     static const uint8_t shares[] = { VR_FACT_WEIGHTS,        VR_FACT_MODEL_BUFFER, VR_FACT_KV_CACHE,
                                       VR_FACT_KV_BUFFER,      VR_FACT_GRAPHS,       VR_FACT_ACTIVATION_PEAK,
                                       VR_FACT_COMPUTE_BUFFER, VR_FACT_POOL_USED,    VR_FACT_KV_TOKENS,
-                                      VR_FACT_CARD_USED };
+                                      VR_FACT_CARD_USED,      VR_FACT_RESERVED };
 
     if (s->row->kind != VR_TEXT_INFO || found->lines > EXCERPT_LINES)
         return false;
@@ -39,9 +39,10 @@ static bool is_figure(const vr_findings *found, const vr_sign *s)
  */
 static unsigned weight(const vr_findings *found, const vr_sign *s)
 {
-    if (ended_in(found, s))
+    /* Where something follows from a failure that is not in the text, it did not just end. */
+    if (found->n_events == 0 && ended_in(found, s))
         return 2;
-    if (is_figure(found, s))
+    if (found->n_events == 0 && is_figure(found, s))
         return 1;
     if (s->row->kind == VR_TEXT_WARNING)
         return 100 + s->row->rank + (s->row->cause != VR_CAUSE_UNKNOWN ? 100 : 0);

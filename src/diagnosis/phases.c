@@ -21,7 +21,7 @@ static const uint8_t within[VR_PHASE_COUNT] = {
     [VR_PHASE_BACKWARD] = 3, [VR_PHASE_PROFILE] = 3,      [VR_PHASE_EVALUATION] = 3,
     [VR_PHASE_LOAD] = 3,     [VR_PHASE_DATA] = 3,         [VR_PHASE_COMMUNICATOR] = 3,
     [VR_PHASE_KV_CACHE] = 4, [VR_PHASE_CAPTURE] = 4,      [VR_PHASE_OPTIMIZER_STEP] = 4,
-    [VR_PHASE_RESUME] = 4,   [VR_PHASE_SAVE] = 4,         [VR_PHASE_COMPUTE_BUFFERS] = 4,
+    [VR_PHASE_RESUME] = 2,   [VR_PHASE_SAVE] = 4,         [VR_PHASE_COMPUTE_BUFFERS] = 4,
     [VR_PHASE_LATER] = 0,    [VR_PHASE_KERNEL] = 4,
 };
 
@@ -66,8 +66,10 @@ vr_place_in_run vr_phase_of(const vr_incident *event)
 {
     vr_place_in_run at = from_frames(event);
 
-    if (event->sign.row->phase != VR_PHASE_UNKNOWN &&
-        (at.phase == VR_PHASE_UNKNOWN || around[event->sign.row->phase] > within[at.phase]))
+    /* A text that names its place knows it better than the frames around it, if it is no bare word. */
+    if (event->sign.row->phase != VR_PHASE_UNKNOWN && event->sign.row->phase != at.phase &&
+        (at.phase == VR_PHASE_UNKNOWN || event->sign.row->kind != VR_TEXT_GENERIC ||
+         around[event->sign.row->phase] > within[at.phase]))
         return (vr_place_in_run){ .phase = event->sign.row->phase };
     if (at.phase != VR_PHASE_UNKNOWN || event->step == NULL)
         return at;

@@ -297,6 +297,9 @@ static void missing(vr_report *r, const struct vram_diagnosis *d, const vr_findi
     const char *short_text = clause_of(r, text, vr_sub_floor(r->style->columns, INDENT));
     const char *texts[] = { text, text, short_text, short_text };
 
+    /* The whole of a buffer is no piece, and a note that says so needs no second one. */
+    if (vr_str_starts(vr_str_of(text), "up to ") || vr_str_find(vr_str_of(text), "the last piece", NULL))
+        piece = NULL;
     if (piece != NULL && f->memory != VR_MEMORY_NONE && f->cause < VR_CAUSE_DRIVER_OR_HARDWARE) {
         if (f->missing_known)
             texts[2] = vr_say(r, T("at least "), T(vr_diagnosis_size(r, f->missing_at_least)), T("; "),

@@ -69,7 +69,7 @@ def compare(plain, varied, loses=frozenset()):
         wrong.append(f"{varied.certainty} for {plain.certainty}")
     mine, theirs = figures_of(plain), figures_of(varied)
     for name in sorted({**mine, **theirs}):
-        if mine.get(name) != theirs.get(name) and not (less and name not in theirs):
+        if mine.get(name) != theirs.get(name) and not (less and (name not in theirs or name not in mine)):
             wrong.append(f"{name} {theirs.get(name)} for {mine.get(name)}")
     return wrong
 

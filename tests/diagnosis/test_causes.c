@@ -76,6 +76,9 @@ static const expected cases[] = {
     { FRAMES(LOSS) SAYS("31.00 GiB", "20.00 GiB", "3.40 GiB", "3.00 GiB", "90.00 MiB"),
       IS(ACTIVATIONS, CERTAIN, GPU), "logits", "and the frame says which piece" },
 
+    { SAYS("800.00 GiB", "20.00 GiB", "3.40 GiB", "3.00 GiB", "90.00 MiB"), IS(ACTIVATIONS, LIKELY, GPU),
+      NULL, "34 cards in one piece may be a wrong shape" },
+
     /* idle memory, 23.50 GiB: 2 % is 0.47, 8 % is 1.88 */
     { SAYS("700.00 MiB", "300.00 MiB", "23.20 GiB", "20.90 GiB", "1.90 GiB"),
       IS(RUNTIME_OVERHEAD, LIKELY, GPU), "fragmentation", "8.1 % idle would have served it in one piece" },
@@ -100,7 +103,10 @@ static const expected cases[] = {
       IS(WEIGHTS, POSSIBLE, GPU), NULL, "the only one listed is this process, seen from a container" },
     { "CUDA out of memory. Tried to allocate 96.00 MiB (GPU 0; 23.50 GiB total capacity; 1.10 GiB already "
       "allocated; 20.00 MiB free; 1.20 GiB reserved in total by PyTorch)\n",
-      IS(OTHER_PROCESS, LIKELY, GPU), NULL, "PyTorch has 1.2 of 23.5 GiB and next to nothing is free" },
+      IS(OTHER_PROCESS, CERTAIN, GPU), NULL, "PyTorch has 5 % of the card and 95 % is someone else's" },
+    { "CUDA out of memory. Tried to allocate 96.00 MiB (GPU 0; 23.50 GiB total capacity; 2.10 GiB already "
+      "allocated; 20.00 MiB free; 2.20 GiB reserved in total by PyTorch)\n",
+      IS(OTHER_PROCESS, LIKELY, GPU), NULL, "9 %: as much as each of eight ranks on one card has" },
     { "CUDA out of memory. Tried to allocate 512.00 MiB (GPU 0; 23.50 GiB total capacity; 5.00 GiB already "
       "allocated; 18.00 GiB free; 5.20 GiB allowed; 5.10 GiB reserved in total by PyTorch)\n",
       IS(LIMIT, CERTAIN, GPU), "self_imposed", "5.0 and 0.5 exceed the 5.2 the program allows itself" },
@@ -120,6 +126,68 @@ static const expected cases[] = {
       "the "
       "estimated maximum model length is 26624.\n",
       IS(KV_CACHE, CERTAIN, POOL), NULL, "the engine says so itself" },
+
+    /* a request that is the matter itself: 20 % of 23.50 GiB is 4.70 */
+    { SAYS("4.80 GiB", "3.00 GiB", "20.40 GiB", "17.50 GiB", "2.50 GiB"), IS(ACTIVATIONS, LIKELY, GPU), NULL,
+      "10 % idle would have covered it, but one piece of a fifth of the card is no matter of packing" },
+    { SAYS("4.60 GiB", "3.70 GiB", "19.70 GiB", "16.50 GiB", "2.70 GiB"), IS(RUNTIME_OVERHEAD, LIKELY, GPU),
+      "fragmentation", "a little less than a fifth, and 11 % idle" },
+    { SAYS("18.00 GiB", "11.00 GiB", "12.40 GiB", "3.00 GiB", "9.00 GiB"), IS(RUNTIME_OVERHEAD, CERTAIN, GPU),
+      "fragmentation", "three times as much idle as live: whatever the request" },
+    { FRAMES(FORWARD) SAYS("1.30 GiB", "0.90 GiB", "22.50 GiB", "22.00 GiB", "90.00 MiB"),
+      IS(ACTIVATIONS, CERTAIN, GPU), NULL, "a piece of 5.5 % of the card, made inside a pass" },
+    { FRAMES(FORWARD) SAYS("0.90 GiB", "0.60 GiB", "22.80 GiB", "22.30 GiB", "90.00 MiB"),
+      IS(ACTIVATIONS, LIKELY, GPU), NULL, "3.8 % is no such piece" },
+    { SAYS("96.00 MiB", "40.00 MiB", "23.40 GiB", "22.98 GiB", "10.00 MiB"), IS(WEIGHTS, LIKELY, GPU), NULL,
+      "0.04 % idle: nothing was given back before, as while loading" },
+    { FULL, IS(WEIGHTS, POSSIBLE, GPU), NULL, "0.4 % idle is a hint only" },
+
+    /* who sits there */
+    { "[rank3]: " SAYS("96.00 MiB", "40.00 MiB", "9.40 GiB", "9.00 GiB", "90.00 MiB"),
+      IS(DEVICE_PLACEMENT, LIKELY, GPU), NULL, "rank 3 on card 0, and 14 GiB of it is not its own" },
+    { "[rank3]: " FULL, IS(WEIGHTS, POSSIBLE, GPU), NULL,
+      "alone on the first card that it sees: each rank has a card of its own" },
+    { "CUDA out of memory. Tried to allocate 64.00 MiB. GPU 0 has a total capacity of 23.50 GiB of which "
+      "20.00 MiB "
+      "is free. Process 801 has 5.60 GiB memory in use. Process 802 has 5.70 GiB memory in use. Process 803 "
+      "has "
+      "5.65 GiB memory in use. Including non-PyTorch memory, this process has 5.70 GiB memory in use. Of the "
+      "allocated memory 5.10 GiB is allocated by PyTorch, and 90.00 MiB is reserved by PyTorch but "
+      "unallocated.\n",
+      IS(DEVICE_PLACEMENT, LIKELY, GPU), NULL, "three others hold as much each, started together" },
+    { "CUDA out of memory. Tried to allocate 64.00 MiB. GPU 0 has a total capacity of 23.50 GiB of which "
+      "20.00 MiB "
+      "is free. Process 801 has 1.60 GiB memory in use. Process 9802 has 15.70 GiB memory in use. Including "
+      "non-PyTorch memory, this process has 5.70 GiB memory in use. Of the allocated memory 5.10 GiB is "
+      "allocated "
+      "by PyTorch, and 90.00 MiB is reserved by PyTorch but unallocated.\n",
+      IS(OTHER_PROCESS, LIKELY, GPU), NULL, "two others, unlike this one and each other" },
+
+    /* sums of other programs */
+    { "Insufficient GPU memory error: The available single GPU memory is 20000.000 MB, which is less than "
+      "the sum "
+      "of model weight size (21000.000 MB) and temporary buffer size (900.000 MB).",
+      IS(WEIGHTS, CERTAIN, GPU), NULL, "21000 of weights alone exceed 20000" },
+    { "Insufficient GPU memory error: The available single GPU memory is 20000.000 MB, which is less than "
+      "the sum "
+      "of model weight size (14000.000 MB) and temporary buffer size (9000.000 MB).",
+      IS(ACTIVATIONS, LIKELY, GPU), NULL, "14000 fit, 9000 of buffers beside them do not" },
+    { "ggml_vulkan: Device memory allocation of size 4026531840 failed.\n", IS(NOT_CAPACITY, LIKELY, NONE),
+      "single_allocation_limit", "3.75 GiB is close to the 4 that one allocation may have" },
+    { "ggml_vulkan: Device memory allocation of size 3221225472 failed.\n", IS(WEIGHTS, POSSIBLE, GPU), NULL,
+      "3 GiB is not" },
+    { "RuntimeError: Invalid buffer size: 24.50 GB\n", IS(NOT_CAPACITY, LIKELY, NONE),
+      "single_allocation_limit", "a Mac has a limit on one buffer" },
+    { "RuntimeError: Invalid buffer size: 96.50 GB\n", IS(ACTIVATIONS, LIKELY, GPU), NULL,
+      "larger than nearly any Mac: no limit would let it through" },
+    { "Error: Warmup(Generation(\"Not enough memory to handle 64 prefill tokens. You need to decrease "
+      "`--max-batch-prefill-tokens`\"))",
+      IS(WEIGHTS, LIKELY, GPU), NULL, "a pass over 64 tokens takes nothing: the weights leave no room" },
+    { "CUDA error: out of memory\n", IS(OTHER_PROCESS, POSSIBLE, GPU), NULL,
+      "PyTorch's allocator would have given figures" },
+    { "WARNING: failed to allocate 256.00 MB of pinned memory: out of memory\nCUDA error 2 at "
+      "/src/ggml-cuda.cu:901: out of memory\n",
+      IS(HOST_RAM, LIKELY, HOST), NULL, "page-locked memory was refused right before" },
 
     /* look-alikes */
     { "triton.runtime.errors.OutOfResources: out of resource: shared memory, Required: 180224, Hardware "
@@ -202,12 +270,42 @@ static void what_is_missing(void **state)
     assert_true(d->list[0].missing_at_least < 382 * VR_MIB && d->list[0].missing_at_least > 381 * VR_MIB);
 }
 
+/* The n-th allocation fails, for every n: that is said, and nothing leaks. */
+static void without_memory(void **state)
+{
+    (void)state;
+    for (size_t n = 1; n < 100000; n++) {
+        hook h = { .fail_at = n, .fail_after = true };
+        vram_ctx *ctx = NULL;
+        vram_log *log = NULL;
+        vram_diagnosis *d = NULL;
+        vram_status s = vram_open(&ctx, hook_alloc, &h);
+        if (s == VRAM_OK)
+            s = vram_log_new(&log, ctx);
+        if (s == VRAM_OK)
+            s = vram_log_feed(log, cases[0].text, strlen(cases[0].text));
+        if (s == VRAM_OK)
+            s = vram_diagnosis_new(&d, log, NULL, NULL);
+        bool done = s == VRAM_OK && h.n_calls < n;
+        if (s != VRAM_OK && s != VRAM_ENOMEM)
+            fail_msg("status %d where allocation %zu failed", (int)s, n);
+        if (s == VRAM_OK && !done)
+            fail_msg("nothing is said where allocation %zu failed", n);
+        vram_close(ctx);
+        assert_int_equal(h.live_bytes, 0);
+        if (done)
+            return;
+    }
+    fail_msg("it never ends");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(causes),
         cmocka_unit_test(the_card_that_is_too_small),
         cmocka_unit_test(what_is_missing),
+        cmocka_unit_test(without_memory),
     };
     return cmocka_run_group_tests(tests, open_world, close_world);
 }

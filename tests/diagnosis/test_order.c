@@ -41,6 +41,23 @@ static const expected cases[] = {
     { XID "\n\n" OOM, "pt-", 1, "a message with figures that agree stands by itself" },
     { XID "\n\nRuntimeError: CUDA error: out of memory\n", "xid", 1, "a bare one is the echo of the fault" },
     { XID, "xid", 1, "nothing else failed" },
+    { OOM "epoch\nepoch\nepoch\nepoch\nRuntimeError: [enforce fail at alloc_cpu.cpp:114] . "
+          "DefaultCPUAllocator: can't "
+          "allocate memory: you tried to allocate 8192000000 bytes. Error code 12 (Cannot allocate memory)\n",
+      "pt-", 2, "the computer's memory failed too" },
+    { "[rank0]: " OOM "[rank0]: torch.distributed.elastic.multiprocessing.errors.ChildFailedError:\n", "pt-",
+      1, "the launcher's word follows" },
+    { "out of memory, perhaps\n"
+      "a\nb\nc\nd\n" OOM,
+      "pt-", 1, "a word in passing hides no message" },
+    { "INFO 03-01 08:00:00 loader.py:1] Capturing the model for CUDA graphs. This may lead to unexpected "
+      "consequences\n",
+      "step-", 1, "the text ends in the middle of a step" },
+    { "E tensorflow: ran out of memory trying to allocate 2.50GiB with freed_by_count=0. The caller "
+      "indicates that "
+      "this is not a failure, but may mean that there could be performance gains if more memory were "
+      "available.\n",
+      "tf-no-failure", 1, "a warning where nothing failed" },
 };
 
 static void order(void **state)

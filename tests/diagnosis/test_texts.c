@@ -323,8 +323,12 @@ static uint32_t highest_rank(const vr_findings *f)
 {
     uint32_t rank = 0;
 
-    for (size_t i = 0; i < f->n_events; i++)
-        rank = f->events[i].sign.row->rank > rank ? f->events[i].sign.row->rank : rank;
+    for (size_t i = 0; i < f->n_events; i++) {
+        const vr_incident *e = &f->events[i];
+        rank = e->sign.row->rank > rank ? e->sign.row->rank : rank;
+        for (size_t k = 0; k < e->n_near; k++)
+            rank = e->near[k].row->rank > rank ? e->near[k].row->rank : rank;
+    }
     for (size_t i = 0; i < f->n_seen; i++)
         rank = f->seen[i].row->rank > rank ? f->seen[i].row->rank : rank;
     return rank;
