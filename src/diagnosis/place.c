@@ -158,8 +158,10 @@ static vram_status look(vr_seeker *s)
 {
     vr_finding *f = s->f;
     bool is_one;
-    if (f->event == NULL || s->model->foreign)
+    if (s->model->foreign)
         return VRAM_OK;
+    if (f->event == NULL) /* words alone have no figures */
+        return vr_foresee(s);
     VR_TRY(vr_seek_pool(&is_one, s));
     if (!is_one)
         VR_TRY(vr_seek_buffer(&is_one, s));

@@ -146,7 +146,13 @@ static vram_status foresee_training(vr_seeker *s)
     const vram_workload *w;
     VR_TRY(vr_plan_of_run(&plan, &w, s, s->asked));
     vr_tell_training(s, plan.n_parameters);
-    return VRAM_OK;
+    if (plan.n_parameters == 0)
+        return VRAM_OK;
+    s->f->tell = vr_text(&s->d->arena, T("vram ledger --params "), U(plan.n_parameters),
+                         T(" --mode train --gpu-memory-gib "),
+                         FIXED(vr_mul_div(s->card->usable.bytes, 100, VR_GIB), 100, 2));
+    s->f->tell_why = "weights, gradients and Adam's states of this model, against the card";
+    return s->f->tell != NULL ? VRAM_OK : VRAM_ENOMEM;
 }
 
 /* What the text itself says to be missing stands. */

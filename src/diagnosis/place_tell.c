@@ -153,16 +153,33 @@ static void drop_reasons(vr_finding *f, const char *about)
     f->n_evidence = kept;
 }
 
+/* More lacks than lies idle, so how it lies is not the matter. */
+static vram_status weigh_idle(bool *little, vr_seeker *s)
+{
+    vr_spot *spot = &s->f->spot;
+    *little = spot->short_bytes > s->figures.idle.high;
+    for (size_t i = 0; i < s->f->n_remedies && *little; i++)
+        *little = !vr_str_is(vr_str_of(s->f->remedies[i].id), "expandable_segments");
+    if (!*little)
+        return VRAM_OK;
+    spot->expandable = vr_text(&s->d->arena, BYTES(spot->short_bytes), T(" lack, "),
+                               BYTES(vr_bounds_middle(s->figures.idle)), T(" is idle"));
+    return spot->expandable != NULL ? VRAM_OK : VRAM_ENOMEM;
+}
+
 /* What the text left open; all weights are there by then, whatever it made likely of them. */
-static void conclude_pass(vr_seeker *s, const vr_hit *hit)
+static void conclude_pass(vr_seeker *s, const vr_hit *hit, bool idle_is_little)
 {
     vr_finding *f = s->f;
     const vr_event *e = &hit->plan.tape.events[hit->run.failure.event];
     bool loaded = f->cause == VR_CAUSE_WEIGHTS && f->certainty != VR_CERTAINTY_CERTAIN;
     if (f->phase == VR_PHASE_UNKNOWN || (loaded && f->phase == VR_PHASE_LOAD))
         f->phase = VR_PHASE_FORWARD;
-    if (f->cause != VR_CAUSE_UNKNOWN && !loaded)
+    bool pieces = idle_is_little && vr_str_is(vr_str_of(f->sub_cause), "fragmentation");
+    if (f->cause != VR_CAUSE_UNKNOWN && !loaded && !pieces)
         return;
+    if (pieces)
+        drop_reasons(f, "in one piece");
     if (loaded)
         drop_reasons(f, "loading");
     bool kept = vr_item_category((vr_item)e->item) == VR_KV_CACHE;
@@ -260,9 +277,13 @@ vram_status vr_tell_place(vr_seeker *s, const vr_hit *hit)
     tell_evidence(s);
     VR_TRY(vr_tell_fit(&fit, s, hit->asked, hit->available));
     spot->loaded_permille = in_load(&hit->run) ? loaded_permille(hit) : 0;
-    if (!in_load(&hit->run))
-        conclude_pass(s, hit);
-    else if (fit != NULL)
-        vr_conclude_load(s, fit, is_sure(s));
+    if (in_load(&hit->run)) {
+        if (fit != NULL)
+            vr_conclude_load(s, fit, is_sure(s));
+        return VRAM_OK;
+    }
+    bool little;
+    VR_TRY(weigh_idle(&little, s));
+    conclude_pass(s, hit, little);
     return VRAM_OK;
 }

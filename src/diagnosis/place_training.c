@@ -93,11 +93,16 @@ void vr_tell_training(vr_seeker *s, uint64_t parameters)
     unsigned bytes = least->weights + least->gradients + least->states;
     uint64_t all = vr_mul_sat(parameters, bytes);
     s->f->spot.not_found = "training is not rehearsed request by request";
-    if (all > s->card->usable.bytes)
-        vr_lead_with(s->d, s->f,
-                     vr_text(&s->d->arena, T("training all parameters with Adam keeps at least "), BYTES(all),
-                             T(" ("), U(bytes), T(" bytes each), the card has "),
-                             BYTES(s->card->usable.bytes)));
+    if (all <= s->card->usable.bytes)
+        return;
+    vr_lead_with(s->d, s->f,
+                 vr_text(&s->d->arena, T("training all parameters with Adam keeps at least "), BYTES(all),
+                         T(" ("), U(bytes), T(" bytes each), the card has "), BYTES(s->card->usable.bytes)));
+    if (s->f->missing_known)
+        return;
+    s->f->missing_known = true;
+    s->f->missing_at_least = all - s->card->usable.bytes;
+    s->f->missing_note = "of weights, gradients and Adam's states, if all is trained";
 }
 
 bool vr_is_training(const vr_finding *f)

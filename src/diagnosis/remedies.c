@@ -36,6 +36,8 @@ static bool was_rehearsed(const vr_case *c, const char *group)
                                          "half_sequences", "attention_sdpa", "cache_quantized",
                                          "cache_offloaded" };
 
+    if (c->f->spot.found && c->f->spot.expandable != NULL && same("expandable_segments", group))
+        return true;
     if (!c->f->spot.found || c->f->n_remedies == 0 || !c->f->remedies[0].sized)
         return false;
     for (size_t i = 0; i < sizeof tried / sizeof tried[0]; i++)

@@ -120,6 +120,52 @@ static void test_beside(void **state)
     close_place(&p);
 }
 
+/* What was seen, in words, has no message at all. 3,212,749,824 parameters x 8 bytes are 23.94 GiB. */
+static void test_words(void **state)
+{
+    place_world p;
+    const vr_finding *f = &p.finding;
+    (void)state;
+    open_place(&p, "llama-3.2-3b-instruct", NULL);
+    p.finding.event = NULL;
+    p.finding.memory = VR_MEMORY_GPU;
+    p.finding.phase = VR_PHASE_OPTIMIZER_STEP;
+    p.finding.cause = VR_CAUSE_OPTIMIZER_STATES;
+    look(&p);
+    assert_false(f->spot.tried); /* no card */
+    name_card(&p, "rtx-4090", 0);
+    look(&p);
+    assert_non_null(strstr(f->evidence[0].text, "23.94 GiB"));
+    assert_in_range(f->missing_at_least, HUNDREDTHS(0.41, VR_GIB), HUNDREDTHS(0.43, VR_GIB));
+    assert_non_null(strstr(f->tell, "--params 3212749824"));
+    close_place(&p);
+}
+
+/* 2.67 GiB asked for, 2.60 free and 2.81 idle look like pieces; but the run needs 20 GiB more than there is.
+ */
+static void test_not_pieces(void **state)
+{
+    place_world p;
+    const vr_finding *f = &p.finding;
+    (void)state;
+    open_place(&p, "llama-3.1-8b-instruct", NULL);
+    say_in(&p, VR_FACT_REQUEST, 2.67, VR_GIB);
+    say_in(&p, VR_FACT_TOTAL, 23.52, VR_GIB);
+    say_in(&p, VR_FACT_FREE, 2.60, VR_GIB);
+    say_in(&p, VR_FACT_ALLOCATED, 17.69, VR_GIB);
+    say_in(&p, VR_FACT_IDLE, 2.81, VR_GIB);
+    p.finding.cause = VR_CAUSE_RUNTIME_OVERHEAD;
+    p.finding.sub_cause = "fragmentation";
+    p.finding.certainty = VR_CERTAINTY_LIKELY;
+    look(&p);
+    assert_true(f->spot.found);
+    assert_int_equal(f->cause, VR_CAUSE_ACTIVATIONS);
+    assert_null(f->sub_cause);
+    assert_true(f->missing_at_least > 2 * HUNDREDTHS(2.81, VR_GIB));
+    assert_non_null(strstr(f->spot.expandable, "2.81 GiB is idle"));
+    close_place(&p);
+}
+
 /* ---- a model that contradicts the message ---- */
 
 static void look_as_load(place_world *p, const char *model)
@@ -214,6 +260,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_named),       cmocka_unit_test(test_named_total),
         cmocka_unit_test(test_bare),        cmocka_unit_test(test_beside),
+        cmocka_unit_test(test_words),       cmocka_unit_test(test_not_pieces),
         cmocka_unit_test(test_other_model), cmocka_unit_test(test_wider_type),
         cmocka_unit_test(test_others_hold), cmocka_unit_test(test_ranks)
     };
