@@ -266,7 +266,8 @@ const cli_command cli_explain_command = {
         "files are read (- is standard input); other words are the text itself: a message, or what was "
         "seen, in "
         "plain words. Without any it reads standard input. With --model it also finds the place in that "
-        "model's run. Exit status 1: nothing was recognised.",
+        "model's run. Exit status 1: nothing was recognised; 4: a file could not be read, the others are "
+        "explained all the same.",
     .examples = "python train.py 2>&1 | vram explain\n"
                 "vram explain train.log\n"
                 "kubectl logs -p deploy/llm | vram explain -v\n"

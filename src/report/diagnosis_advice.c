@@ -6,6 +6,7 @@
 
 #define INDENT VR_DIAGNOSIS_INDENT
 #define OTHERS_MOST 2 /* commands beside the first on the short screen */
+#define ALIKE 8       /* bytes */
 
 static bool fits(const vr_report *r, const char *text)
 {
@@ -48,8 +49,8 @@ static bool is_saving(vr_str gain)
 {
     static const char *const begins[] = { "half",     "about ",     "up to ",     "most of ",
                                           "all but ", "nearly all", "all of the " };
-    static const char *const other[] = { "usual",  "own",  "room",    "card",    "free", "node",
-                                         "in all", "disk", "half on", "on each", "more", "than" };
+    static const char *const other[] = { "usual", "own",     "room",    "card", "free", "node", "in all",
+                                         "disk",  "half on", "on each", "more", "than", "less" };
     bool amount = gain.n != 0 && gain.s[0] >= '0' && gain.s[0] <= '9';
 
     for (size_t i = 0; i < sizeof begins / sizeof *begins; i++)
@@ -69,6 +70,15 @@ static const char *outcome(vr_report *r, const vr_remedy *m)
     return is_saving(vr_str_of(m->gain)) ? vr_say(r, T("saves "), T(m->gain)) : m->gain;
 }
 
+/* What is to be done, said twice in nearly the same words. */
+static bool begin_alike(const char *a, const char *b)
+{
+    vr_str head = vr_str_of(a);
+
+    head.n = head.n < ALIKE ? head.n : ALIKE;
+    return vr_str_of(b).n >= head.n && vr_str_eq(head, (vr_str){ b, head.n });
+}
+
 /* Where one of both has room it is the change, as a gain alone does not say of what; figures of a rehearsal
  * do. */
 static const char *remedy(vr_report *r, const vr_remedy *m)
@@ -76,7 +86,7 @@ static const char *remedy(vr_report *r, const vr_remedy *m)
     const char *gain = outcome(r, m), *what = m->change, *texts[4];
     size_t n = 0;
 
-    if (m->command == NULL || m->change == NULL)
+    if (m->command == NULL || m->change == NULL || (m->is_done && begin_alike(m->command, m->change)))
         what = "";
     texts[3] = m->command != NULL ? m->command : m->change;
     texts[n++] = vr_say(r, T(texts[3]), T(*what != '\0' || *gain != '\0' ? "   " : ""), T(what),

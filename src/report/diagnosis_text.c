@@ -111,11 +111,11 @@ static vr_ink ink(const vr_finding *f)
 
 const char *vr_diagnosis_clause(vr_report *r, const char *text)
 {
-    static const char *const openers[] = { "A ",       "An ",        "The ",    "One ",     "No ",
-                                           "Not ",     "This ",      "It ",     "All ",     "Only ",
-                                           "Weights ", "Something ", "Every ",  "More ",    "What",
-                                           "Two ",     "Several ",   "Memory ", "Reading ", "There ",
-                                           "Results ", "Logits ",    "Another " };
+    static const char *const openers[] = { "A ",       "An ",        "The ",     "One ",     "No ",
+                                           "Not ",     "This ",      "It ",      "All ",     "Only ",
+                                           "Weights ", "Something ", "Every ",   "More ",    "What",
+                                           "Two ",     "Several ",   "Memory ",  "Reading ", "There ",
+                                           "Results ", "Logits ",    "Another ", "Weights, " };
     vr_str s = vr_str_of(text);
 
     for (size_t i = 0; i < sizeof openers / sizeof *openers; i++)
@@ -298,6 +298,8 @@ static const char *held(vr_report *r, const vr_finding *f)
 
 static const char *how_much(vr_report *r, const struct vram_diagnosis *d, const vr_finding *f)
 {
+    if (f->cause == VR_CAUSE_NONE)
+        return "nothing: no request for memory failed";
     if (f->memory == VR_MEMORY_NONE || f->cause >= VR_CAUSE_DRIVER_OR_HARDWARE)
         return "nothing: more memory would not change it";
     if (f->missing_known)
