@@ -68,6 +68,7 @@ typedef struct cli {
     const char *prefers; /* of several quantisations that lie together, in this order; NULL: none */
     char *keep;          /* bytes that the context borrows */
     cli_progress progress;
+    bool unread; /* of several files one was not readable, though there is an answer */
 } cli;
 
 typedef struct cli_command {
@@ -134,8 +135,8 @@ void cli_announce(bool on);
 void cli_progress_begin(cli *c);
 void cli_progress_end(cli *c);
 /* Tells how much of a log was read so far, until cli_reading_end; called now and then, also while nothing
- * comes. */
-void cli_reading_begin(cli *c);
+ * comes. typed: at a terminal, where a line of ours would stand in what is being pasted: nothing is told. */
+void cli_reading_begin(cli *c, bool typed);
 void cli_reading(cli *c, uint64_t bytes);
 void cli_reading_end(cli *c);
 

@@ -54,20 +54,20 @@ static bool are_files(const cli *c)
 static char *joined(const char *first, const char *const *words, size_t n)
 {
     size_t room = (first != NULL ? strlen(first) : 0) + 2;
-    char *text;
+    char *text, *end;
 
     for (size_t i = 0; i < n; i++)
         room += strlen(words[i]) + 1;
-    text = malloc(room);
+    text = end = malloc(room);
     if (text == NULL)
         return NULL;
-    text[0] = '\0';
+    *end = '\0';
     if (first != NULL)
-        strcpy(text, first);
+        end = stpcpy(end, first);
     for (size_t i = 0; i < n; i++) {
-        if (text[0] != '\0')
-            strcat(text, " ");
-        strcat(text, words[i]);
+        if (end != text)
+            *end++ = ' ';
+        end = stpcpy(end, words[i]);
     }
     return text;
 }
@@ -100,6 +100,10 @@ static int check(const cli *c)
         cli_error("--engine all: one engine printed the text");
         return CLI_USAGE;
     }
+    if (cli_has(c, "free") && !cli_has(c, "gpu")) {
+        cli_error("--free says how much of a card is free: name it with --gpu");
+        return CLI_USAGE;
+    }
     if (cli_count(c, "gpu") > 1 || cli_count(c, "free") > 1) {
         cli_error("--gpu and --free are of the card that ran out, and were given more than once");
         return CLI_USAGE;
@@ -125,19 +129,36 @@ static vram_status read_model(cli *c, cli_question *q)
 
 /* ---- the answer ---- */
 
+/* Of several files one that cannot be read is told, and the others are explained all the same. */
+static vram_status read_each(cli *c, vram_log *log, uint64_t *total)
+{
+    size_t n_read = 0;
+    vram_status s = VRAM_OK;
+
+    for (size_t i = 0; (s == VRAM_OK || s == VRAM_EIO) && i < c->n_operands; i++) {
+        if (s == VRAM_EIO)
+            (void)cli_fail(c);
+        s = cli_feed(c, log, c->operands[i], total);
+        c->unread |= s == VRAM_EIO;
+        n_read += s == VRAM_OK;
+    }
+    if (s != VRAM_EIO || n_read == 0)
+        return s;
+    (void)cli_fail(c);
+    return VRAM_OK;
+}
+
 static vram_status read_files(cli *c, vram_log *log)
 {
     uint64_t total = 0;
-    vram_status s = VRAM_OK;
+    vram_status s;
     bool standard = c->n_operands == 0;
+    bool typed = isatty(STDIN_FILENO) && (standard || strcmp(c->operands[0], "-") == 0);
 
-    if (isatty(STDIN_FILENO) && (standard || strcmp(c->operands[0], "-") == 0))
+    if (typed)
         fputs("vram: paste the message or the traceback, then press Enter and Ctrl-D\n", stderr);
-    cli_reading_begin(c);
-    if (standard)
-        s = cli_feed(c, log, "-", &total);
-    for (size_t i = 0; s == VRAM_OK && i < c->n_operands; i++)
-        s = cli_feed(c, log, c->operands[i], &total);
+    cli_reading_begin(c, typed);
+    s = standard ? cli_feed(c, log, "-", &total) : read_each(c, log, &total);
     cli_reading_end(c);
     return s;
 }
@@ -228,6 +249,8 @@ static int run(cli *c)
         s = vram_diagnosis_render(d, &c->style, cli_write, NULL);
     if (s != VRAM_OK)
         return cli_fail(c);
+    if (c->unread)
+        return CLI_UNREACHABLE;
     return vram_diagnosis_recognised(d) ? CLI_YES : CLI_NO;
 }
 

@@ -114,9 +114,9 @@ void cli_progress_end(cli *c)
 
 /* ---- reading a log ---- */
 
-void cli_reading_begin(cli *c)
+void cli_reading_begin(cli *c, bool typed)
 {
-    c->progress = (cli_progress){ .began_ms = now_ms(), .told = isatty(STDERR_FILENO) };
+    c->progress = (cli_progress){ .began_ms = now_ms(), .told = isatty(STDERR_FILENO) && !typed };
     cli_announce(false);
 }
 

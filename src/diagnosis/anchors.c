@@ -23,15 +23,13 @@
 
 struct vr_anchors {
     vr_anchor *all;
-    size_t n, room;
+    size_t n;
     uint8_t class_of[256];
     uint16_t *next; /* [state][class] */
     size_t n_states;
-    uint32_t *tail;  /* of a state: the first anchor + 1 of the list below, or 0 */
-    uint32_t *chain; /* of an anchor: the next one + 1 with the same first bytes */
-    uint16_t *also;  /* of a state: the next state behind it where other first bytes end; 0: none */
-    uint16_t *fail;
-    bool *blank;       /* of a state: it ends in a blank */
+    uint32_t *tail;    /* of a state: the first anchor + 1 of the list below, or 0 */
+    uint32_t *chain;   /* of an anchor: the next one + 1 with the same first bytes */
+    uint16_t *also;    /* of a state: the next state behind it where other first bytes end; 0: none */
     bool *solid;       /* of an anchor: what stands before the end of its key needs no comparing */
     uint16_t *key_end; /* of an anchor: how many of its bytes are its key or stand before it */
     uint16_t *key;     /* of an anchor: where its key begins */

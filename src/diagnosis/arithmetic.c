@@ -60,7 +60,8 @@ vr_span vr_span_sub(vr_span a, vr_span b)
                       .high = within(a.high - b.low) };
 }
 
-vr_truth vr_at_least(vr_span a, vr_span b)
+/* Whether a >= b. */
+static vr_truth at_least(vr_span a, vr_span b)
 {
     if (!a.known || !b.known)
         return VR_UNTOLD;
@@ -95,7 +96,7 @@ static vr_truth either(vr_truth a, vr_truth b)
 
 static vr_truth above(vr_span a, vr_span b)
 {
-    return not(vr_at_least(b, a));
+    return not(at_least(b, a));
 }
 
 /* Printed as x: requests are whole steps of the allocator, so the printed digits are exact. */
@@ -228,19 +229,19 @@ static void set(vr_reckoning *r, vr_rule rule, vr_truth t)
 static void judge_request(vr_reckoning *r)
 {
     vr_span reach = vr_span_add(r->left, r->idle);
-    vr_truth free_less = not(vr_at_least(r->left, r->request));
+    vr_truth free_less = not(at_least(r->left, r->request));
 
     set(r, VR_RULE_LARGER_THAN_CARD, above(r->request, r->total));
-    set(r, VR_RULE_FREE_SUFFICES, vr_at_least(r->left, r->request));
+    set(r, VR_RULE_FREE_SUFFICES, at_least(r->left, r->request));
     set(r, VR_RULE_FREE_ABOVE_TOTAL, above(r->left, r->total));
     set(r, VR_RULE_OWN_LIMIT, above(vr_span_add(r->allocated, r->request), r->allowed));
-    set(r, VR_RULE_PACKING_FAILS, not(vr_at_least(reach, r->request)));
-    set(r, VR_RULE_IDLE_SUFFICES, both(free_less, vr_at_least(reach, r->request)));
+    set(r, VR_RULE_PACKING_FAILS, not(at_least(reach, r->request)));
+    set(r, VR_RULE_IDLE_SUFFICES, both(free_less, at_least(reach, r->request)));
     set(r, VR_RULE_REQUEST_SMALL, above(part(r->total, 2, 100), r->request));
     set(r, VR_RULE_REQUEST_LARGE,
-        vr_at_least(r->request, part(r->total.known ? r->total : r->max_allowed, 5, 100)));
-    set(r, VR_RULE_REQUEST_HUGE, vr_at_least(r->request, part(r->total, 20, 100)));
-    set(r, VR_RULE_REQUEST_ABSURD, vr_at_least(r->request, part(r->total, 32, 1)));
+        at_least(r->request, part(r->total.known ? r->total : r->max_allowed, 5, 100)));
+    set(r, VR_RULE_REQUEST_HUGE, at_least(r->request, part(r->total, 20, 100)));
+    set(r, VR_RULE_REQUEST_ABSURD, at_least(r->request, part(r->total, 32, 1)));
     set(r, VR_RULE_REQUEST_ROUNDED, either(is(r->request, MIB_OF(2)), is(r->request, MIB_OF(20))));
     r->shortfall = vr_span_sub(r->request, reach);
 }
@@ -249,16 +250,15 @@ static void judge_idle(vr_reckoning *r)
 {
     set(r, VR_RULE_IDLE_LITTLE, above(part(r->total, 2, 100), r->idle));
     set(r, VR_RULE_IDLE_NOTHING, above(part(r->total, 1, 400), r->idle));
-    set(r, VR_RULE_IDLE_MUCH, vr_at_least(r->idle, part(r->total, 8, 100)));
+    set(r, VR_RULE_IDLE_MUCH, at_least(r->idle, part(r->total, 8, 100)));
     set(r, VR_RULE_IDLE_MOST,
-        both(vr_at_least(r->idle, part(r->total, 25, 100)), vr_at_least(r->idle, r->allocated)));
-    set(r, VR_RULE_IDLE_SOME, vr_at_least(r->idle, part(r->total, 4, 100)));
+        both(at_least(r->idle, part(r->total, 25, 100)), at_least(r->idle, r->allocated)));
+    set(r, VR_RULE_IDLE_SOME, at_least(r->idle, part(r->total, 4, 100)));
     set(r, VR_RULE_IDLE_MANY_LACKS,
-        vr_at_least(r->idle, part(not_negative(vr_span_sub(r->request, r->left)), 4, 1)));
+        at_least(r->idle, part(not_negative(vr_span_sub(r->request, r->left)), 4, 1)));
     set(r, VR_RULE_IDLE_NEXT_TO_NONE, above(part(r->total, 1, 100), r->idle));
     set(r, VR_RULE_GRAPH_POOLS,
-        either(vr_at_least(r->private_pools, r->request),
-               vr_at_least(r->private_pools, part(r->total, 5, 100))));
+        either(at_least(r->private_pools, r->request), at_least(r->private_pools, part(r->total, 5, 100))));
 }
 
 static void judge_outside(vr_reckoning *r)
@@ -268,20 +268,20 @@ static void judge_outside(vr_reckoning *r)
     set(r, VR_RULE_OUTSIDE_LARGE, above(r->outside, exactly(OUTSIDE_LARGE)));
     set(r, VR_RULE_OUTSIDE_SMALL, above(exactly(OUTSIDE_SMALL), r->outside));
     set(r, VR_RULE_OUTSIDE_DOMINATES,
-        both(vr_at_least(r->outside, part(r->total, 40, 100)), vr_at_least(r->outside, r->reserved)));
+        both(at_least(r->outside, part(r->total, 40, 100)), at_least(r->outside, r->reserved)));
     set(r, VR_RULE_OUTSIDE_ALL,
-        both(vr_at_least(r->outside, part(r->total, 85, 100)), above(part(r->total, 8, 100), r->reserved)));
+        both(at_least(r->outside, part(r->total, 85, 100)), above(part(r->total, 8, 100), r->reserved)));
     set(r, VR_RULE_OWN_OUTSIDE_DOMINATES,
-        both(vr_at_least(r->own_outside, part(r->total, 40, 100)), vr_at_least(r->own_outside, r->reserved)));
+        both(at_least(r->own_outside, part(r->total, 40, 100)), at_least(r->own_outside, r->reserved)));
     set(r, VR_RULE_OTHERS_DOMINATE,
         both(above(large, exactly(OUTSIDE_LARGE)),
-             either(vr_at_least(large, part(r->total, 50, 100)), vr_at_least(large, r->own_process))));
+             either(at_least(large, part(r->total, 50, 100)), at_least(large, r->own_process))));
     set(r, VR_RULE_OTHERS_MATTER,
-        both(above(large, exactly(OUTSIDE_LARGE)), vr_at_least(large, part(r->total, 25, 100))));
+        both(above(large, exactly(OUTSIDE_LARGE)), at_least(large, part(r->total, 25, 100))));
     set(r, VR_RULE_OTHERS_SMALL, above(part(r->total, 5, 100), r->others));
     set(r, VR_RULE_SPILLED, above(r->allocated, r->total));
     if (r->n_siblings >= 2 && large.known)
-        set(r, VR_RULE_SIBLINGS, vr_at_least(large, part(r->total, 10, 100)));
+        set(r, VR_RULE_SIBLINGS, at_least(large, part(r->total, 10, 100)));
 }
 
 static void judge_shared(vr_reckoning *r)

@@ -17,7 +17,11 @@ typedef struct vr_span {
 /* Of a rule: NO and YES whatever the true values within the spans are; MAYBE: it depends on them. */
 typedef enum vr_truth { VR_UNTOLD, VR_NO, VR_MAYBE, VR_YES } vr_truth;
 
-/* id, what it says. R request, T total, F free, A allocated, U idle, V = A + U reserved, L allowed, Q private
+/* Bounds: of 68 published messages with all figures and a known cause, each with idle of 8 % or more and
+ * enough of it was fragmentation, and none below 2 %; what is outside was below 1.3 GiB in three quarters of
+ * those without another process, and below 2.1 GiB in nine of ten. The other shares are judgement.
+ *
+ * id, what it says. R request, T total, F free, A allocated, U idle, V = A + U reserved, L allowed, Q private
  * pools, P a process's share, all in bytes. */
 #define VR_RULES(X)                                                                                          \
     X(LARGER_THAN_CARD, "R > T: one piece larger than the whole card")                                       \
@@ -78,8 +82,6 @@ typedef struct vr_reckoning {
 vr_span vr_span_of(const vr_fact *fact);
 vr_span vr_span_add(vr_span a, vr_span b);
 vr_span vr_span_sub(vr_span a, vr_span b);
-/* Whether a >= b. */
-vr_truth vr_at_least(vr_span a, vr_span b);
 /* The middle, 0 when it is negative or not known. */
 uint64_t vr_span_middle(vr_span a);
 

@@ -39,11 +39,9 @@ typedef enum vr_trait {
     VR_SAYS_WEIGHTS,
     VR_SAYS_KV,
     VR_SAYS_ACTIVATIONS,
-    VR_SAYS_OVERHEAD,
     /* the phase */
     VR_AT_NOTHING,      /* not known */
     VR_FRAME_PLACEMENT, /* the frame that says it is about spreading over cards */
-    VR_FRAME_KV,        /* the frame that says it is about the KV cache */
     VR_AT_FRAME,        /* known from a frame, not only from the last step */
     VR_AT_START,
     VR_AT_LOAD,
@@ -65,11 +63,9 @@ typedef enum vr_trait {
     /* frames of a kind near it */
     VR_BY_LOGITS,
     VR_BY_ATTENTION,
-    VR_BY_VAE,
     VR_BY_GATHER,
     VR_BY_GRADIENTS,
     VR_BY_GROWTH,
-    VR_BY_QUANTISE,
     VR_BY_PINNED,
     VR_BY_FIRST_CALL,
     VR_BY_HOOK, /* a hook that fetches layers for a pass */
@@ -77,14 +73,11 @@ typedef enum vr_trait {
     VR_BY_NCCL,
     /* the place and the settings */
     VR_ON_WSL,
-    VR_ON_WINDOWS,
-    VR_ON_APU,
     VR_ON_MAC,             /* the message has the Mac's limit on one process */
     VR_ON_LIMITED_BUFFERS, /* a back end that limits one allocation to about 4 GiB */
     VR_WITH_OFFLOAD,
     VR_WITH_FP32,
-    VR_UNDER_ENGINE, /* a serving engine runs */
-    VR_UNDER_TRAINER,
+    VR_UNDER_ENGINE,    /* a serving engine runs */
     VR_UNDER_SHARDING,  /* makes flat pieces of whole models */
     VR_AFTER_VLLM_LOAD, /* vLLM had said how large the weights are, and nothing since */
     VR_BY_PYTORCH,      /* PyTorch's caching allocator printed it */
@@ -124,7 +117,6 @@ typedef enum vr_trait {
     VR_ARENA_STEP,          /* ONNX Runtime's arena, and the request is a power of two of MiB */
     VR_RANK_ON_FIRST,       /* a rank of one machine that is not the first names card 0 */
     VR_PROGRAM_ALONE,       /* a compiler's count of temporaries exceeds the memory by itself */
-    VR_FREE_PLENTY,         /* free before the step was more than half of the card */
     /* arithmetic: VR_RULE_x holds for all values within the printed digits; last */
     VR_BY_RULE,
     VR_TRAIT_COUNT = VR_BY_RULE + VR_RULE_COUNT

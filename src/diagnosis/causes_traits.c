@@ -14,11 +14,9 @@ typedef struct named_trait {
 static const named_trait named[] = {
     { "logits-", VR_BY_LOGITS, false },
     { "attention-", VR_BY_ATTENTION, false },
-    { "vae-", VR_BY_VAE, false },
     { "gather-", VR_BY_GATHER, false },
     { "gradients-", VR_BY_GRADIENTS, false },
     { "eval-growth-", VR_BY_GROWTH, false },
-    { "quantise-", VR_BY_QUANTISE, false },
     { "offload-hook", VR_BY_HOOK, false },
     { "pin-", VR_BY_PINNED, true },
     { "ggml-pinned", VR_BY_PINNED, true },
@@ -27,8 +25,6 @@ static const named_trait named[] = {
     { "foreach-", VR_BY_FOREACH, false },
     { "nccl-", VR_BY_NCCL, false },
     { "wsl", VR_ON_WSL, true },
-    { "windows", VR_ON_WINDOWS, true },
-    { "apu", VR_ON_APU, true },
     { "offload-", VR_WITH_OFFLOAD, false },
     { "opt-offload", VR_WITH_OFFLOAD, true },
     { "opt-fp32", VR_WITH_FP32, true },
@@ -61,7 +57,6 @@ static const uint8_t of_cause[VR_CAUSE_COUNT] = {
     [VR_CAUSE_WEIGHTS] = VR_SAYS_WEIGHTS,
     [VR_CAUSE_KV_CACHE] = VR_SAYS_KV,
     [VR_CAUSE_ACTIVATIONS] = VR_SAYS_ACTIVATIONS,
-    [VR_CAUSE_RUNTIME_OVERHEAD] = VR_SAYS_OVERHEAD,
 };
 
 static const uint8_t of_memory[VR_MEMORY_COUNT] = {
@@ -73,9 +68,6 @@ static const uint8_t of_program[VR_PROGRAM_COUNT] = {
     [VR_PROGRAM_VLLM] = VR_UNDER_ENGINE,         [VR_PROGRAM_SGLANG] = VR_UNDER_ENGINE,
     [VR_PROGRAM_TENSORRT_LLM] = VR_UNDER_ENGINE, [VR_PROGRAM_TGI] = VR_UNDER_ENGINE,
     [VR_PROGRAM_LMDEPLOY] = VR_UNDER_ENGINE,     [VR_PROGRAM_MLC] = VR_UNDER_ENGINE,
-    [VR_PROGRAM_TRAINER] = VR_UNDER_TRAINER,     [VR_PROGRAM_DEEPSPEED] = VR_UNDER_TRAINER,
-    [VR_PROGRAM_FSDP] = VR_UNDER_TRAINER,        [VR_PROGRAM_MEGATRON] = VR_UNDER_TRAINER,
-    [VR_PROGRAM_LIGHTNING] = VR_UNDER_TRAINER,
 };
 
 static void have(vr_view *v, unsigned trait)
@@ -146,8 +138,6 @@ static void view_engine(vr_view *v)
         v->has[VR_HELD_LARGE] = vr_sub_floor(total, left) > HELD_LARGE;
         v->has[VR_HELD_SMALL] = !v->has[VR_HELD_LARGE];
     }
-    if (fact_value(v, VR_FACT_FREE_BEFORE, &left) && fact_value(v, VR_FACT_TOTAL, &total))
-        v->has[VR_FREE_PLENTY] = left > total / 2;
     if (fact_value(v, VR_FACT_PROGRAM, &n) && fact_value(v, VR_FACT_TOTAL, &total))
         v->has[VR_PROGRAM_ALONE] = n > total;
     v->has[VR_FEW_TOKENS] = fact_value(v, VR_FACT_TOKENS_PREFILL, &n) && n <= FEW_TOKENS;
@@ -415,7 +405,6 @@ void vr_view_event(struct vram_diagnosis *d, vr_finding *f, vr_view *v)
     v->has[VR_AT_FRAME] = v->place.from_frame;
     v->has[VR_FRAME_PLACEMENT] =
         v->place.from_frame && v->place.sign->row->cause == VR_CAUSE_DEVICE_PLACEMENT;
-    v->has[VR_FRAME_KV] = v->place.from_frame && v->place.sign->row->cause == VR_CAUSE_KV_CACHE;
 }
 
 static bool applies(const vr_verdict *verdict, const vr_view *v)

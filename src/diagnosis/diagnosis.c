@@ -4,6 +4,10 @@
  */
 #include "diagnosis/diagnosis.h"
 
+#include "checkpoint/checkpoint.h"
+#include "model/catalogue.h"
+#include "model/model.h"
+
 struct vram_log {
     vr_object object;
     vram_ctx *ctx;
@@ -75,6 +79,13 @@ void vram_log_card(vram_log *log, const vram_device *card)
     log->card = card;
 }
 
+/* As the hub has it, where it is known there. */
+static const char *name_of(const vram_model *m, vr_arena *a)
+{
+    const vram_checkpoint *ck = m->checkpoint;
+    return vr_arena_copy(a, vr_str_of(ck->catalogue != NULL ? ck->catalogue->repo : ck->name));
+}
+
 static vram_status diagnose(struct vram_diagnosis *d, const vram_model *m, const vram_workload *w)
 {
     VR_TRY(vr_diagnose_order(d));
@@ -109,6 +120,7 @@ vram_status vram_diagnosis_new(vram_diagnosis **out, vram_log *log, const vram_m
     log->taken = true;
     s = vr_reader_end(log->reader, &d->found);
     d->found.symptom = log->symptom;
+    d->model = m != NULL ? name_of(m, &d->arena) : NULL;
     if (s == VRAM_OK)
         s = diagnose(d, m, w);
     if (s != VRAM_OK) {

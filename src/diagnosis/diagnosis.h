@@ -27,12 +27,14 @@ typedef struct vr_remedy {
     const char *cost;    /* in words; NULL: none */
     const char *gain;    /* in words: "half of the cache"; or NULL */
     bool is_done;        /* the command is words on what to do: nothing to type */
+    bool one_line;       /* the command must not be broken over lines: a shell would run two */
     bool sized;          /* needs is known, from a rehearsal */
     uint64_t needs;      /* bytes the run needs with it */
     bool fits;           /* with it, on that card; meaningful when sized */
 } vr_remedy;
 
-/* The shares of the card at the failure; 0 where not known. Sums to `total` when `whole`. */
+/* The shares of the card at the failure; 0 where not known. allocated, idle, left and outside sum to `total`.
+ */
 typedef struct vr_shares {
     bool known;
     uint64_t total, allocated, idle, own_outside, others, left;
@@ -60,7 +62,6 @@ typedef struct vr_finding {
     const vr_incident *event; /* NULL: from a symptom alone */
     const vr_sign *named_by;  /* a later text of the same failure that says more of its cause; or NULL */
     uint8_t memory, phase, cause, certainty, program;
-    bool cause_certain_only; /* the cause is certain but not its kind: see sub_cause */
     const char
         *sub_cause;      /* "logits", "cuda_graphs", "fragmentation", ...: a word of docs/json.md; or NULL */
     const char *summary; /* one sentence, "the weights are larger than the card" */
@@ -117,7 +118,6 @@ vram_status vr_diagnose_remedies(struct vram_diagnosis *d, vr_finding *f);
 void vr_add_evidence(struct vram_diagnosis *d, vr_finding *f, uint64_t line, const char *text);
 void vr_add_futile(struct vram_diagnosis *d, vr_finding *f, const char *what, const char *why);
 void vr_add_note(vr_finding *f, const char *text);
-#define vr_because(d, f, line, ...) vr_add_evidence((d), (f), (line), vr_text(&(d)->arena, __VA_ARGS__))
 
 /* Facts of the event, or of the log where the event does not have it. */
 const vr_fact *vr_finding_fact(const struct vram_diagnosis *d, const vr_finding *f, vr_fact_id id);

@@ -34,7 +34,6 @@ typedef enum vr_unit {
     X(CARD_USED, "card_used", BYTES, "in use on the whole card, all programs counted")                       \
     X(OTHER_ALLOCATIONS, "other_allocations", BYTES, "held on the device outside PyTorch's pools")           \
     X(MAX_ALLOWED, "max_allowed", BYTES, "the most that this process may hold")                              \
-    X(LARGEST_FREE, "largest_free", BYTES, "the largest free piece")                                         \
     X(POOL_USED, "pool_used", BYTES, "in use in the allocator's pool")                                       \
     X(POOL_LIMIT, "pool_limit", BYTES, "the pool's limit")                                                   \
     X(TENSOR, "tensor", BYTES, "size of the tensor by its shape")                                            \
@@ -103,7 +102,6 @@ typedef enum vr_unit {
     /* the course of a run */                                                                                \
     X(STEP, "step", COUNT, "step that was reached")                                                          \
     X(STEPS, "steps", COUNT, "steps in all")                                                                 \
-    X(RANK, "rank", COUNT, "rank of the process in a job")                                                   \
     X(LOADED_PERCENT, "loaded_percent", COUNT, "of the checkpoint's files, in percent")                      \
     X(SHARD, "shard", COUNT, "shard that was being loaded")                                                  \
     X(SHARDS, "shards", COUNT, "shards in all")                                                              \

@@ -73,8 +73,6 @@ bool vr_holds(const vr_case *c, vr_circumstance what);
 /* The message, its rows of the traceback and the line of its text hold that; lower case, letters of either
  * case. */
 bool vr_case_says(const vr_case *c, const char *what);
-/* A frame or step beside the event, or the event itself, whose row's id begins so. */
-bool vr_case_near(const vr_case *c, const char *prefix);
 bool vr_lever_applies(const vr_case *c, const vr_lever_row *row);
 
 /* The log says that the lever with that command, its holes filled, is in force already. remedies_force.c */
@@ -90,8 +88,6 @@ bool vr_put_context_in_8_bits(const vr_case *c, vr_buf *b);
 bool vr_put_fewer_layers(const vr_case *c, vr_buf *b);
 bool vr_put_share_of_layers(const vr_case *c, vr_buf *b); /* in words; nothing where it is not known */
 
-/* The longest request that does fit, in whole blocks of the KV cache; false: not known, or useless. */
-bool vr_length_that_fits(const vr_case *c, uint64_t *out);
 /* The model's name on the hub, from --model or the log. remedies_name.c */
 bool vr_case_model(const vr_case *c, vr_str *out);
 

@@ -75,13 +75,3 @@ vr_place_in_run vr_phase_of(const vr_incident *event)
         return at;
     return (vr_place_in_run){ .phase = of_step(event->step), .sign = event->step };
 }
-
-const vr_sign *vr_near_named(const vr_incident *event, const char *prefix)
-{
-    for (size_t i = 0; i < event->n_near; i++) {
-        const vr_sign *s = frame_at(event, i);
-        if (vr_str_starts(vr_str_of(s->row->id), prefix))
-            return s;
-    }
-    return NULL;
-}

@@ -14,7 +14,5 @@ typedef struct vr_place_in_run {
 } vr_place_in_run;
 
 vr_place_in_run vr_phase_of(const vr_incident *event);
-/* The innermost frame near the event whose row has an id that begins so; NULL: none. */
-const vr_sign *vr_near_named(const vr_incident *event, const char *prefix);
 
 #endif

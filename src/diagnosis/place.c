@@ -57,13 +57,14 @@ vr_bounds vr_bounds_sum(vr_bounds a, vr_bounds b)
     return (vr_bounds){ a.known && b.known, vr_add_sat(a.low, b.low), vr_add_sat(a.high, b.high) };
 }
 
-vr_bounds vr_bounds_difference(vr_bounds a, vr_bounds b)
+/* a - b, not below 0. */
+static vr_bounds difference(vr_bounds a, vr_bounds b)
 {
     return (vr_bounds){ a.known && b.known, vr_sub_floor(a.low, b.high), vr_sub_floor(a.high, b.low) };
 }
 
 /* Idle is printed, or reserved, of which it is the rest. */
-bool vr_torch_figures_of(vr_torch_figures *out, const vr_finding *f)
+bool vr_torch_figures_of(vr_torch_figures *out, const vr_finding *f, vr_bounds named)
 {
     *out = (vr_torch_figures){ .total = vr_bounds_of(f, VR_FACT_TOTAL),
                                .left = vr_bounds_of(f, VR_FACT_FREE),
@@ -72,8 +73,10 @@ bool vr_torch_figures_of(vr_torch_figures *out, const vr_finding *f)
                                .reserved = vr_bounds_of(f, VR_FACT_RESERVED),
                                .request = vr_bounds_of(f, VR_FACT_REQUEST),
                                .allowed = vr_bounds_of(f, VR_FACT_ALLOWED) };
+    if (!out->total.known)
+        out->total = named;
     if (!out->idle.known)
-        out->idle = vr_bounds_difference(out->reserved, out->allocated);
+        out->idle = difference(out->reserved, out->allocated);
     if (!out->reserved.known)
         out->reserved = vr_bounds_sum(out->allocated, out->idle);
     return vr_is_size_of_card(out->total) && out->allocated.known && out->reserved.known &&
@@ -142,7 +145,7 @@ static vram_status seek_torch(vr_seeker *s)
     vr_hit hit = { .places = 0 };
     bool is_one = false;
     VR_TRY(prepare(s));
-    VR_TRY(vr_card_of_total(&s->card, s->figures.total, s->model->quantised, s->d));
+    VR_TRY(vr_card_of_text(s, s->figures.total));
     VR_TRY(vr_seek_training(&is_one, s));
     if (is_one)
         return VRAM_OK;
@@ -155,13 +158,17 @@ static vram_status look(vr_seeker *s)
 {
     vr_finding *f = s->f;
     bool is_one;
-    if (f->event == NULL || s->model->foreign)
+    if (s->model->foreign)
         return VRAM_OK;
+    if (f->event == NULL) /* words alone have no figures */
+        return vr_foresee(s);
     VR_TRY(vr_seek_pool(&is_one, s));
     if (!is_one)
         VR_TRY(vr_seek_buffer(&is_one, s));
-    if (is_one || !vr_torch_figures_of(&s->figures, f))
+    if (is_one)
         return VRAM_OK;
+    if (!vr_torch_figures_of(&s->figures, f, vr_named_total(s)))
+        return vr_foresee(s);
     f->spot.tried = true;
     return seek_torch(s);
 }
@@ -201,5 +208,7 @@ vram_status vr_diagnose_place(struct vram_diagnosis *d, vr_finding *f, const vra
     vr_hall_close(&s.hall);
     vr_arena_free(&s.plans);
     d->ctx->n_warnings = warned;
+    if (status == VRAM_OK && s.warning != NULL)
+        status = vr_warn(d->ctx, NULL, T(s.warning));
     return status;
 }

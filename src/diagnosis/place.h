@@ -17,16 +17,16 @@ vr_bounds vr_bounds_of(const vr_finding *f, vr_fact_id id); /* of the event's ow
 vr_bounds vr_bounds_finest(const vr_finding *f, vr_fact_id id);
 bool vr_bounds_have(vr_bounds s, uint64_t x); /* true of what is not known */
 uint64_t vr_bounds_middle(vr_bounds s);
-vr_bounds vr_bounds_sum(vr_bounds a, vr_bounds b);        /* known when both are */
-vr_bounds vr_bounds_difference(vr_bounds a, vr_bounds b); /* a - b, not below 0 */
+vr_bounds vr_bounds_sum(vr_bounds a, vr_bounds b); /* known when both are */
 
 /* The figures of a message of PyTorch's allocator. */
 typedef struct vr_torch_figures {
     vr_bounds total, left, allocated, idle, reserved, request, allowed;
 } vr_torch_figures;
 
-/* False: too few of them for a place. */
-bool vr_torch_figures_of(vr_torch_figures *out, const vr_finding *f);
+/* named: the total of a card that was named, for a message without one. False: too few of them for a place.
+ */
+bool vr_torch_figures_of(vr_torch_figures *out, const vr_finding *f, vr_bounds named);
 
 /* The program of the message loads and runs a model otherwise than transformers does. */
 bool vr_runs_otherwise(const vr_finding *f);
@@ -46,8 +46,9 @@ typedef struct vr_seeker {
     size_t rank, cards; /* it is the rank-th of so many like it, over which a device map may spread the run */
     vr_arena plans;     /* of one variant of the run; emptied for the next */
     vr_hall hall;
-    uint64_t budget; /* events that may still be planned and played: a large model has fewer tries */
-    bool near;       /* idle bytes may differ a little: see place.c */
+    uint64_t budget;     /* events that may still be planned and played: a large model has fewer tries */
+    bool near;           /* idle bytes may differ a little: see place.c */
+    const char *warning; /* about what was said beside the text; or NULL */
     uint64_t tokens_low, tokens_high; /* that one pass may have had, where no place was found; or 0 */
 } vr_seeker;
 
@@ -68,6 +69,13 @@ bool vr_is_size_of_card(vr_bounds total);
 /* The card with that total, which must be one: of the table, or by its size; newest: of several. In d->arena.
  */
 vram_status vr_card_of_total(vram_device **out, vr_bounds total, bool newest, struct vram_diagnosis *d);
+/* The card that was named beside the text, and what of it; NULL, not known, 0: nothing was. */
+const vram_device *vr_named_card(const vr_seeker *s);
+vr_bounds vr_named_total(const vr_seeker *s);
+uint64_t vr_named_free(const vr_seeker *s);
+/* Sets s->card by the total of the text, or where it prints none (not known) as it was named, which must be
+ * so then. What was named and is another card is warned of. */
+vram_status vr_card_of_text(vr_seeker *s, vr_bounds total);
 /* So much is free before the run has its context. */
 void vr_card_leaves(vram_device *card, uint64_t available);
 
@@ -75,6 +83,8 @@ void vr_card_leaves(vram_device *card, uint64_t available);
 
 /* Of the run as transformers has it, in s->plans; *w is resolved. */
 vram_status vr_plan_of_run(vr_plan *out, const vram_workload **w, vr_seeker *s, const vram_workload *asked);
+/* s->card as if it had no end. */
+vr_stage vr_stage_of(const vr_seeker *s, const vram_workload *w);
 /* Its requests are known one by one. */
 bool vr_is_rehearsed(const vr_plan *p);
 /* All places of this variant of the run. */
@@ -118,13 +128,34 @@ vram_status vr_seek_buffer(bool *is_one, vr_seeker *s);
 
 /* ---- place_training.c ---- */
 
+/* Where training dies or its phase is not told apart. */
+bool vr_is_training(const vr_finding *f);
+void vr_tell_training(vr_seeker *s, uint64_t parameters);
+
 /* Of a step of the optimizer: do live bytes lie between the sums of a full fine-tuning? */
 vram_status vr_seek_training(bool *is_one, vr_seeker *s);
+
+/* ---- place_foresee.c ---- */
+
+/* A message without figures, and a card that was named: what becomes of the run as it was given there. */
+vram_status vr_foresee(vr_seeker *s);
+
+/* The user's own where it is of that engine, or else one of its defaults, with the type that the user gave.
+ */
+vram_status vr_workload_of_engine(const vram_workload **out, vr_seeker *s, const char *engine);
+/* As if the engine had been typed that printed the message, unless another was; *out NULL: none here runs as
+ * that does. */
+vram_status vr_workload_of_program(const vram_workload **out, vr_seeker *s);
 
 /* ---- place_weights.c ---- */
 
 /* Why there is no place, and what the weights alone say. */
 vram_status vr_tell_no_place(vr_seeker *s);
+
+/* ---- place_rethink.c ---- */
+
+/* What was concluded from the text alone, where the named model contradicts it. */
+vram_status vr_rethink_load(vr_seeker *s, const vr_plan *plan);
 
 /* ---- place_variants.c ---- */
 
@@ -141,5 +172,7 @@ bool vr_is_refusal(vram_status s);
  * context; NULL: the engine refuses it. */
 vram_status vr_tell_fit(const vram_fit **out, vr_seeker *s, const vram_workload *asked, uint64_t available);
 vram_status vr_tell_place(vr_seeker *s, const vr_hit *hit);
+/* Of weights that exceed the whole card. */
+void vr_conclude_load(vr_seeker *s, const vram_fit *fit, bool sure);
 
 #endif

@@ -8,6 +8,13 @@
 
 #define MOST_CARDS 8
 
+/* How many were named beside the text; 0: that is not told. */
+static size_t named_cards(const vr_seeker *s)
+{
+    const vram_device *card = vr_named_card(s);
+    return card != NULL && card->count > 1 && card->count <= MOST_CARDS ? (size_t)card->count : 0;
+}
+
 static bool may_spread(const vr_seeker *s)
 {
     const vram_workload *w = s->asked;
@@ -15,7 +22,9 @@ static bool may_spread(const vr_seeker *s)
         return false;
     if (w->set_by[VR_SET_DEVICE_MAP] == VR_BY_USER)
         return vr_spreads(w);
-    return s->rank > 0 || vr_seen(&s->d->found, s->f->event, "opt-device-map");
+    if (s->f->event->sign.rank >= 0) /* of a job: each process has a card and the whole model */
+        return false;
+    return s->rank > 0 || named_cards(s) != 0 || vr_seen(&s->d->found, s->f->event, "opt-device-map");
 }
 
 static vram_status seek_over(vr_hit *out, vr_seeker *s, size_t cards)
@@ -35,15 +44,16 @@ static vram_status seek_over(vr_hit *out, vr_seeker *s, size_t cards)
 
 vram_status vr_seek_cards(vr_hit *out, vr_seeker *s)
 {
-    static const uint8_t numbers[] = { 2, 4, 3, 8, 1 };
+    static const uint8_t numbers[] = { 2, 4, 3, 8, 1, 5, 6, 7 };
+    const size_t told = named_cards(s), n = told != 0 ? sizeof numbers : 5; /* five to seven are rare */
     const vram_workload *given = s->asked;
     vram_workload *w;
     vr_bounds rank = vr_bounds_of(s->f, VR_FACT_GPU);
     s->rank = rank.known && rank.low < MOST_CARDS ? (size_t)rank.low : 0;
     out->places = 0;
     w = may_spread(s) ? vr_workload_copy(given, &s->d->arena) : NULL;
-    for (size_t i = 0; i < sizeof numbers && w != NULL && out->places == 0; i++) {
-        if (numbers[i] <= s->rank)
+    for (size_t i = 0; i < n && w != NULL && out->places == 0; i++) {
+        if (numbers[i] <= s->rank || (told != 0 && told != numbers[i]))
             continue;
         if (!vr_spreads(w))
             w->device_map = VR_MAP_AUTO;

@@ -265,25 +265,63 @@ static void tell_short(const seen *x, uint64_t left)
     f->missing_note = "of this buffer";
 }
 
-/* Where the log tells what the card had. */
+/* Of the log's figures of a card those of the one that refused. */
+static const vr_fact *fact_of_card(const seen *x, vr_fact_id id)
+{
+    const vr_findings *found = &x->s->d->found;
+    const vr_fact *own = vr_fact_of(&x->s->f->event->sign.facts, id);
+    for (size_t i = found->n_seen; i > 0 && own == NULL; i--) {
+        const vr_fact_list *facts = &found->seen[i - 1].facts;
+        uint64_t device = 0;
+        bool named =
+            vr_fact_value(facts, VR_FACT_DEVICE, &device) || vr_fact_value(facts, VR_FACT_GPU, &device);
+        if (!named || device == x->rank)
+            own = vr_fact_of(facts, id);
+    }
+    return own;
+}
+
+/* Free before the run has its context, in *available: by the log, or as it was named. */
+static vram_status card_of(bool *known, uint64_t *available, const seen *x)
+{
+    vr_seeker *s = x->s;
+    const vr_fact *total = fact_of_card(x, VR_FACT_TOTAL), *left = fact_of_card(x, VR_FACT_FREE);
+    vr_bounds size = { .known = false };
+    if (left != NULL && left->negative)
+        left = NULL;
+    if (total == NULL || (left != NULL && total->value < left->value))
+        total = vr_named_card(s) != NULL ? NULL : left;
+    if (total != NULL)
+        size = (vr_bounds){ true, vr_sub_floor(total->value, total->slack),
+                            vr_add_sat(total->value, total->slack) };
+    *known = (left != NULL || vr_named_card(s) != NULL) &&
+             (size.known ? vr_is_size_of_card(size) : vr_named_card(s) != NULL);
+    if (!*known)
+        return VRAM_OK;
+    VR_TRY(vr_card_of_text(s, size));
+    if (left != NULL)
+        *available = vr_add_sat(left->value, s->card->context.bytes);
+    else
+        *available = vr_named_free(s) != 0 ? vr_named_free(s) : s->card->usable.bytes;
+    return VRAM_OK;
+}
+
+/* Where it is known what the card had. */
 static vram_status tell_card(const seen *x)
 {
     vr_seeker *s = x->s;
-    const vr_fact *total = vr_finding_fact(s->d, s->f, VR_FACT_TOTAL),
-                  *left = vr_finding_fact(s->d, s->f, VR_FACT_FREE);
     const vram_fit *fit;
-    if (left == NULL || left->negative || x->cards > 1)
+    uint64_t available = 0;
+    bool known = false;
+    if (x->cards > 1)
         return VRAM_OK;
-    if (total == NULL || total->value < left->value)
-        total = left;
-    vr_bounds size = { true, vr_sub_floor(total->value, total->slack),
-                       vr_add_sat(total->value, total->slack) };
-    if (!vr_is_size_of_card(size))
+    VR_TRY(card_of(&known, &available, x));
+    if (!known)
         return VRAM_OK;
-    VR_TRY(vr_card_of_total(&s->card, size, false, s->d));
-    if (left->value <= s->card->usable.bytes)
-        VR_TRY(vr_tell_fit(&fit, s, x->asked, vr_add_sat(left->value, s->card->context.bytes)));
-    tell_short(x, left->value);
+    uint64_t left = vr_sub_floor(available, s->card->context.bytes);
+    if (left <= s->card->usable.bytes)
+        VR_TRY(vr_tell_fit(&fit, s, x->asked, available));
+    tell_short(x, left);
     return VRAM_OK;
 }
 
@@ -351,23 +389,6 @@ static bool is_ggml(uint8_t program)
     return program == VR_PROGRAM_LLAMACPP || program == VR_PROGRAM_OLLAMA || program == VR_PROGRAM_KOBOLDCPP;
 }
 
-/* As if the engine had been typed that printed the message. */
-static vram_status workload_of(seen *x)
-{
-    const vram_workload *asked = x->s->asked;
-    vram_workload *w;
-    x->w = asked;
-    if (asked->engine_given)
-        return VRAM_OK;
-    w = vr_workload_copy(asked, &x->s->d->arena);
-    if (w == NULL)
-        return VRAM_ENOMEM;
-    x->w = w;
-    w->engine = x->s->f->program == VR_PROGRAM_OLLAMA ? &vr_engine_ollama : &vr_engine_llamacpp;
-    w->engine_given = true;
-    return w->engine->version(w, vr_str_of(w->engine->default_version));
-}
-
 vram_status vr_seek_buffer(bool *is_one, vr_seeker *s)
 {
     seen x = { .s = s,
@@ -382,7 +403,7 @@ vram_status vr_seek_buffer(bool *is_one, vr_seeker *s)
         x.rank = (size_t)device.low;
     VR_TRY(vr_card_of_total(&s->card, (vr_bounds){ true, VR_GIB, VR_GIB }, false, s->d));
     s->card->facts = (vr_device_facts){ .usable = ENDLESS, .available = ENDLESS };
-    VR_TRY(workload_of(&x));
+    VR_TRY(vr_workload_of_program(&x.w, s));
     if (s->model->gguf)
         VR_TRY(try_all(&x));
     return x.found != NONE ? tell(&x) : tell_none(&x);

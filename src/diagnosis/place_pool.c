@@ -203,24 +203,6 @@ static vram_status tell_other(const pool *p)
     return p->s->f->spot.not_found != NULL ? VRAM_OK : VRAM_ENOMEM;
 }
 
-/* The user's own where it is of that engine; else one of its defaults, with the type that the user gave. */
-static vram_status workload_of(pool *p)
-{
-    const vram_workload *asked = p->s->asked;
-    vram_workload *w;
-    p->engine = p->s->f->program == VR_PROGRAM_SGLANG ? "sglang" : "vllm";
-    if (asked->engine_given && vr_str_is(vr_str_of(asked->engine->name), p->engine)) {
-        p->w = asked;
-        return VRAM_OK;
-    }
-    VR_TRY(vram_workload_new(&w, p->s->d->ctx, p->engine));
-    w->dtype = asked->dtype;
-    w->dtype_auto = asked->dtype_auto;
-    w->set_by[VR_SET_DTYPE] = asked->set_by[VR_SET_DTYPE];
-    p->w = w;
-    return VRAM_OK;
-}
-
 /* What the pool has in bytes: as printed, or by its tokens. */
 static vram_status room_of(pool *p)
 {
@@ -247,7 +229,8 @@ vram_status vr_seek_pool(bool *is_one, vr_seeker *s)
         return VRAM_OK;
     p.length = length.low;
     s->f->spot.tried = true;
-    VR_TRY(workload_of(&p));
+    p.engine = s->f->program == VR_PROGRAM_SGLANG ? "sglang" : "vllm";
+    VR_TRY(vr_workload_of_engine(&p.w, s, p.engine));
     if (p.needed.known)
         VR_TRY(confirm(&found, &p));
     if (!found)

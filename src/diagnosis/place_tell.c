@@ -93,17 +93,29 @@ static vram_status add_lever(vr_seeker *s, const vr_lever *v)
                                          .fits = v->fits });
 }
 
+/* Of two changes, one about how pieces lie together: that is no answer to people who read beside it that too
+ * little is idle, so others come first. */
+static bool is_of_segments(const vr_lever *v)
+{
+    static const char id[] = "expandable_segments";
+    return v->ids[1] != NULL && (vr_str_is(vr_str_of(v->ids[0]), id) || vr_str_is(vr_str_of(v->ids[1]), id));
+}
+
+static bool is_offered(const vr_lever *v, bool fits, bool segments)
+{
+    return v->flag != NULL && v->fits == fits && (segments || !is_of_segments(v));
+}
+
 /* Only what is enough and can be typed; where nothing is, what comes nearest says so by its figure. */
 static vram_status add_levers(vr_seeker *s, const vram_fit *fit)
 {
-    for (size_t i = 0; i < fit->n_levers; i++) {
-        if (fit->levers[i].fits && fit->levers[i].flag != NULL)
-            VR_TRY(add_lever(s, &fit->levers[i]));
-    }
-    for (size_t i = 0; i < fit->n_levers && s->f->n_remedies == 0; i++) {
-        if (fit->levers[i].flag != NULL)
-            VR_TRY(add_lever(s, &fit->levers[i]));
-    }
+    static const struct {
+        bool fits, segments;
+    } turns[] = { { true, false }, { true, true }, { false, false }, { false, true } };
+    for (size_t t = 0; t < sizeof turns / sizeof *turns && s->f->n_remedies == 0; t++)
+        for (size_t i = 0; i < fit->n_levers && (turns[t].fits || s->f->n_remedies == 0); i++)
+            if (is_offered(&fit->levers[i], turns[t].fits, turns[t].segments))
+                VR_TRY(add_lever(s, &fit->levers[i]));
     return VRAM_OK;
 }
 
@@ -118,30 +130,64 @@ static bool is_sure(const vr_seeker *s)
 }
 
 /* Weights that exceed the whole card leave no other reading. */
-static void conclude_load(vr_seeker *s, const vram_fit *fit)
+void vr_conclude_load(vr_seeker *s, const vram_fit *fit, bool sure)
 {
     vr_finding *f = s->f;
-    if (f->phase == VR_PHASE_UNKNOWN || is_sure(s))
+    if (f->phase == VR_PHASE_UNKNOWN || sure)
         f->phase = VR_PHASE_LOAD;
     if (fit->weights_over_usable == 0)
         return;
     f->memory = VR_MEMORY_GPU;
     f->cause = VR_CAUSE_WEIGHTS;
-    f->certainty = is_sure(s) ? VR_CERTAINTY_CERTAIN : VR_CERTAINTY_LIKELY;
+    f->certainty = sure ? VR_CERTAINTY_CERTAIN : VR_CERTAINTY_LIKELY;
     f->summary = "the weights alone are larger than the card";
 }
 
-/* What the text left open. */
-static void conclude_pass(vr_seeker *s, const vr_hit *hit)
+/* Reasons for a cause that the run contradicts. */
+static void drop_reasons(vr_finding *f, const char *about)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < f->n_evidence; i++)
+        if (!vr_str_find(vr_str_of(f->evidence[i].text), about, NULL))
+            f->evidence[kept++] = f->evidence[i];
+    f->n_evidence = kept;
+}
+
+/* More lacks than lies idle, so how it lies is not the matter. */
+static vram_status weigh_idle(bool *little, vr_seeker *s)
+{
+    vr_spot *spot = &s->f->spot;
+    *little = spot->short_bytes > s->figures.idle.high;
+    for (size_t i = 0; i < s->f->n_remedies && *little; i++)
+        *little = !vr_str_is(vr_str_of(s->f->remedies[i].id), "expandable_segments");
+    if (!*little)
+        return VRAM_OK;
+    spot->expandable = vr_text(&s->d->arena, BYTES(spot->short_bytes), T(" lack, "),
+                               BYTES(vr_bounds_middle(s->figures.idle)), T(" is idle"));
+    return spot->expandable != NULL ? VRAM_OK : VRAM_ENOMEM;
+}
+
+/* What the text left open; all weights are there by then, whatever it made likely of them. */
+static void conclude_pass(vr_seeker *s, const vr_hit *hit, bool idle_is_little)
 {
     vr_finding *f = s->f;
     const vr_event *e = &hit->plan.tape.events[hit->run.failure.event];
-    if (f->phase == VR_PHASE_UNKNOWN)
+    bool loaded = f->cause == VR_CAUSE_WEIGHTS && f->certainty != VR_CERTAINTY_CERTAIN;
+    if (f->phase == VR_PHASE_UNKNOWN || (loaded && f->phase == VR_PHASE_LOAD))
         f->phase = VR_PHASE_FORWARD;
-    if (f->cause != VR_CAUSE_UNKNOWN)
+    bool pieces = idle_is_little && vr_str_is(vr_str_of(f->sub_cause), "fragmentation");
+    if (f->cause != VR_CAUSE_UNKNOWN && !loaded && !pieces)
         return;
-    f->cause = vr_item_category((vr_item)e->item) == VR_KV_CACHE ? VR_CAUSE_KV_CACHE : VR_CAUSE_ACTIVATIONS;
+    if (pieces)
+        drop_reasons(f, "in one piece");
+    if (loaded)
+        drop_reasons(f, "loading");
+    bool kept = vr_item_category((vr_item)e->item) == VR_KV_CACHE;
+    f->cause = kept ? VR_CAUSE_KV_CACHE : VR_CAUSE_ACTIVATIONS;
     f->certainty = VR_CERTAINTY_LIKELY;
+    f->sub_cause = NULL;
+    f->summary = kept ? "the weights are loaded; the KV cache finds no room"
+                      : "the weights are loaded; a pass finds no room";
 }
 
 static void tell_missing(vr_seeker *s, const vram_fit *fit)
@@ -231,9 +277,13 @@ vram_status vr_tell_place(vr_seeker *s, const vr_hit *hit)
     tell_evidence(s);
     VR_TRY(vr_tell_fit(&fit, s, hit->asked, hit->available));
     spot->loaded_permille = in_load(&hit->run) ? loaded_permille(hit) : 0;
-    if (!in_load(&hit->run))
-        conclude_pass(s, hit);
-    else if (fit != NULL)
-        conclude_load(s, fit);
+    if (in_load(&hit->run)) {
+        if (fit != NULL)
+            vr_conclude_load(s, fit, is_sure(s));
+        return VRAM_OK;
+    }
+    bool little;
+    VR_TRY(weigh_idle(&little, s));
+    conclude_pass(s, hit, little);
     return VRAM_OK;
 }

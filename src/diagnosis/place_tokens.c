@@ -81,11 +81,7 @@ static vram_status go_along(passes *p, size_t which, vr_seeker *s, const vr_plan
     vr_player *player;
     vr_rehearsal run;
     bool more = true;
-    vr_stage stage = { .alloc = &w->alloc,
-                       .available = UINT64_MAX,
-                       .usable = s->card->usable.bytes,
-                       .context = s->card->context.bytes,
-                       .kernels = s->card->kernels.bytes };
+    vr_stage stage = vr_stage_of(s, w);
     if (p->list == NULL)
         p->list = VR_ARRAY(&s->d->arena, at, plan->tape.n);
     if (p->list == NULL)

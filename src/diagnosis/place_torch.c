@@ -31,6 +31,15 @@ static uint64_t outside(const scene *x)
     return vr_add_sat(x->s->card->context.bytes, x->late ? x->s->card->kernels.bytes : 0);
 }
 
+vr_stage vr_stage_of(const vr_seeker *s, const vram_workload *w)
+{
+    return (vr_stage){ .alloc = &w->alloc,
+                       .available = UINT64_MAX,
+                       .usable = s->card->usable.bytes,
+                       .context = s->card->context.bytes,
+                       .kernels = s->card->kernels.bytes };
+}
+
 static vram_status play(vr_rehearsal *out, const scene *x, const vr_alloc_conf *alloc, uint64_t available)
 {
     const vram_device *card = x->s->card;

@@ -87,33 +87,43 @@ static vram_status seek_step(vr_seeker *s, sums *x)
 }
 
 /* Elsewhere in training activations are there too, and nothing follows from what is live. */
-static void tell_least(vr_seeker *s, const sums *x)
+void vr_tell_training(vr_seeker *s, uint64_t parameters)
 {
     const recipe *least = &RECIPES[0];
     unsigned bytes = least->weights + least->gradients + least->states;
-    uint64_t all = vr_mul_sat(x->parameters, bytes);
+    uint64_t all = vr_mul_sat(parameters, bytes);
     s->f->spot.not_found = "training is not rehearsed request by request";
-    if (all > s->card->usable.bytes)
-        vr_lead_with(s->d, s->f,
-                     vr_text(&s->d->arena, T("training all parameters with Adam keeps at least "), BYTES(all),
-                             T(" ("), U(bytes), T(" bytes each), the card has "),
-                             BYTES(s->card->usable.bytes)));
+    if (all <= s->card->usable.bytes)
+        return;
+    vr_lead_with(s->d, s->f,
+                 vr_text(&s->d->arena, T("training all parameters with Adam keeps at least "), BYTES(all),
+                         T(" ("), U(bytes), T(" bytes each), the card has "), BYTES(s->card->usable.bytes)));
+    if (s->f->missing_known)
+        return;
+    s->f->missing_known = true;
+    s->f->missing_at_least = all - s->card->usable.bytes;
+    s->f->missing_note = "of weights, gradients and Adam's states, if all is trained";
+}
+
+bool vr_is_training(const vr_finding *f)
+{
+    return f->phase == VR_PHASE_OPTIMIZER_STEP || f->phase == VR_PHASE_BACKWARD ||
+           f->phase == VR_PHASE_TRAINING;
 }
 
 vram_status vr_seek_training(bool *is_one, vr_seeker *s)
 {
     vr_plan plan;
     const vram_workload *w;
-    uint8_t phase = s->f->phase;
     sums x = { .parameters = 0 };
-    bool step = phase == VR_PHASE_OPTIMIZER_STEP;
-    *is_one = is_whole(s->f) && (step || phase == VR_PHASE_BACKWARD || phase == VR_PHASE_TRAINING);
+    bool step = s->f->phase == VR_PHASE_OPTIMIZER_STEP;
+    *is_one = is_whole(s->f) && vr_is_training(s->f);
     if (!*is_one)
         return VRAM_OK;
     VR_TRY(vr_plan_of_run(&plan, &w, s, s->asked));
     x.parameters = plan.n_parameters;
     if (step)
         return seek_step(s, &x);
-    tell_least(s, &x);
+    vr_tell_training(s, x.parameters);
     return VRAM_OK;
 }

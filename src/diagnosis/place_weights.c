@@ -19,11 +19,7 @@ static vram_status go_there(nearest *out, vr_seeker *s, const vr_plan *plan, con
     vr_rehearsal run;
     vr_live live = { .allocated = 0 };
     bool more = true;
-    vr_stage stage = { .alloc = &w->alloc,
-                       .available = UINT64_MAX,
-                       .usable = s->card->usable.bytes,
-                       .context = s->card->context.bytes,
-                       .kernels = s->card->kernels.bytes };
+    vr_stage stage = vr_stage_of(s, w);
     VR_TRY(vr_player_new(&p, &run, &plan->tape, &stage, &s->plans));
     while (more && live.allocated < s->figures.allocated.low) {
         VR_TRY(vr_player_step(p, &more));
@@ -120,6 +116,7 @@ vram_status vr_tell_no_place(vr_seeker *s)
         return vr_is_refusal(status) ? VRAM_OK : status;
     }
     tell_weights(s, &plan);
+    VR_TRY(vr_rethink_load(s, &plan));
     if (!vr_is_rehearsed(&plan) || (vr_runs_otherwise(s->f) && !s->asked->engine_given)) {
         spot->not_found = "what this engine asks for is not rehearsed request by request";
         return VRAM_OK;

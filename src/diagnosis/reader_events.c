@@ -258,8 +258,7 @@ void vr_reader_mark(vr_reader *r, const vr_hit *hit)
 
 static bool tells_apart(uint8_t fact)
 {
-    return fact != VR_FACT_PROCESS_ID && fact != VR_FACT_GPU && fact != VR_FACT_DEVICE &&
-           fact != VR_FACT_RANK;
+    return fact != VR_FACT_PROCESS_ID && fact != VR_FACT_GPU && fact != VR_FACT_DEVICE;
 }
 
 static size_t next_figure(const vr_kept_facts *f, size_t i)

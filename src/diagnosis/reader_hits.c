@@ -145,6 +145,8 @@ static void reuse_line(const vr_reader *r, vr_hit *hit)
     hit->end = end;
 }
 
+#define LINE_AHEAD ((size_t)1024) /* of a line, behind a hit */
+
 /* Fills in line and origin. */
 static void find_line(vr_reader *r, vr_hit *hit)
 {
@@ -160,10 +162,10 @@ static void find_line(vr_reader *r, vr_hit *hit)
     bool whole = from > low || (low == 0 && r->base == 0);
     if (from == low && low != 0)
         from = hit->start - 256;
-    end = memchr(r->text + hit->start, '\n', r->n - hit->start);
-    to = end != NULL ? (size_t)(end - r->text) : r->n;
-    whole = whole && to <= hit->start + 1024;
-    to = to > hit->start + 1024 ? hit->start + 1024 : to;
+    size_t most = r->n - hit->start < LINE_AHEAD ? r->n : hit->start + LINE_AHEAD;
+    end = memchr(r->text + hit->start, '\n', most - hit->start); /* a window may be one line of hits */
+    to = end != NULL ? (size_t)(end - r->text) : most;
+    whole = whole && (end != NULL || most == r->n);
     hit->line_from = from;
     hit->line_to = to;
     count_lines(r, from);
@@ -212,13 +214,15 @@ size_t vr_reader_before(const vr_reader *r, const vr_hit *hit, uint64_t low, uin
     return from;
 }
 
-/* Whether the block holds what the row needs besides. */
+/* Whether the block, or behind "=" the line, holds what the row needs besides. */
 static bool needs_met(vr_reader *r, const vr_hit *hit, const char *needs)
 {
-    if (needs == NULL)
+    bool line_only = needs != NULL && needs[0] == '=';
+
+    if (needs == NULL || vr_text_holds((vr_str){ hit->text, hit->text_n }, vr_str_of(needs + line_only)))
         return true;
-    if (vr_text_holds((vr_str){ hit->text, hit->text_n }, vr_str_of(needs)))
-        return true;
+    if (line_only)
+        return false;
     if (r->needs_at == 0 || r->needs_at != r->base + hit->line_from + 1) {
         uint64_t lines;
         size_t from = vr_reader_before(r, hit, 0, &lines);

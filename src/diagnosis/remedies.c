@@ -36,6 +36,8 @@ static bool was_rehearsed(const vr_case *c, const char *group)
                                          "half_sequences", "attention_sdpa", "cache_quantized",
                                          "cache_offloaded" };
 
+    if (c->f->spot.found && c->f->spot.expandable != NULL && same("expandable_segments", group))
+        return true;
     if (!c->f->spot.found || c->f->n_remedies == 0 || !c->f->remedies[0].sized)
         return false;
     for (size_t i = 0; i < sizeof tried / sizeof tried[0]; i++)
@@ -118,6 +120,7 @@ static void append(const vr_case *k, vr_finding *f, choice c)
         .cost = c.row->cost_in_words != NULL ? c.row->cost_in_words : vr_cost_words[c.row->cost].meaning,
         .gain = gain,
         .is_done = c.row->language == VR_LANGUAGE_WORDS,
+        .one_line = c.row->language <= VR_LANGUAGE_ENVIRONMENT,
     };
 }
 

@@ -116,8 +116,6 @@ static const reading readings[] = {
     { VR_IF_COMPUTE_BUFFER, SUB, "compute_buffer" },
     { VR_IF_COMPUTE_BUFFER, SAYS, "compute buffer" },
     { VR_IF_COMPUTE_BUFFER, SAYS, "ggml_gallocr_reserve_n" },
-    { VR_IF_PAGE_FILE, SAYS, "1455" },
-    { VR_IF_PAGE_FILE, SAYS, "paging file" },
     { VR_IF_HOST_LIMITED, SAYS, "memory cgroup" },
     { VR_IF_HOST_LIMITED, SAYS, "constraint_memcg" },
     { VR_IF_HOST_LIMITED, SAYS, "oomkilled" },
@@ -165,7 +163,8 @@ bool vr_case_says(const vr_case *c, const char *what)
     return false;
 }
 
-bool vr_case_near(const vr_case *c, const char *prefix)
+/* A frame or step beside the event, or the event itself, whose row's id begins so. */
+static bool is_near(const vr_case *c, const char *prefix)
 {
     const vr_incident *e = c->f->event;
 
@@ -182,7 +181,7 @@ static bool read_one(const vr_case *c, const reading *r)
 {
     switch ((from)r->from) {
     case NEAR:
-        return vr_case_near(c, r->what);
+        return is_near(c, r->what);
     case SEEN:
         return vr_seen(&c->d->found, c->f->event, r->what);
     case SUB:

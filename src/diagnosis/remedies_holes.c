@@ -28,7 +28,7 @@ static bool in_blocks(uint64_t tokens, uint64_t *out)
 
 /* By the engine's own word, else by its bytes for a request of full length, else by the tokens that it holds.
  */
-bool vr_length_that_fits(const vr_case *c, uint64_t *out)
+static bool length_that_fits(const vr_case *c, uint64_t *out)
 {
     uint64_t length, needed, available, full;
 
@@ -47,7 +47,7 @@ static bool put_length(const vr_case *c, vr_buf *b)
 {
     uint64_t n;
 
-    if (!vr_length_that_fits(c, &n))
+    if (!length_that_fits(c, &n))
         return false;
     vr_put(b, U(n));
     return true;
@@ -58,7 +58,7 @@ static bool put_length_in_8_bits(const vr_case *c, vr_buf *b)
 {
     uint64_t n, full;
 
-    if (!vr_length_that_fits(c, &n))
+    if (!length_that_fits(c, &n))
         return false;
     n = vr_mul_sat(n, 2);
     if (figure(c, VR_FACT_MODEL_LENGTH, &full) && n > full)

@@ -55,11 +55,17 @@ static bool model_of_frames(const vr_case *c, vr_str *out)
     return false;
 }
 
+/* A command is pasted into a shell: names that need quotes are not put into one. */
+static bool is_typed(vr_str name)
+{
+    for (size_t i = 0; i < name.n; i++)
+        if (!is_name(name.s[i]) && name.s[i] != '/')
+            return false;
+    return name.n != 0 && name.s[0] != '-';
+}
+
 bool vr_case_model(const vr_case *c, vr_str *out)
 {
-    *out = vr_str_of(c->d->model);
-    if (c->d->model != NULL)
-        return true;
     if (model_of_frames(c, out))
         return true;
     for (size_t i = 0; i < c->d->found.n_seen; i++)
@@ -68,7 +74,8 @@ bool vr_case_model(const vr_case *c, vr_str *out)
             if (out->n != 0)
                 return true;
         }
-    return false;
+    *out = vr_str_of(c->d->model);
+    return is_typed(*out);
 }
 
 /* ---- "14B" ---- */

@@ -149,7 +149,9 @@ vram_status vr_diagnose_symptom(struct vram_diagnosis *d)
     if (said == NULL)
         return VRAM_ENOMEM;
     VR_TRY(vr_symptoms_of(&d->arena, said, rows, &n));
-    if (n != 0)
-        refine(d, &d->list[0], rows[0]);
+    if (n == 0)
+        return vr_warn(d->ctx, NULL,
+                       T("what was seen is no symptom that is known: the answer is from the text alone"));
+    refine(d, &d->list[0], rows[0]);
     return VRAM_OK;
 }

@@ -41,7 +41,7 @@ typedef struct vr_text_row {
     /* " | "-separated alternatives, lower case, at least 5 bytes each. A blank stands for any white space,
      * line ends included. */
     const char *anchor;
-    const char *needs; /* NULL; or a text (lower case) that the block must hold as well, else no hit */
+    const char *needs; /* NULL; or a text that the block, behind "=" the line, must hold as well */
     const char *wants; /* the template, " ~ "-separated pieces; or NULL */
     uint8_t program, memory, phase, cause, certainty; /* what the text says by itself; 0: nothing */
     uint32_t rank;        /* how specific, 1 to 99: of hits in one block the highest is the event */

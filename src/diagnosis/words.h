@@ -40,7 +40,7 @@
     X(DATA, "data", "reading data (DataLoader)")                                                             \
     X(KERNEL, "kernel", "launching a kernel")
 
-/* What is to blame; the labels of cases.jsonl's true_cause. */
+/* What is to blame. */
 #define VR_CAUSES(X)                                                                                         \
     X(UNKNOWN, "unknown", "cannot tell")                                                                     \
     X(WEIGHTS, "weights", "weights")                                                                         \
@@ -182,7 +182,6 @@
     X(OFFLOADED, "offloaded")               /* parts of the model are on the computer's side */              \
     X(COMPUTE_BUFFER, "compute_buffer")     /* ggml's buffer for a pass */                                   \
     X(PIPELINE_COPIES, "pipeline_copies")   /* ggml's copies for a pipeline over cards */                    \
-    X(PAGE_FILE, "page_file")               /* Windows' commit limit */                                      \
     X(HOST_LIMITED, "host_limited")         /* the limit of a container or job, not the machine's memory */  \
     X(WORKERS, "workers")                   /* a DataLoader's worker */                                      \
     X(NO_ROOM, "no_room")                   /* an engine has nothing left for its cache */                   \

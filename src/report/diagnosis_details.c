@@ -108,8 +108,7 @@ static void costs(vr_report *r, const vr_finding *f)
 {
     for (size_t i = 0; i < f->n_remedies; i++) {
         const vr_remedy *m = &f->remedies[i];
-        vr_para(r, VR_INK_BOLD, i == 0 && !vr_diagnosis_tells_first(f) ? "type" : "or", INDENT,
-                vr_diagnosis_remedy(r, m));
+        vr_diagnosis_lever(r, f, i);
         if (m->cost != NULL)
             vr_para(r, VR_INK_FAINT, "", INDENT, vr_say(r, T("cost: "), T(m->cost)));
     }
@@ -121,29 +120,33 @@ static void notes(vr_report *r, const vr_finding *f)
         vr_para(r, VR_INK_BOLD, i == 0 ? "note" : "", INDENT, f->notes[i]);
 }
 
+static const char *place_words(vr_report *r, const vr_spot *s)
+{
+    const char *text = vr_say(r, T(s->label != NULL ? s->label : "found"),
+                              T(s->matched != NULL ? "; agree: " : ""), T(s->matched));
+
+    if (s->to_come != 0)
+        text =
+            vr_say(r, T(text), T("; still to come "), T(vr_diagnosis_size(r, s->to_come)), T(" of weights"));
+    if (s->assumed != NULL)
+        text = vr_say(r, T(text), T("; assumed: "), T(s->assumed));
+    if (s->places > 1)
+        text = vr_say(r, T(text), T("; "), GROUPED(s->places), T(" places fit the figures"));
+    return text;
+}
+
 static void spot(vr_report *r, const struct vram_diagnosis *d, const vr_finding *f)
 {
     const vr_spot *s = &f->spot;
-    const char *text;
 
     if (!s->tried)
         return;
     if (!s->found) {
-        text = vr_say(r, T("no place of the run has these figures"), T(s->not_found != NULL ? ": " : ""),
-                      T(s->not_found != NULL ? s->not_found : ""));
-    } else {
-        text = vr_say(r, T(s->label != NULL ? s->label : "found"), T(s->matched != NULL ? "; agree: " : ""),
-                      T(s->matched != NULL ? s->matched : ""));
-        if (s->to_come != 0)
-            text = vr_say(r, T(text), T("; still to come "), T(vr_diagnosis_size(r, s->to_come)),
-                          T(" of weights"));
-        if (s->assumed != NULL)
-            text = vr_say(r, T(text), T("; assumed: "), T(s->assumed));
-        if (s->places > 1)
-            text = vr_say(r, T(text), T("; "), GROUPED(s->places), T(" places fit the figures"));
+        vr_para(r, VR_INK_BOLD, "rehearsed", INDENT, vr_diagnosis_no_place(r, d, f));
+        return;
     }
     vr_para(r, VR_INK_BOLD, "rehearsed", INDENT,
-            vr_say(r, T(d->model != NULL ? d->model : ""), T(d->model != NULL ? ": " : ""), T(text)));
+            vr_say(r, T(d->model), T(d->model != NULL ? ": " : ""), T(place_words(r, s))));
     if (s->expandable != NULL)
         vr_para(r, VR_INK_BOLD, "", INDENT, vr_say(r, T("expandable_segments: "), T(s->expandable)));
 }

@@ -29,7 +29,7 @@ static const char *key_of(vr_report *r, const vr_fact *f)
     return vr_say(r, T(vr_fact_kinds[f->id].name), T(suffix[vr_fact_kinds[f->id].unit]));
 }
 
-/* The first of each kind; had: kinds that were written. */
+/* The first of each kind; had: kinds that were written. A version is no figure: 2.10 would be 2.1. */
 static void put_facts(vr_report *r, vr_json_out *o, const vr_fact_list *facts, bool *had)
 {
     for (size_t i = 0; i < facts->n; i++) {
@@ -43,7 +43,7 @@ static void put_facts(vr_report *r, vr_json_out *o, const vr_fact_list *facts, b
 
 static void put_own_facts(vr_report *r, vr_json_out *o, const vr_finding *f)
 {
-    bool had[VR_FACT_COUNT] = { false };
+    bool had[VR_FACT_COUNT] = { [VR_FACT_VERSION] = true };
 
     vr_json_key(o, "facts");
     vr_json_open(o, '{');
@@ -55,7 +55,7 @@ static void put_own_facts(vr_report *r, vr_json_out *o, const vr_finding *f)
 /* Of lines beside the messages: of each kind the last, which is the nearest to the failure. */
 static void put_log_facts(vr_report *r, vr_json_out *o, const struct vram_diagnosis *d)
 {
-    bool had[VR_FACT_COUNT] = { false };
+    bool had[VR_FACT_COUNT] = { [VR_FACT_VERSION] = true };
 
     vr_json_key(o, "log_facts");
     vr_json_open(o, '{');
@@ -156,6 +156,7 @@ static void put_levers(vr_json_out *o, const vr_finding *f)
         vr_json_kv_text(o, "id", m->id);
         vr_json_kv_text(o, "change", m->change);
         vr_json_kv_text(o, "command", m->command);
+        vr_json_kv_bool(o, "typed", m->command != NULL && !m->is_done);
         vr_json_kv_text(o, "cost", m->cost);
         vr_json_kv_text(o, "gain", m->gain);
         vr_json_kv_if(o, "required_bytes", m->sized, m->needs);

@@ -16,18 +16,22 @@ void vr_diagnosis_json(vr_report *r, const struct vram_diagnosis *d);
 
 /* ---- what text and details share; strings of the report's arena or constant ---- */
 
-const char *vr_diagnosis_cause(const vr_finding *f); /* "WEIGHTS" */
-vr_ink vr_diagnosis_ink(const vr_finding *f);
 /* A sentence behind a colon: no capital where it begins with a plain word. */
 const char *vr_diagnosis_clause(vr_report *r, const char *text);
-void vr_diagnosis_headline(vr_report *r, const vr_finding *f);
 const char *vr_diagnosis_at(vr_report *r, const struct vram_diagnosis *d, uint32_t file, uint64_t line);
 const char *vr_diagnosis_size(vr_report *r, uint64_t bytes); /* "2.55 GiB (2.74 GB)" */
-/* "--max-model-len 49056   shorter requests: fits", as much as has room */
-const char *vr_diagnosis_remedy(vr_report *r, const vr_remedy *m);
+/* The first of the texts that has room on one line, otherwise the last, the shortest: the answer should be
+ * within the first lines, and -v shows all. */
+const char *vr_diagnosis_roomy(vr_report *r, const char *const *texts, size_t n);
+void vr_diagnosis_futile(vr_report *r, const vr_finding *f);
+/* "type   --max-model-len 49056   shorter requests: fits", as much as has room; of f->remedies[i] */
+void vr_diagnosis_lever(vr_report *r, const vr_finding *f, size_t i);
+void vr_diagnosis_type(vr_report *r, const vr_finding *f);
 /* The one command that would tell; first where the cause is open, or nothing else is there to type. */
 bool vr_diagnosis_tells_first(const vr_finding *f);
 void vr_diagnosis_tell(vr_report *r, const vr_finding *f);
+/* Of a model whose run has no place with the figures: a sentence. */
+const char *vr_diagnosis_no_place(vr_report *r, const struct vram_diagnosis *d, const vr_finding *f);
 void vr_diagnosis_card(vr_report *r, const vr_finding *f); /* what the card is filled with */
 
 #endif

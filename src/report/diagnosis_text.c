@@ -6,7 +6,6 @@
 #include "report/diagnosis_report.h"
 
 #define INDENT VR_DIAGNOSIS_INDENT
-#define OTHERS_MOST 2   /* commands beside the first on the short screen */
 #define SHORT_CLAUSE 20 /* less of a sentence says nothing */
 
 /* ---- words ---- */
@@ -62,7 +61,15 @@ static const char *const memories[] = {
     [VR_MEMORY_NONE] = "nothing",
 };
 
-const char *vr_diagnosis_cause(const vr_finding *f)
+/* Where the line has no room for more. */
+static const char *const brief_memories[] = {
+    [VR_MEMORY_UNKNOWN] = "memory",         [VR_MEMORY_GPU] = "GPU memory",
+    [VR_MEMORY_POOL] = "the engine's pool", [VR_MEMORY_HOST] = "RAM",
+    [VR_MEMORY_SHM] = "/dev/shm",           [VR_MEMORY_ON_CHIP] = "memory in the chip",
+    [VR_MEMORY_NONE] = "nothing",
+};
+
+static const char *cause(const vr_finding *f)
 {
     return blamed[f->cause];
 }
@@ -95,7 +102,7 @@ static const char *finer(const vr_finding *f)
     return "";
 }
 
-vr_ink vr_diagnosis_ink(const vr_finding *f)
+static vr_ink ink(const vr_finding *f)
 {
     if (f->cause == VR_CAUSE_NONE)
         return VR_INK_GOOD;
@@ -107,7 +114,8 @@ const char *vr_diagnosis_clause(vr_report *r, const char *text)
     static const char *const openers[] = { "A ",       "An ",        "The ",    "One ",     "No ",
                                            "Not ",     "This ",      "It ",     "All ",     "Only ",
                                            "Weights ", "Something ", "Every ",  "More ",    "What",
-                                           "Two ",     "Several ",   "Memory ", "Reading ", "There " };
+                                           "Two ",     "Several ",   "Memory ", "Reading ", "There ",
+                                           "Results ", "Logits ",    "Another " };
     vr_str s = vr_str_of(text);
 
     for (size_t i = 0; i < sizeof openers / sizeof *openers; i++)
@@ -137,10 +145,10 @@ static const char *clause_of(vr_report *r, const char *text, size_t columns)
 
 static const char *head_of(vr_report *r, const vr_finding *f, const char *more)
 {
-    return vr_say(r, T(vr_diagnosis_cause(f)), T(more), T(how_sure(r, f)), T(f->summary != NULL ? ": " : ""));
+    return vr_say(r, T(cause(f)), T(more), T(how_sure(r, f)), T(f->summary != NULL ? ": " : ""));
 }
 
-void vr_diagnosis_headline(vr_report *r, const vr_finding *f)
+static void headline(vr_report *r, const vr_finding *f)
 {
     const char *head = head_of(r, f, finer(f)), *said = f->summary != NULL ? f->summary : "";
     size_t used = vr_utf8_width(vr_str_of(head)), width = r->style->columns;
@@ -149,7 +157,7 @@ void vr_diagnosis_headline(vr_report *r, const vr_finding *f)
         head = head_of(r, f, "");
         used = vr_utf8_width(vr_str_of(head));
     }
-    vr_para(r, vr_diagnosis_ink(f), head, 2, clause_of(r, said, vr_sub_floor(width, used)));
+    vr_para(r, ink(f), head, 2, clause_of(r, said, vr_sub_floor(width, used)));
 }
 
 /* "line 12", "train.log line 12", or "" of a text that is one line. */
@@ -168,7 +176,7 @@ const char *vr_diagnosis_at(vr_report *r, const struct vram_diagnosis *d, uint32
 
 /* The first of the texts that has room on one line, otherwise the last, the shortest: the answer should be
  * within the first lines, and -v shows all. */
-static const char *roomy(vr_report *r, const char *const *texts, size_t n)
+const char *vr_diagnosis_roomy(vr_report *r, const char *const *texts, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         if (!vr_terminal(r) || r->style->verbose != 0 ||
@@ -177,10 +185,24 @@ static const char *roomy(vr_report *r, const char *const *texts, size_t n)
     return texts[n - 1];
 }
 
+/* A TPU's memory is called by its own name, as its messages do. */
+static bool is_tpu(const vr_finding *f)
+{
+    static const char *const says[] = { "memory space hbm", "TPU", "Hbm usage", "hbm usage" };
+    vr_str text = vr_str_of(f->event != NULL ? f->event->sign.text : NULL);
+
+    for (size_t i = 0; i < sizeof says / sizeof *says; i++)
+        if (vr_str_find(text, says[i], NULL))
+            return true;
+    return f->program == VR_PROGRAM_PYTORCH_XLA;
+}
+
 static const char *which_memory(vr_report *r, const vr_finding *f)
 {
     uint64_t gpu;
 
+    if (f->memory == VR_MEMORY_GPU && is_tpu(f))
+        return "the chip's memory (HBM)";
     if (f->memory != VR_MEMORY_GPU || f->event == NULL ||
         !vr_fact_value(&f->event->sign.facts, VR_FACT_GPU, &gpu))
         return memories[f->memory];
@@ -223,19 +245,20 @@ static const char *lines_of(vr_report *r, const struct vram_diagnosis *d, const 
 static void ran_out(vr_report *r, const struct vram_diagnosis *d, const vr_finding *f)
 {
     const char *at = lines_of(r, d, f), *spot = spot_of(r, f), *memory = which_memory(r, f);
+    const char *line = in_brackets(r, event_at(r, d, f));
     bool no_where = f->phase == VR_PHASE_UNKNOWN && f->memory == VR_MEMORY_NONE;
     const char *where = no_where ? "" : vr_say(r, T(", "), T(places[f->phase]));
-    const char *texts[3];
+    const char *told = f->phase != VR_PHASE_UNKNOWN ? where : ""; /* that it is not said goes first */
+    const char *texts[] = {
+        vr_say(r, T(memory), T(where), T(spot), T(at)),
+        vr_say(r, T(memory), T(told), T(spot), T(at)),
+        vr_say(r, T(memory), T(*spot != '\0' ? spot : told), T(line)),
+        vr_say(r, T(memory), T(*spot != '\0' ? spot : told)),
+        vr_say(r, T(brief_memories[f->memory]), T(*spot != '\0' ? spot : told), T(line)),
+        vr_say(r, T(brief_memories[f->memory]), T(*spot != '\0' ? spot : told)),
+    };
 
-    texts[0] = vr_say(r, T(memory), T(where), T(spot), T(at));
-    texts[1] = texts[2] = texts[0];
-    if (*spot != '\0') {
-        texts[1] = vr_say(r, T(memory), T(spot));
-        texts[2] = vr_say(r, T(memories[f->memory]), T(spot));
-    } else if (f->phase == VR_PHASE_UNKNOWN) {
-        texts[1] = texts[2] = vr_say(r, T(memory), T(at));
-    }
-    vr_para(r, VR_INK_BOLD, "ran out", INDENT, roomy(r, texts, 3));
+    vr_para(r, VR_INK_BOLD, "ran out", INDENT, vr_diagnosis_roomy(r, texts, sizeof texts / sizeof *texts));
 }
 
 /* ---- how much ---- */
@@ -247,14 +270,14 @@ const char *vr_diagnosis_size(vr_report *r, uint64_t bytes)
     return bytes >= VR_GIB ? vr_say(r, T(text), T(" ("), T(vr_decimal(r, bytes)), T(")")) : text;
 }
 
-/* What was asked for last, as printed; NULL: not said, or it is all that is missing. */
-static const char *last_piece(const vr_finding *f)
+/* What was asked for last; NULL: not said, or it is all that is missing. */
+static const char *last_piece(vr_report *r, const vr_finding *f)
 {
     const vr_fact *request = f->event != NULL ? vr_fact_of(&f->event->sign.facts, VR_FACT_REQUEST) : NULL;
 
-    if (request == NULL || (f->missing_known && request->value >= f->missing_at_least))
+    if (request == NULL || request->value == 0 || (f->missing_known && request->value >= f->missing_at_least))
         return NULL;
-    return request->text;
+    return vr_say(r, BYTES(request->value));
 }
 
 static bool may_be_rehearsed(const struct vram_diagnosis *d, const vr_finding *f)
@@ -291,116 +314,44 @@ static const char *how_much(vr_report *r, const struct vram_diagnosis *d, const 
     return vr_say(r, T("not said by the text"), T(held(r, f)));
 }
 
+/* The figure with the warning that it is not what is missing. */
+static size_t with_piece(vr_report *r, const vr_finding *f, const char *piece, bool rehearsable,
+                         const char *texts[3])
+{
+    const char *tell = rehearsable ? "; --model tells" : "";
+
+    if (f->missing_known) {
+        const char *size = vr_say(r, T("at least "), T(vr_diagnosis_size(r, f->missing_at_least)));
+        const char *note = f->missing_note != NULL ? vr_say(r, T(" "), T(f->missing_note)) : "";
+        texts[0] = vr_say(r, T(size), T(note), T("; "), T(piece), T(" is only the last piece asked for"));
+        texts[1] = vr_say(r, T(size), T(note), T("; "), T(piece), T(" is only the last piece"));
+        texts[2] = vr_say(r, T(size), T("; "), T(piece), T(" is only the last piece"));
+        return 3;
+    }
+    texts[0] = vr_say(r, T("not printed; the "), T(piece), T(" asked for are only the last piece"), T(tell));
+    texts[1] = vr_say(r, T("not printed; the "), T(piece), T(" asked for are only the last piece"));
+    texts[2] = vr_say(r, T("not printed; "), T(piece), T(" is only the last piece"));
+    return 3;
+}
+
 static void missing(vr_report *r, const struct vram_diagnosis *d, const vr_finding *f)
 {
-    const char *text = how_much(r, d, f), *piece = last_piece(f);
-    const char *short_text = clause_of(r, text, vr_sub_floor(r->style->columns, INDENT));
-    const char *texts[] = { text, text, short_text, short_text };
+    const char *text = how_much(r, d, f), *piece = last_piece(r, f), *texts[4];
+    bool asked = f->memory != VR_MEMORY_NONE && f->cause < VR_CAUSE_DRIVER_OR_HARDWARE;
+    vr_str note = vr_str_of(f->missing_note);
+    size_t n = 0;
 
-    /* The whole of a buffer is no piece, and a note that says so needs no second one. */
-    if (vr_str_starts(vr_str_of(text), "up to ") || vr_str_find(vr_str_of(text), "the last piece", NULL))
+    /* The whole of a buffer is no piece, tokens are no bytes, and a note on this piece needs no second one.
+     */
+    if (vr_str_starts(vr_str_of(text), "up to ") || vr_str_find(note, "tokens", NULL) ||
+        (f->missing_known && vr_str_find(note, "piece", NULL)))
         piece = NULL;
-    if (piece != NULL && f->memory != VR_MEMORY_NONE && f->cause < VR_CAUSE_DRIVER_OR_HARDWARE) {
-        if (f->missing_known)
-            texts[2] = vr_say(r, T("at least "), T(vr_diagnosis_size(r, f->missing_at_least)), T("; "),
-                              T(piece), T(" is only the last piece"));
-        else
-            texts[2] = vr_say(r, T("not printed; "), T(piece), T(" is only the last piece"),
-                              T(may_be_rehearsed(d, f) ? "; --model tells" : ""));
-        texts[0] = vr_say(r, T(text), T("; "), T(piece), T(" is only the last piece asked for"));
-        texts[1] = vr_say(r, T(text), T("; "), T(piece), T(" is only the last piece"));
-    }
-    vr_para(r, VR_INK_BOLD, "missing", INDENT, roomy(r, texts, 4));
-}
-
-/* ---- what does not help, and what does ---- */
-
-/* The first `n`, the first with its reason when there is room. */
-static const char *futile(vr_report *r, const vr_finding *f, size_t n, bool reason)
-{
-    const char *text = "";
-
-    for (size_t i = 0; i < n; i++) {
-        text = vr_say(r, T(text), T(i != 0 ? vr_dot(r) : ""), T(f->futile[i].what));
-        if (i == 0 && reason && f->futile[i].why != NULL)
-            text = vr_say(r, T(text), T(in_brackets(r, f->futile[i].why)));
-    }
-    return text;
-}
-
-static void wont_help(vr_report *r, const vr_finding *f)
-{
-    const char *texts[2 * VR_MAX_FUTILE];
-    size_t k = 0;
-
-    for (size_t i = f->n_futile; i > 0; i--) {
-        texts[k++] = futile(r, f, i, true);
-        texts[k++] = futile(r, f, i, false);
-    }
-    if (k != 0)
-        vr_para(r, VR_INK_BOLD, "won't help", INDENT, roomy(r, texts, k));
-}
-
-static const char *outcome(vr_report *r, const vr_remedy *m)
-{
-    if (m->sized)
-        return vr_say(r, T(vr_gib(r, m->needs)), T(" GiB, "), T(m->fits ? "fits" : "not enough alone"));
-    return m->gain != NULL ? m->gain : "";
-}
-
-const char *vr_diagnosis_remedy(vr_report *r, const vr_remedy *m)
-{
-    const char *gain = outcome(r, m), *what = m->change, *texts[3];
-
-    if (m->command == NULL || m->change == NULL)
-        what = "";
-    texts[2] = m->command != NULL ? m->command : m->change;
-    texts[1] = *gain != '\0' ? vr_say(r, T(texts[2]), T("   "), T(gain)) : texts[2];
-    texts[0] = vr_say(r, T(texts[2]), T(*what != '\0' || *gain != '\0' ? "   " : ""), T(what),
-                      T(*what != '\0' && *gain != '\0' ? ": " : ""), T(gain));
-    return roomy(r, texts, 3);
-}
-
-static bool typed_already(const vr_finding *f)
-{
-    for (size_t i = 0; i < f->n_remedies; i++)
-        if (f->remedies[i].command != NULL && vr_str_is(vr_str_of(f->tell), f->remedies[i].command))
-            return true;
-    return false;
-}
-
-bool vr_diagnosis_tells_first(const vr_finding *f)
-{
-    bool open = f->cause == VR_CAUSE_UNKNOWN || (f->event == NULL && f->certainty <= VR_CERTAINTY_POSSIBLE);
-
-    return f->tell != NULL && (open || f->n_remedies == 0);
-}
-
-void vr_diagnosis_tell(vr_report *r, const vr_finding *f)
-{
-    bool comes_first = vr_diagnosis_tells_first(f);
-    const char *texts[2];
-
-    if (f->tell == NULL || (!comes_first && typed_already(f)))
-        return;
-    texts[1] = f->tell;
-    texts[0] = f->tell_why != NULL ? vr_say(r, T(f->tell), T("   "), T(f->tell_why)) : f->tell;
-    vr_para(r, VR_INK_BOLD, comes_first ? "type" : "to be sure", INDENT,
-            comes_first ? texts[0] : roomy(r, texts, 2));
-}
-
-/* Where the cause is open, what would tell comes before what may help. */
-static void type(vr_report *r, const vr_finding *f)
-{
-    bool tells_first = vr_diagnosis_tells_first(f);
-
-    if (tells_first)
-        vr_diagnosis_tell(r, f);
-    for (size_t i = 0; i < f->n_remedies && i <= OTHERS_MOST; i++)
-        vr_para(r, VR_INK_BOLD, i == 0 && !tells_first ? "type" : "or", INDENT,
-                vr_diagnosis_remedy(r, &f->remedies[i]));
-    if (!tells_first)
-        vr_diagnosis_tell(r, f);
+    if (piece != NULL && asked)
+        n = with_piece(r, f, piece, may_be_rehearsed(d, f), texts);
+    else
+        texts[n++] = text;
+    texts[n] = clause_of(r, texts[n - 1], vr_sub_floor(r->style->columns, INDENT));
+    vr_para(r, VR_INK_BOLD, "missing", INDENT, vr_diagnosis_roomy(r, texts, n + 1));
 }
 
 /* ---- the card ---- */
@@ -434,14 +385,18 @@ void vr_diagnosis_card(vr_report *r, const vr_finding *f)
 }
 
 /* A model was named, and its run does not tell more. */
-static void no_place(vr_report *r, const vr_finding *f)
+static void no_place(vr_report *r, const struct vram_diagnosis *d, const vr_finding *f)
 {
-    const vr_spot *s = &f->spot;
+    if (f->spot.tried && !f->spot.found)
+        vr_para(r, VR_INK_BOLD, "the model", INDENT, vr_diagnosis_no_place(r, d, f));
+}
 
-    if (s->tried && !s->found)
-        vr_para(r, VR_INK_BOLD, "the model", INDENT,
-                vr_say(r, T("no place of its run has these figures"), T(s->not_found != NULL ? ": " : ""),
-                       T(s->not_found)));
+const char *vr_diagnosis_no_place(vr_report *r, const struct vram_diagnosis *d, const vr_finding *f)
+{
+    const char *why = f->spot.not_found;
+
+    return vr_say(r, T("no place in a run of "), T(d->model != NULL ? d->model : "this model"), T(" fits"),
+                  T(why != NULL ? ": " : ""), T(why));
 }
 
 /* Up to two reasons that the headline does not say already; on a terminal two lines. */
@@ -467,17 +422,17 @@ static void because(vr_report *r, const vr_finding *f)
 
 static void first(vr_report *r, const struct vram_diagnosis *d, const vr_finding *f)
 {
-    vr_diagnosis_headline(r, f);
+    headline(r, f);
     ran_out(r, d, f);
     missing(r, d, f);
     if (r->style->verbose) {
         vr_diagnosis_details(r, d, f);
         return;
     }
-    wont_help(r, f);
-    type(r, f);
+    vr_diagnosis_futile(r, f);
+    vr_diagnosis_type(r, f);
     vr_diagnosis_card(r, f);
-    no_place(r, f);
+    no_place(r, d, f);
     because(r, f);
 }
 
@@ -488,8 +443,8 @@ static void others(vr_report *r, const struct vram_diagnosis *d)
         const vr_finding *f = &d->list[i];
         const char *at = event_at(r, d, f);
         vr_para(r, VR_INK_BOLD, i == 1 ? "also" : "", INDENT,
-                vr_say(r, T(at), T(*at != '\0' ? ": " : ""), T(vr_diagnosis_cause(f)), T(finer(f)),
-                       T(how_sure(r, f)), T(f->summary != NULL ? ": " : ""),
+                vr_say(r, T(at), T(*at != '\0' ? ": " : ""), T(cause(f)), T(finer(f)), T(how_sure(r, f)),
+                       T(f->summary != NULL ? ": " : ""),
                        T(f->summary != NULL ? vr_diagnosis_clause(r, f->summary) : "")));
     }
 }
@@ -498,7 +453,7 @@ static void all(vr_report *r, const struct vram_diagnosis *d)
 {
     for (size_t i = 1; i < d->n; i++) {
         vr_put(&r->buf, T("\n"));
-        vr_diagnosis_headline(r, &d->list[i]);
+        headline(r, &d->list[i]);
         ran_out(r, d, &d->list[i]);
         missing(r, d, &d->list[i]);
         vr_diagnosis_details(r, d, &d->list[i]);

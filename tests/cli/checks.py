@@ -9,6 +9,7 @@ import json
 import os
 import pty
 import re
+import select
 import shutil
 import signal
 import struct
@@ -600,6 +601,41 @@ class Explain(unittest.TestCase):
             self.assertTrue(text.startswith("WEIGHTS (certain): "))
             self.assertLessEqual(len(text.splitlines()), 14)
 
+    def test_a_command_is_never_broken(self):
+        """A shell would run the two lines as two commands; a terminal wraps one line softly, and it is copied whole."""
+        for words in (["--symptom", "exit code 137"], ["--symptom", "fine for hours, then dies"]):
+            text, _ = on_terminal(60, "explain", *words, env={"NO_COLOR": "1"})
+            levers = [lever["command"] for lever in answer("explain", *words)[0]["diagnoses"][0]["levers"] if lever["typed"]]
+            self.assertTrue(any(len(command) > 60 for command in levers) or "137" not in words[1])
+            for command in levers[:2]:
+                self.assertIn(command, text)
+
+    def test_the_last_piece_has_its_unit(self):
+        """However the text counts, the screen says bytes in their units, once."""
+        for text, size in (("ggml_backend_cuda_buffer_type_alloc_buffer: allocating 16384.00 MiB on device 0: cudaMalloc failed: out of memory", "16.00 GiB"),
+                           ("Failed to allocate memory for requested buffer of size 17179869184", "16.00 GiB")):
+            line = [x for x in vram("explain", text).stdout.decode().splitlines() if x.startswith("missing")][0]
+            self.assertIn(size, line)
+            self.assertEqual(line.count("piece"), 1, line)
+
+    def test_one_of_several_files_is_missing(self):
+        with tempfile.TemporaryDirectory() as d:
+            path = os.path.join(d, "x.log")
+            with open(path, "w", encoding="utf-8") as f:
+                f.write(LOAD + "\n")
+            for words in (["no-such.log", path], [path, "no-such.log"]):
+                done = vram("explain", *words)
+                self.assertEqual(done.returncode, 4)
+                self.assertTrue(done.stdout.startswith(b"WEIGHTS"), done.stdout)
+                self.assertEqual(done.stderr.count(b"error: no-such.log"), 1, done.stderr)
+
+    def test_unknown_words_beside_a_text_are_told(self):
+        whole = self.fed(LOAD.encode(), "-", "--symptom", "purple")
+        self.assertEqual(whole.returncode, 0)
+        self.assertIn(b"no symptom that is known", whole.stderr)
+        self.assertIn(b"warnings", self.fed(LOAD.encode(), "-", "--json", "--symptom", "purple").stdout)
+        self.assertEqual(self.fed(LOAD.encode(), "-", "--symptom", "dies while loading").stderr, b"")
+
     def test_operands(self):
         with tempfile.TemporaryDirectory() as d:
             path = os.path.join(d, "x.log")
@@ -643,6 +679,7 @@ class Explain(unittest.TestCase):
         said = b""
         while b"Ctrl-D" not in said:
             said += os.read(main, 4096)
+        self.assertEqual(select.select([main], [], [], 1.5)[0], [], "nothing is told into what is being pasted")
         os.write(main, b"RuntimeError: CUDA out of memory\n\x04")
         self.assertIn(b"ran out", child.communicate(timeout=60)[0])
         slow = subprocess.Popen(["sh", "-c", "echo epoch 1; sleep 2; echo epoch 2"], stdout=subprocess.PIPE)
@@ -918,7 +955,7 @@ class Screens(unittest.TestCase):
                 self.assertNotIn("\033", text)
                 for line in text.splitlines():
                     self.assertEqual(line, line.rstrip())
-                    if not line.startswith("$ "):
+                    if not line.startswith(("$ ", *(["type ", "or ", "to be sure "] if words[0] == "explain" else []))):
                         self.assertLessEqual(len(line), columns, line)
 
     def test_a_short_answer(self):

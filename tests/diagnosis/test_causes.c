@@ -194,6 +194,10 @@ static const expected cases[] = {
       "limit: "
       "101376. Reducing block sizes or `num_stages` may help.\n",
       IS(NOT_CAPACITY, CERTAIN, ON_CHIP), NULL, "memory inside the chip" },
+    { "srun: error: node7: tasks 0-3: Out Of Memory\n", IS(HOST_RAM, CERTAIN, HOST), NULL,
+      "Slurm's own word for the job's limit" },
+    { "RuntimeError: CUDA error: out of memory\nsrun: error: node7: task 0: Exited with exit code 1\n",
+      IS(OTHER_PROCESS, POSSIBLE, GPU), NULL, "CUDA's words beside a line of Slurm are not Slurm's" },
     { "[  812.5] NVRM: Xid (PCI:0000:41:00): 79, pid=1222, GPU has fallen off the bus.\n",
       IS(DRIVER_OR_HARDWARE, CERTAIN, NONE), NULL, "hardware" },
     { "Error: command terminated with exit code 137\n", IS(HOST_RAM, LIKELY, HOST), NULL,

@@ -4,25 +4,6 @@
 
 #include "place_world.h"
 
-#define HUNDREDTHS(x, unit) ((uint64_t)((x)*100.0 + 0.5) * (unit) / 100)
-
-static void say_in(place_world *p, vr_fact_id id, double x, uint64_t unit)
-{
-    say(p, id, HUNDREDTHS(x, unit), unit / 200 + 1);
-}
-
-/* The published run of Qwen2.5-Coder-7B on an RTX 3060, whose own traceback names the tensor. */
-static void published(place_world *p)
-{
-    open_place(p, "qwen2.5-7b-instruct", NULL);
-    say_in(p, VR_FACT_REQUEST, 130.00, VR_MIB);
-    say_in(p, VR_FACT_TOTAL, 11.63, VR_GIB);
-    say_in(p, VR_FACT_FREE, 30.88, VR_MIB);
-    say_in(p, VR_FACT_THIS_PROCESS, 11.54, VR_GIB);
-    say_in(p, VR_FACT_ALLOCATED, 11.34, VR_GIB);
-    say_in(p, VR_FACT_IDLE, 105.47, VR_MIB);
-}
-
 static void test_published(void **state)
 {
     place_world p;
@@ -171,21 +152,36 @@ static void there_and_back(const run *r, const char *other, unsigned *n)
     close_place(&p);
 }
 
-static void test_there_and_back(void **state)
+/* `step`: each of so many; 1: all of them. */
+static unsigned sweep(size_t step)
 {
     static const struct {
         const char *dtype, *context;
         uint64_t available;
     } ways[] = { { "auto", "4096", 0 }, { "float32", "2048", 0 }, { "float16", "8000", 7600123456 } };
     unsigned n = 0;
-    (void)state;
+    size_t at = 0;
     for (size_t m = 0; m < COUNT(MODELS); m++)
         for (size_t c = 0; c < COUNT(CARDS); c++)
             for (size_t k = 0; k < COUNT(ways); k++) {
+                if (at++ % step != 0)
+                    continue;
                 run r = { MODELS[m], CARDS[c], ways[k].dtype, ways[k].context, ways[k].available };
                 there_and_back(&r, MODELS[(m + 1 + c) % COUNT(MODELS)], &n);
             }
-    assert_true(n > 40);
+    return n;
+}
+
+static void test_there_and_back(void **state)
+{
+    (void)state;
+    assert_true(sweep(7) > 5);
+}
+
+static void test_all_there_and_back(void **state)
+{
+    (void)state;
+    assert_true(sweep(1) > 40);
 }
 
 /* ---- what was not said ---- */
@@ -303,11 +299,10 @@ static void test_refused(void **state)
 }
 
 /* Each request of memory that fails is out of memory, and nothing is left behind. */
-static void test_starved(void **state)
+static void starve(size_t thinned)
 {
     size_t n_calls = 0;
-    (void)state;
-    for (size_t at = 0; at == 0 || at < n_calls; at = at == 0 ? 1 : at + 1 + at / 40) {
+    for (size_t at = 0; at == 0 || at < n_calls; at = at == 0 ? 1 : at + 1 + at / thinned) {
         place_world p;
         published(&p);
         size_t before = p.h.n_calls;
@@ -321,6 +316,18 @@ static void test_starved(void **state)
     }
 }
 
+static void test_starved(void **state)
+{
+    (void)state;
+    starve(8);
+}
+
+static void test_starved_often(void **state)
+{
+    (void)state;
+    starve(100);
+}
+
 /* Two cards and a device map: the second one is full, with a prompt of a length that nobody said. */
 static void test_cards(void **state)
 {
@@ -329,7 +336,7 @@ static void test_cards(void **state)
     (void)state;
     for (size_t i = 0; i < COUNT(lengths); i++) {
         place_world p, q;
-        vram_device *d;
+        vram_device *d, *two = NULL;
         vram_fit *f;
         open_place(&p, "deepseek-r1-distill-qwen-14b", NULL);
         assert_int_equal(vram_workload_set(p.work, "device_map", "auto"), VRAM_OK);
@@ -344,7 +351,11 @@ static void test_cards(void **state)
                 continue;
             vr_str want = one->plan.tape.labels[one->run.failure.label];
             open_place(&q, "deepseek-r1-distill-qwen-14b", NULL);
-            assert_int_equal(vram_workload_set(q.work, "device_map", "auto"), VRAM_OK);
+            if (i == 0)
+                assert_int_equal(vram_workload_set(q.work, "device_map", "auto"), VRAM_OK);
+            else /* two cards were named: that speaks for one */
+                assert_int_equal(vram_device_new(&two, q.ctx, "2xrtx-4060-ti-16gb", 0), VRAM_OK);
+            q.d.card = two;
             say(&q, VR_FACT_GPU, k, 0);
             say_printed(&q, VR_FACT_REQUEST, one->run.failure.tried);
             say_printed(&q, VR_FACT_TOTAL, d->usable.bytes);
@@ -410,15 +421,22 @@ static void test_training(void **state)
     close_place(&p);
 }
 
-int main(void)
+static int run_all(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_all_there_and_back),
+                                        cmocka_unit_test(test_tokens), cmocka_unit_test(test_cards),
+                                        cmocka_unit_test(test_starved_often) };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_published),      cmocka_unit_test(test_pool),
         cmocka_unit_test(test_there_and_back), cmocka_unit_test(test_assumed),
-        cmocka_unit_test(test_near),           cmocka_unit_test(test_tokens),
-        cmocka_unit_test(test_training),       cmocka_unit_test(test_cards),
+        cmocka_unit_test(test_near),           cmocka_unit_test(test_training),
         cmocka_unit_test(test_serving),        cmocka_unit_test(test_hostile),
-        cmocka_unit_test(test_starved),        cmocka_unit_test(test_refused)
+        cmocka_unit_test(test_starved),        cmocka_unit_test(test_refused),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return argc > 1 && strcmp(argv[1], "all") == 0 ? run_all() : cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,8 +18,11 @@ typedef struct message {
     struct vram_diagnosis d;
 } message;
 
-static void explain(message *m, uint8_t program, uint8_t phase, uint64_t bytes, const char *context)
+/* card: that was named, or NULL. */
+static void explain_on(message *m, uint8_t program, uint8_t phase, uint64_t bytes, const char *context,
+                       const char *card)
 {
+    vram_device *device;
     vram_workload *w;
     memset(m, 0, sizeof *m);
     m->s = small_model();
@@ -36,8 +39,17 @@ static void explain(message *m, uint8_t program, uint8_t phase, uint64_t bytes, 
     assert_int_equal(vram_workload_new(&w, ctx, NULL), VRAM_OK);
     if (context != NULL)
         assert_int_equal(vram_workload_set(w, "context", context), VRAM_OK);
+    if (card != NULL) {
+        assert_int_equal(vram_device_new(&device, ctx, card, 0), VRAM_OK);
+        m->d.card = device;
+    }
     expect_ok(m->s.w, vr_diagnose_place(&m->d, &m->f, m->s.m, w));
     assert_true(m->f.spot.tried);
+}
+
+static void explain(message *m, uint8_t program, uint8_t phase, uint64_t bytes, const char *context)
+{
+    explain_on(m, program, phase, bytes, context, NULL);
 }
 
 static void done(message *m)
@@ -92,9 +104,26 @@ static void test_other(void **state)
     done(&m);
 }
 
+/* A log that says nothing of the card, which was named: a cache of 2 GiB of tokens on a card of 1 GiB. */
+static void test_named(void **state)
+{
+    message m;
+    const uint64_t tokens = 4 * VR_MIB;
+    (void)state;
+    explain_on(&m, VR_PROGRAM_LLAMACPP, VR_PHASE_KV_CACHE, tokens * TOKEN, "4194304", "1GiB");
+    assert_true(m.f.spot.found);
+    assert_true(m.f.missing_known);
+    assert_true(m.f.missing_at_least >= VR_GIB);
+    done(&m);
+    explain(&m, VR_PROGRAM_LLAMACPP, VR_PHASE_KV_CACHE, tokens * TOKEN, "4194304");
+    assert_true(m.f.spot.found);
+    assert_false(m.f.missing_known);
+    done(&m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_weights), cmocka_unit_test(test_cache),
-                                        cmocka_unit_test(test_other) };
+                                        cmocka_unit_test(test_other), cmocka_unit_test(test_named) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -346,8 +346,8 @@ static void alternative_is_read(const vr_text_row *row, const char *anchor, void
     anchor += *anchor == '^';
     n = strlen(anchor);
     n -= n != 0 && anchor[n - 1] == '$';
-    snprintf(text, sizeof text, "%.*s%s%s\n", (int)n, anchor, row->needs != NULL ? " " : "",
-             row->needs != NULL ? row->needs : "");
+    const char *needs = row->needs == NULL ? "" : row->needs + (*row->needs == '=');
+    snprintf(text, sizeof text, "%.*s %s\n", (int)n, anchor, needs);
     read_text(&r, text);
     if (highest_rank(&r.found) < row->rank)
         WRONG(row, "\"%s\" alone is not read", anchor);
@@ -424,7 +424,7 @@ static const char *const innocent[] = {
     "Compiled 3 kernels; shared memory per block: 48 KiB; registers: 96\n",
     "resumed from checkpoint at step 1370 (137 shards), optimizer state restored\n",
     "warning: 2 files were skipped because they are larger than 100 MB\n",
-    "INFO model_runner.py:1028] CUDA graphs can take additional 1~3 GiB memory per GPU. If you are running "
+    "INFO model_runner.py:1204] CUDA graphs can take additional 1~3 GiB memory per GPU. If you are running "
     "out of "
     "memory, consider decreasing `gpu_memory_utilization` or enforcing eager mode.\n",
     "tip: to avoid out of memory issues with long inputs, lower the batch; nothing failed so far\n",
