@@ -266,6 +266,8 @@ static void judge_outside(vr_reckoning *r)
     vr_span large = r->own_process.known && r->n_processes != 0 ? r->others : (vr_span){ 0 };
 
     set(r, VR_RULE_OUTSIDE_LARGE, above(r->outside, exactly(OUTSIDE_LARGE)));
+    set(r, VR_RULE_OUTSIDE_MUCH,
+        both(above(r->outside, exactly(OUTSIDE_LARGE)), vr_at_least(r->outside, part(r->total, 15, 100))));
     set(r, VR_RULE_OUTSIDE_SMALL, above(exactly(OUTSIDE_SMALL), r->outside));
     set(r, VR_RULE_OUTSIDE_DOMINATES,
         both(vr_at_least(r->outside, part(r->total, 40, 100)), vr_at_least(r->outside, r->reserved)));

@@ -59,8 +59,9 @@ static const char *finer(const vr_view *v)
     return NULL;
 }
 
-/* Engines before the libraries below them, programs that train before those that only load. SGLang uses vLLM's
- * layers, and names of functions that both have are vLLM's in the tables: a sign of SGLang itself says more. */
+/* Engines before the libraries below them, programs that train before those that only load. SGLang uses
+ * vLLM's layers, and names of functions that both have are vLLM's in the tables: a sign of SGLang itself says
+ * more. */
 static const uint8_t programs[] = {
     VR_PROGRAM_SGLANG,       VR_PROGRAM_VLLM,
     VR_PROGRAM_TENSORRT_LLM, VR_PROGRAM_TGI,

@@ -124,6 +124,10 @@ typedef enum vr_trait {
     VR_ARENA_STEP,          /* ONNX Runtime's arena, and the request is a power of two of MiB */
     VR_RANK_ON_FIRST,       /* a rank of one machine that is not the first names card 0 */
     VR_PROGRAM_ALONE,       /* a compiler's count of temporaries exceeds the memory by itself */
+    VR_SMALL_BUFFER,        /* a buffer of ggml of less than 1 GiB */
+    VR_UNDER_GGML,          /* llama.cpp or what is built on it runs */
+    VR_LATER_DEVICE,        /* the device that refused is not the first of several */
+    VR_FITS_PROJECTED,      /* by the program's own sum the run fits what is free */
     VR_FREE_PLENTY,         /* free before the step was more than half of the card */
     /* arithmetic: VR_RULE_x holds for all values within the printed digits; last */
     VR_BY_RULE,

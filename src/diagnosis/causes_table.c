@@ -30,6 +30,10 @@ const vr_verdict vr_verdicts[] = {
       CAUSE(ACTIVATIONS, LIKELY), "logits", VR_MEMORY_GPU, 0,
       "the logits of one pass are larger than one buffer may be",
       "{request} is a value of 2 or 4 bytes for each word of a known vocabulary and each of some tokens" },
+    { "one-buffer-attention", { VR_ONE_BUFFER, VR_BY_ATTENTION },
+      CAUSE(ACTIVATIONS, LIKELY), "attention", VR_MEMORY_GPU, 0,
+      "the attention matrix of a long input is larger than one buffer may be",
+      "{request} was asked for in one piece inside attention, which holds tokens x tokens values" },
     { "one-buffer-huge", { VR_ONE_BUFFER, VR_HUGE_PIECE },
       CAUSE(ACTIVATIONS, LIKELY), NULL, VR_MEMORY_GPU, 0,
       "a single tensor of the pass is larger than any such device",
@@ -100,6 +104,10 @@ const vr_verdict vr_verdicts[] = {
     { "excerpt-card", { VR_IS_INFO, VR_CARD_TAKEN, NOT(VR_MOST_WEIGHTS), NOT(VR_MOST_KV) },
       CAUSE(OTHER_PROCESS, POSSIBLE), NULL, VR_MEMORY_GPU, 0, "no error in this text; the card is in use",
       "nvidia-smi shows {card_used} of {total} in use" },
+    { "excerpt-fits", { VR_IS_INFO, VR_FITS_PROJECTED },
+      CAUSE(NOT_CAPACITY, POSSIBLE), NULL, ANYWHERE,
+      "no error in this text; by the program's own sum it fits",
+      "{projected} is what the run would take, {free} is free" },
     { "excerpt-limit", { VR_IS_INFO, VR_ROUND_LIMIT },
       CAUSE(LIMIT, LIKELY), "self_imposed", ANYWHERE, "the allocator's limit is one that was set",
       "the limit of {pool_limit} is a round number, as a person sets it" },
@@ -122,7 +130,7 @@ const vr_verdict vr_verdicts[] = {
 
     /* ---- an engine's own sums ---- */
     { "held-at-start", { VR_HELD_LARGE },
-      CAUSE(OTHER_PROCESS, CERTAIN), NULL, ANYWHERE, "something else holds memory that the engine claims",
+      CAUSE(OTHER_PROCESS, LIKELY), NULL, ANYWHERE, "something else holds memory that the engine claims",
       "only {free} of {total} was free before the engine had taken anything" },
     { "contexts-at-start", { VR_HELD_SMALL },
       CAUSE(RUNTIME_OVERHEAD, LIKELY), NULL, ANYWHERE,
@@ -312,6 +320,9 @@ const vr_verdict vr_verdicts[] = {
       CAUSE(RUNTIME_OVERHEAD, CERTAIN), "compute_buffer", ANYWHERE,
       "copies of the compute buffer are larger than any card",
       "a pipeline over several cards keeps {copies} copies of its inputs: {buffer} in one piece" },
+    { "compute-placed", { VR_AT_COMPUTE_BUFFERS, VR_SMALL_BUFFER, VR_LATER_DEVICE },
+      CAUSE(DEVICE_PLACEMENT, LIKELY), NULL, ANYWHERE, "the split over the cards leaves one of them no room",
+      "{buffer} is little: weights and cache had filled this card, which is not the first of several" },
     { "compute-copies", { VR_AT_COMPUTE_BUFFERS, VR_COPIES },
       CAUSE(RUNTIME_OVERHEAD, LIKELY), "compute_buffer", ANYWHERE, "the compute buffer does not fit",
       "a pipeline over several cards keeps {copies} copies of its inputs" },
@@ -329,6 +340,9 @@ const vr_verdict vr_verdicts[] = {
       NULL },
     { "save", { VR_AT_SAVE, VR_AT_FRAME },
       CAUSE(WEIGHTS, LIKELY), NULL, ANYWHERE, "saving gathers the whole model on one card", NULL },
+
+    { "save-step", { VR_AT_SAVE, VR_IS_GPU, NOT(VR_SAYS_CAUSE) },
+      CAUSE(WEIGHTS, POSSIBLE), NULL, ANYWHERE, "saving may gather the whole model on one card", NULL },
 
     /* ---- loading ---- */
     { "bare-load", { VR_BY_BARE_CUDA, VR_AT_LOAD, NOT(VR_UNDER_ENGINE) },
@@ -412,6 +426,9 @@ const vr_verdict vr_verdicts[] = {
     { "forward-large", { VR_AT_FORWARD, VR_AT_FRAME, VR_RULED(REQUEST_LARGE), NOT(VR_BY_GATHER) },
       CAUSE(ACTIVATIONS, CERTAIN), NULL, ANYWHERE, "one large tensor of a forward pass does not fit",
       "{request} was asked for in one piece inside a forward pass" },
+    { "forward-kv", { VR_AT_FORWARD, VR_FRAME_KV },
+      CAUSE(KV_CACHE, LIKELY), NULL, ANYWHERE, "the KV cache found no room to grow",
+      "the frame lays the keys and values of the new tokens behind those of all before" },
     { "forward", { VR_AT_FORWARD },
       CAUSE(ACTIVATIONS, LIKELY), NULL, ANYWHERE, "the activations of a pass do not fit", NULL },
     { "tpu-program", { VR_PROGRAM_ALONE },
@@ -423,6 +440,11 @@ const vr_verdict vr_verdicts[] = {
       NULL },
 
     /* ---- no place: what is usual ---- */
+    { "outside-much",
+      { VR_RULED(OUTSIDE_MUCH), VR_AT_NOTHING, NOT(VR_RULED(OTHERS_SMALL)), NOT(VR_GRAPHS_CAPTURED) },
+      CAUSE(OTHER_PROCESS, LIKELY), NULL, ANYWHERE, "something beside this program holds a part of the card",
+      "{outside} of {total} ({outside%}) is neither free nor PyTorch's, more than contexts and libraries "
+      "take" },
     { "pool-in-pieces", { VR_POOL_IN_PIECES },
       CAUSE(RUNTIME_OVERHEAD, LIKELY), "fragmentation", ANYWHERE,
       "idle memory lies in pieces too small for the request",
@@ -474,6 +496,14 @@ const vr_verdict vr_verdicts[] = {
       CAUSE(ACTIVATIONS, LIKELY), NULL, VR_MEMORY_GPU, 0, "a pass found no room beside weights and cache",
       NULL },
     { "ggml", { VR_BY_GGML, VR_IS_GPU, NOT(VR_IS_BARE) },
+      CAUSE(WEIGHTS, POSSIBLE), NULL, ANYWHERE, "a buffer does not fit on the card; mostly one of weights",
+      NULL },
+    { "bare-ggml", { VR_BY_BARE_CUDA, VR_UNDER_GGML, NOT(VR_AT_LOAD) },
+      CAUSE(ACTIVATIONS, POSSIBLE), NULL, VR_MEMORY_GPU, 0,
+      "a pass may have found no room beside weights and cache",
+      "ggml names the buffer where it asks for weights or cache; what it says in these words is taken "
+      "while computing" },
+    { "malloc-ggml", { VR_BY_GGML, VR_IS_GPU, VR_IS_BARE, VR_AT_NOTHING },
       CAUSE(WEIGHTS, POSSIBLE), NULL, ANYWHERE, "a buffer does not fit on the card; mostly one of weights",
       NULL },
     { "bare", { VR_BY_BARE_CUDA, VR_AT_NOTHING },

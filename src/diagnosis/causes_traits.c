@@ -75,7 +75,8 @@ static const uint8_t of_program[VR_PROGRAM_COUNT] = {
     [VR_PROGRAM_LMDEPLOY] = VR_UNDER_ENGINE,     [VR_PROGRAM_MLC] = VR_UNDER_ENGINE,
     [VR_PROGRAM_TRAINER] = VR_UNDER_TRAINER,     [VR_PROGRAM_DEEPSPEED] = VR_UNDER_TRAINER,
     [VR_PROGRAM_FSDP] = VR_UNDER_TRAINER,        [VR_PROGRAM_MEGATRON] = VR_UNDER_TRAINER,
-    [VR_PROGRAM_LIGHTNING] = VR_UNDER_TRAINER,
+    [VR_PROGRAM_LIGHTNING] = VR_UNDER_TRAINER,   [VR_PROGRAM_LLAMACPP] = VR_UNDER_GGML,
+    [VR_PROGRAM_OLLAMA] = VR_UNDER_GGML,         [VR_PROGRAM_KOBOLDCPP] = VR_UNDER_GGML,
 };
 
 static void have(vr_view *v, unsigned trait)
@@ -329,11 +330,30 @@ const vr_fact *vr_device_free(const vr_view *v)
     return NULL;
 }
 
+/* By the figure, or by the name of the buffer: "CUDA3". */
+static bool later_device(const vr_view *v, uint64_t *device)
+{
+    vr_str block = vr_str_of(v->event->block);
+    size_t at;
+
+    if (fact_value(v, VR_FACT_DEVICE, device))
+        return *device != 0;
+    return vr_str_find(block, "to allocate CUDA", &at) && at + 16 < block.n && block.s[at + 16] >= '1' &&
+           block.s[at + 16] <= '9';
+}
+
 static void view_device(vr_view *v)
 {
     const vr_fact *left = vr_device_free(v);
-    uint64_t buffer;
+    const vr_fact *run = vr_finding_fact(v->d, v->f, VR_FACT_PROJECTED);
+    const vr_fact *room = vr_finding_fact(v->d, v->f, VR_FACT_FREE);
+    uint64_t buffer, device;
 
+    v->has[VR_HUGE_BUFFER] = fact_value(v, VR_FACT_BUFFER, &buffer) && buffer >= 48 * VR_GIB;
+    v->has[VR_SMALL_BUFFER] = fact_value(v, VR_FACT_BUFFER, &buffer) && buffer < VR_GIB;
+    v->has[VR_LATER_DEVICE] = v->has[VR_BY_GGML] && later_device(v, &device);
+    v->has[VR_FITS_PROJECTED] =
+        v->has[VR_BY_GGML] && run != NULL && room != NULL && run->value <= room->value;
     v->has[VR_BUFFER_OVER_FREE] = left != NULL && v->has[VR_BY_GGML] && v->place.phase == VR_PHASE_LOAD &&
                                   fact_value(v, VR_FACT_BUFFER, &buffer) && buffer > left->value;
 }
@@ -355,7 +375,6 @@ static void view_sizes(vr_view *v)
     v->has[VR_LOGITS_SIZED] = request != NULL && request->slack == 0 && vr_logits_sized(request->value);
     v->has[VR_HUGE_PIECE] = request != NULL && request->value >= 48 * VR_GIB;
     v->has[VR_LARGE_PIECE] = request != NULL && request->value >= 5 * VR_GIB / 2;
-    v->has[VR_HUGE_BUFFER] = fact_value(v, VR_FACT_BUFFER, &buffer) && buffer >= 48 * VR_GIB;
     v->has[VR_SMALL_PIECE] = request != NULL && request->value <= 32 * VR_MIB;
     if (fact_value(v, VR_FACT_BUFFER, &buffer) || fact_value(v, VR_FACT_REQUEST, &buffer))
         v->has[VR_ON_LIMITED_BUFFERS] =
