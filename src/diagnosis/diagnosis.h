@@ -26,6 +26,7 @@ typedef struct vr_remedy {
     const char *command; /* what to type, complete, in the words of the program found */
     const char *cost;    /* in words; NULL: none */
     const char *gain;    /* in words: "half of the cache"; or NULL */
+    bool is_done;        /* the command is words on what to do: nothing to type */
     bool sized;          /* needs is known, from a rehearsal */
     uint64_t needs;      /* bytes the run needs with it */
     bool fits;           /* with it, on that card; meaningful when sized */

@@ -246,13 +246,6 @@ static const char *accumulation(const vr_case *c)
                : NULL;
 }
 
-static const char *eval_accumulation(const vr_case *c)
-{
-    return vr_holds(c, VR_IF_EVAL_GROWTH) && c->f->memory == VR_MEMORY_GPU
-               ? "alone it moves the growth into the computer's memory"
-               : NULL;
-}
-
 static const char *zero_on_one(const vr_case *c)
 {
     bool sharded = c->f->program == VR_PROGRAM_DEEPSPEED || c->f->program == VR_PROGRAM_FSDP ||
@@ -408,7 +401,6 @@ static const struct attempt {
     { "a smaller batch", batch_for_others },
     { "gradient accumulation", accumulation },
     { "ZeRO or FSDP on one card", zero_on_one },
-    { "eval_accumulation_steps", eval_accumulation },
     { "empty_cache", empty_cache },
     { "empty_cache", cache_for_host },
     { "freeing disk space", free_disk },

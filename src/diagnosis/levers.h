@@ -77,14 +77,25 @@ bool vr_case_says(const vr_case *c, const char *what);
 bool vr_case_near(const vr_case *c, const char *prefix);
 bool vr_lever_applies(const vr_case *c, const vr_lever_row *row);
 
+/* The log says that the lever with that command, its holes filled, is in force already. remedies_force.c */
+bool vr_in_force(const vr_case *c, const vr_lever_row *row, const char *command);
+
 /* A command with its holes filled, in the diagnosis' arena; NULL: a figure is not there, or memory ran out.
  */
 const char *vr_filled(const vr_case *c, const char *command);
 
+/* Holes of llama.cpp: false where the figures are not there. remedies_ggml.c */
+bool vr_put_smaller_context(const vr_case *c, vr_buf *b);
+bool vr_put_context_in_8_bits(const vr_case *c, vr_buf *b);
+bool vr_put_fewer_layers(const vr_case *c, vr_buf *b);
+
 /* The longest request that does fit, in whole blocks of the KV cache; false: not known, or useless. */
 bool vr_length_that_fits(const vr_case *c, uint64_t *out);
-/* The model's name on the hub, from --model or the log. */
+/* The model's name on the hub, from --model or the log. remedies_name.c */
 bool vr_case_model(const vr_case *c, vr_str *out);
+
+/* By its name the weights of the model have more than the card has, in 16 bits. */
+bool vr_half_too_large(const vr_case *c);
 
 /* What will not help. futile.c */
 void vr_judge_futile(const vr_case *c);

@@ -28,35 +28,6 @@ static bool same(const char *a, const char *b)
     return a != NULL && b != NULL && vr_str_is(vr_str_of(a), b);
 }
 
-/* Groups of levers that are in force already when the log has that option. */
-static const struct in_force {
-    const char *group, *option;
-} in_force[] = {
-    { "eager", "opt-eager" },
-    { "checkpointing", "opt-checkpointing" },
-    { "cache_quantized", "opt-kv-8bit" },
-    { "dtype_16bit", "opt-bf16" },
-    { "dtype_16bit", "opt-fp16" },
-    { "bf16", "opt-bf16" },
-    { "weights_4bit", "opt-4bit" },
-    { "weights_8bit", "opt-4bit" },
-    { "weights_8bit", "opt-8bit" },
-    { "lora", "opt-lora" },
-    { "qlora", "opt-4bit" },
-    { "growth_of_arena", "opt-growth" },
-    { "no_grad", "opt-no-grad" },
-    { "novram", "opt-lowvram" },
-    { "expandable_segments", "opt-expandable" },
-};
-
-static bool is_in_force(const vr_case *c, const char *group)
-{
-    for (size_t i = 0; i < sizeof in_force / sizeof in_force[0]; i++)
-        if (same(in_force[i].group, group) && vr_seen(&c->d->found, c->f->event, in_force[i].option))
-            return true;
-    return false;
-}
-
 /* What a rehearsal has tried: where it is not among its levers it does not help. */
 static bool was_rehearsed(const vr_case *c, const char *group)
 {
@@ -79,7 +50,7 @@ static bool is_taken(const vr_case *c, const vr_lever_row *row)
     for (size_t i = 0; i < c->f->n_remedies; i++)
         if (same(c->f->remedies[i].id, row->group) || same(c->f->remedies[i].id, row->id))
             return true;
-    return is_in_force(c, row->group) || was_rehearsed(c, row->group);
+    return was_rehearsed(c, row->group);
 }
 
 /* Where a lever of the same group is that is not worse; or the place of the group's worse one, to be
@@ -124,7 +95,7 @@ static void consider(const vr_case *c, chosen *list, const vr_lever_row *row)
     if (!vr_lever_applies(c, row) || is_taken(c, row) || has_better(list, row, &worse))
         return;
     command = vr_filled(c, row->command);
-    if (command == NULL)
+    if (command == NULL || vr_in_force(c, row, command))
         return;
     if (worse < list->n)
         take_out(list, worse);
@@ -136,26 +107,29 @@ static bool is_cheaper(const vr_lever_row *a, const vr_lever_row *b)
     return a->cost != b->cost ? a->cost < b->cost : a->rank < b->rank;
 }
 
-static void append(vr_finding *f, choice c)
+static void append(const vr_case *k, vr_finding *f, choice c)
 {
+    const char *gain = c.row->gain != NULL ? vr_filled(k, c.row->gain) : NULL;
+
     f->remedies[f->n_remedies++] = (vr_remedy){
         .id = c.row->id,
         .change = c.row->change,
         .command = c.command,
         .cost = c.row->cost_in_words != NULL ? c.row->cost_in_words : vr_cost_words[c.row->cost].meaning,
-        .gain = c.row->gain,
+        .gain = gain,
+        .is_done = c.row->language == VR_LANGUAGE_WORDS,
     };
 }
 
 /* Cheapest first. */
-static void append_all(vr_finding *f, chosen *c)
+static void append_all(const vr_case *k, vr_finding *f, chosen *c)
 {
     while (c->n != 0) {
         size_t best = 0;
         for (size_t i = 1; i < c->n; i++)
             if (is_cheaper(c->list[i].row, c->list[best].row))
                 best = i;
-        append(f, c->list[best]);
+        append(k, f, c->list[best]);
         take_out(c, best);
     }
 }
@@ -171,7 +145,7 @@ static vram_status judge_remedies(const vr_case *c)
     list.room = c->f->n_remedies < VR_MAX_REMEDIES ? VR_MAX_REMEDIES - c->f->n_remedies : 0;
     for (size_t i = 0; i < vr_remedy_table_n && list.room != 0; i++)
         consider(c, &list, &vr_remedy_table[i]);
-    append_all(c->f, &list);
+    append_all(c, c->f, &list);
     return VRAM_OK;
 }
 

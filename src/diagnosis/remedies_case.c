@@ -23,7 +23,6 @@ static const reading readings[] = {
     { VR_IF_WINDOWS, SAYS, "os error 1455" },
     { VR_IF_WINDOWS, SAYS, "..\\c10\\" },
     { VR_IF_WSL, SEEN, "wsl" },
-    { VR_IF_WSL, SAYS, "wsl" },
     { VR_IF_CONTAINER, SEEN, "container" },
     { VR_IF_CONTAINER, SEEN, "docker" },
     { VR_IF_CONTAINER, SEEN, "kubernetes" },
@@ -38,7 +37,21 @@ static const reading readings[] = {
     { VR_IF_MIG, SEEN, "mig" },
     { VR_IF_APPLE, SEEN, "macos" },
     { VR_IF_APPLE, SAYS, "mps backend" },
-    { VR_IF_APPLE, SAYS, "metal" },
+    { VR_IF_APPLE, SAYS, "ggml_metal" },
+    { VR_IF_APPLE, SAYS, "[metal" },
+    { VR_IF_APPLE, SAYS, "mtlbuffer" },
+    { VR_IF_APPLE, SAYS, "metal backend" },
+    { VR_IF_APPLE, SAYS, "metal::" },
+    { VR_IF_ONLY_CARD, SEEN, "only-card" },
+    { VR_IF_ONE_CARD, SEEN, "only-card" },
+    { VR_IF_ARGUMENTS, SEEN, "opt-arguments" },
+    { VR_IF_DEEPSPEED, SEEN, "opt-zero" },
+    { VR_IF_DEEPSPEED, SEEN, "opt-zero2" },
+    { VR_IF_DEEPSPEED, SEEN, "opt-zero3" },
+    { VR_IF_DEEPSPEED, SEEN, "deepspeed-log" },
+    { VR_IF_UNSLOTH, SEEN, "opt-unsloth" },
+    { VR_IF_GENERATES_CALL, SAYS, ", in generate" },
+    { VR_IF_GENERATES_CALL, SAYS, ".generate(" },
     { VR_IF_APPLE, SAYS, "kiogpu" },
     { VR_IF_APPLE, SAYS, "invalid buffer size" },
     { VR_IF_INTEL, SAYS, "xpu" },
@@ -241,6 +254,25 @@ static bool is_bare(const vr_incident *e)
            (e->sign.row->kind == VR_TEXT_FATAL || e->sign.row->kind == VR_TEXT_GENERIC);
 }
 
+/* Of allocators that print their limit: packed as well as can be it would not do. */
+static bool pool_short(const vr_case *c)
+{
+    const vr_fact *limit = vr_finding_fact(c->d, c->f, VR_FACT_POOL_LIMIT),
+                  *used = vr_finding_fact(c->d, c->f, VR_FACT_POOL_USED);
+
+    return limit != NULL && used != NULL && c->n.has_request &&
+           vr_sub_floor(limit->value, used->value) < c->n.request;
+}
+
+/* Without graphs there is as much more as their pools hold. */
+static bool graphs_little(const vr_case *c)
+{
+    uint64_t pools;
+
+    return c->f->missing_known && of_event(c, VR_FACT_PRIVATE_POOLS, &pools) &&
+           pools < c->f->missing_at_least;
+}
+
 static void read_arithmetic(vr_case *c)
 {
     const vr_figures *n = &c->n;
@@ -255,6 +287,9 @@ static void read_arithmetic(vr_case *c)
     set(c, VR_IF_SHARED_CARD, shared_card(c));
     set(c, VR_IF_LISTED, c->f->cause == VR_CAUSE_OTHER_PROCESS && of_event(c, VR_FACT_PROCESS_ID, &id));
     set(c, VR_IF_BARE, is_bare(c->f->event));
+    set(c, VR_IF_POOL_SHORT, pool_short(c));
+    set(c, VR_IF_GRAPHS_LITTLE, graphs_little(c));
+    set(c, VR_IF_HALF_TOO_LARGE, vr_half_too_large(c));
 }
 
 /* ---- the run ---- */

@@ -77,31 +77,6 @@ static bool put_half_length(const vr_case *c, vr_buf *b)
     return true;
 }
 
-/* Whole thousands of 1024 where there is room for them. */
-static uint64_t rounded_context(uint64_t n)
-{
-    return n >= 2048 ? n / 1024 * 1024 : n;
-}
-
-/* The context whose cache fits in four fifths of what is free, where the cache's size is known; else half of
- * one that may do. */
-static bool put_smaller_context(const vr_case *c, vr_buf *b)
-{
-    uint64_t n, cache, left;
-
-    if (!figure(c, VR_FACT_CONTEXT, &n) || n > UINT32_MAX)
-        return false;
-    if (c->f->cause == VR_CAUSE_KV_CACHE && figure(c, VR_FACT_BUFFER, &cache) &&
-        figure(c, VR_FACT_FREE, &left) && cache > left)
-        n = vr_mul_div(n, left / 5 * 4, cache);
-    else
-        n = n <= 65536 ? n / 2 : 0;
-    if (n < 2 * (uint64_t)LEAST_LENGTH)
-        return false;
-    vr_put(b, U(rounded_context(n)));
-    return true;
-}
-
 #define MODERATE_LENGTH 8192 /* tokens; enough for most work */
 
 /* A moderate length, where the one in force is not known to be as short already. */
@@ -213,16 +188,26 @@ static bool put_free_share(const vr_case *c, vr_buf *b)
     return true;
 }
 
-/* Five hundredths less than what was claimed. */
+/* Hundredths of the card that lack, rounded up; five where less lack, or it is not known. */
+static uint64_t hundredths_short(const vr_case *c)
+{
+    uint64_t total, lack = 0;
+
+    if (c->f->missing_known && figure(c, VR_FACT_TOTAL, &total) && total != 0)
+        lack = vr_add_sat(vr_mul_div(c->f->missing_at_least, 100, total), 1);
+    return lack < 5 ? 5 : lack;
+}
+
+/* Less than was claimed, by what lacks. */
 static bool put_smaller_share(const vr_case *c, vr_buf *b)
 {
-    uint64_t share = 90 * (MILLION / 100);
+    uint64_t share = 90 * (MILLION / 100), less = hundredths_short(c);
 
     (void)figure(c, VR_FACT_UTILIZATION, &share);
     share /= MILLION / 100;
-    if (share < 30 || share > 100)
+    if (share > 100 || less > share || share - less < 25)
         return false;
-    put_share(b, share - 5);
+    put_share(b, share - less);
     return true;
 }
 
@@ -298,6 +283,27 @@ static bool put_card_share(const vr_case *c, vr_buf *b)
     return true;
 }
 
+#define SOME_OFFLOAD (8 * VR_GIB)   /* where it is not known how much lacks */
+#define MOST_OFFLOAD (256 * VR_GIB) /* more is no plan */
+
+/* Of the weights what lacks, and room for a pass; in whole GiB. */
+static bool put_offload(const vr_case *c, vr_buf *b)
+{
+    uint64_t n = c->f->missing_known ? vr_add_sat(c->f->missing_at_least, VR_GIB) : 0;
+
+    if (n > MOST_OFFLOAD)
+        return false;
+    put_gib_up(b, n > SOME_OFFLOAD ? n : SOME_OFFLOAD);
+    return true;
+}
+
+/* The stage of ZeRO in force stays where it is the third. */
+static bool put_zero_stage(const vr_case *c, vr_buf *b)
+{
+    vr_put(b, U(vr_seen(&c->d->found, c->f->event, "opt-zero3") ? 3 : 2));
+    return true;
+}
+
 static bool put_card_mib(const vr_case *c, vr_buf *b)
 {
     uint64_t total;
@@ -349,53 +355,6 @@ static bool put_process(const vr_case *c, vr_buf *b)
     return true;
 }
 
-static bool is_name(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
-           c == '-' || c == '_';
-}
-
-/* The words on both sides of a slash, as the hub names models; n 0: it is part of a path. */
-static vr_str name_around(vr_str s, size_t slash)
-{
-    size_t from = slash, to = slash + 1;
-
-    while (from > 0 && is_name(s.s[from - 1]))
-        from--;
-    while (to < s.n && is_name(s.s[to]))
-        to++;
-    if ((from > 0 && (s.s[from - 1] == '/' || s.s[from - 1] == '~')) || (to < s.n && s.s[to] == '/'))
-        return (vr_str){ s.s, 0 };
-    if (from == slash || to == slash + 1 || s.s[from] == '.' || s.s[from] == '-')
-        return (vr_str){ s.s, 0 };
-    return (vr_str){ s.s + from, to - from };
-}
-
-/* The first ORG/NAME of a text; n 0: none. */
-static vr_str model_in(const char *text)
-{
-    vr_str s = vr_str_of(text), name = { s.s, 0 };
-
-    for (size_t at = 0; at < s.n && name.n == 0; at++)
-        if (s.s[at] == '/')
-            name = name_around(s, at);
-    return name;
-}
-
-bool vr_case_model(const vr_case *c, vr_str *out)
-{
-    *out = vr_str_of(c->d->model);
-    if (c->d->model != NULL)
-        return true;
-    for (size_t i = 0; i < c->d->found.n_seen; i++)
-        if (vr_str_starts(vr_str_of(c->d->found.seen[i].row->id), "model-name")) {
-            *out = model_in(c->d->found.seen[i].text);
-            if (out->n != 0)
-                return true;
-        }
-    return false;
-}
-
 static bool put_model(const vr_case *c, vr_buf *b)
 {
     vr_str name;
@@ -427,24 +386,6 @@ static bool put_dtype_argument(const vr_case *c, vr_buf *b)
     return true;
 }
 
-/* Layers that fit: as many of those that were tried as the refused buffer leaves room for; else fewer by a
- * quarter. */
-static bool put_fewer_layers(const vr_case *c, vr_buf *b)
-{
-    uint64_t layers, buffer, left;
-
-    if (!figure(c, VR_FACT_LAYERS_ON_GPU, &layers) || layers < 4 || layers > 4096)
-        return false;
-    if (figure(c, VR_FACT_BUFFER, &buffer) && figure(c, VR_FACT_FREE, &left) && buffer > left)
-        layers = vr_mul_div(layers, left - left / 8, buffer);
-    else
-        layers -= layers / 4;
-    if (layers == 0)
-        return false;
-    vr_put(b, U(layers));
-    return true;
-}
-
 static bool put_half_sequences(const vr_case *c, vr_buf *b)
 {
     uint64_t n;
@@ -461,7 +402,10 @@ static const struct hole {
 } holes[] = {
     { "length_that_fits", put_length },
     { "length_in_8_bits", put_length_in_8_bits },
-    { "smaller_context", put_smaller_context },
+    { "smaller_context", vr_put_smaller_context },
+    { "context_in_8_bits", vr_put_context_in_8_bits },
+    { "offload_gib", put_offload },
+    { "zero_stage", put_zero_stage },
     { "some_context", put_some_context },
     { "some_length", put_some_length },
     { "half_length", put_half_length },
@@ -485,7 +429,7 @@ static const struct hole {
     { "model", put_model },
     { "alloc_variable", put_alloc_variable },
     { "dtype", put_dtype_argument },
-    { "fewer_layers", put_fewer_layers },
+    { "fewer_layers", vr_put_fewer_layers },
 };
 
 /* "{name}" at the start of text; other braces are of the command's own language. */

@@ -190,6 +190,14 @@
     X(BARE, "bare")                         /* no figures at all */                                          \
     X(TRAINS, "trains")                     /* it is training, for certain */                                \
     X(GENERATES, "generates")               /* it is inference, for certain */                               \
+    X(ONLY_CARD, "only_card")               /* the machine has one card */                                   \
+    X(ARGUMENTS, "arguments")               /* the script reads the Trainer's options */                     \
+    X(UNSLOTH, "unsloth")                   /* Unsloth trains */                                             \
+    X(DEEPSPEED, "deepspeed")               /* DeepSpeed divides or moves states already */                  \
+    X(GENERATES_CALL, "generates_call")     /* in generate(), which keeps nothing */                         \
+    X(POOL_SHORT, "pool_short")             /* a pool's rest is less than was asked for */                   \
+    X(GRAPHS_LITTLE, "graphs_little")       /* graphs hold less than lacks */                                \
+    X(HALF_TOO_LARGE, "half_too_large")     /* in 16 bits the weights have more than the card */             \
     X(TRANSFORMERS_OLD, "transformers_old") /* before 4.56, by the log */                                    \
     X(TORCH_NEW, "torch_new")               /* from 2.10, by the log */                                      \
     X(SGLANG_OLD, "sglang_old")             /* before the names of 2026, by the log */

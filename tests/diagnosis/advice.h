@@ -238,6 +238,13 @@ static inline bool if_cards_or_offload(const truth *t, const char *command)
            strstr(command, "live_parameters") != NULL;
 }
 
+static inline bool if_results_pile_up(const truth *t, const char *command)
+{
+    (void)command;
+    return t->f->memory == VR_MEMORY_GPU &&
+           (row_begins(t, "eval-growth-") || t->f->phase == VR_PHASE_EVALUATION);
+}
+
 static inline bool if_driver_fails(const truth *t, const char *command)
 {
     (void)command;
@@ -308,7 +315,7 @@ static const struct law {
     { "--quantization", never, "quantising at start needs the 16-bit model first" },
     { "--quantize bitsandbytes", never, "quantising at start needs the 16-bit model first" },
     { "--quantize eetq", never, "quantising at start needs the 16-bit model first" },
-    { "eval_accumulation_steps", never, "alone it moves the growth to the computer's memory" },
+    { "eval_accumulation_steps", if_results_pile_up, "it moves results, and nothing else, off the card" },
     { "WATERMARK", never, "it takes the guard away" },
     { "CUDA_LAUNCH_BLOCKING", never, "it frees nothing" },
     { "nvidia-driver", if_driver_fails, "a driver that answers is not the reason" },

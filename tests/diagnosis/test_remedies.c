@@ -15,6 +15,14 @@
 #include "advice.h"
 #include "stage.h"
 
+static bool
+    sweep_all; /* every combination; else one of nine of each setting, which takes a ninth of the time */
+
+static bool is_left_out(size_t setting, unsigned program, unsigned cause, unsigned phase)
+{
+    return !sweep_all && (setting * 5 + program * 7 + cause * 2 + phase) % 9 != 0;
+}
+
 static void all_combinations_obey(void **state)
 {
     stage s;
@@ -25,6 +33,8 @@ static void all_combinations_obey(void **state)
             set_stage(&s, *state, &settings[i]);
             for (unsigned cause = 0; cause < VR_CAUSE_COUNT; cause++)
                 for (unsigned phase = 0; phase < VR_PHASE_COUNT; phase++) {
+                    if (is_left_out(i, program, cause, phase))
+                        continue;
                     judge(&s, program, cause, phase, VR_CERTAINTY_LIKELY);
                     obey(&s.d, &s.f);
                     be_sound(&s.f);
@@ -90,7 +100,7 @@ static size_t list_holes(void)
     holes[n++] = (struct hole){ ALL, CAUSE(LIMIT), "what helps hangs on whose limit it is" };
     holes[n++] =
         (struct hole){ serving_programs | pictures | PROGRAM(TRANSFORMERS) | PROGRAM(ONNXRUNTIME) |
-                           PROGRAM(RUST) | arrays | PROGRAM(MLX) | PROGRAM(CNTK),
+                           PROGRAM(RUST) | PROGRAM(CTRANSLATE2) | arrays | PROGRAM(MLX) | PROGRAM(CNTK),
                        CAUSE(GRADIENTS) | CAUSE(OPTIMIZER_STATES), "it does not train, or not by itself" };
     holes[n++] = (struct hole){ ALL & ~serving_programs & ~PROGRAM(TRANSFORMERS) & ~PROGRAM(MLX),
                                 CAUSE(KV_CACHE), "it keeps no cache of keys and values, or not by itself" };
@@ -142,8 +152,9 @@ static void every_program_has_levers(void **state)
     assert_int_equal(wrong, 0);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    sweep_all = argc > 1 && strcmp(argv[1], "all") == 0;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(all_combinations_obey, open_world, close_world),
         cmocka_unit_test_setup_teardown(all_examples_obey, open_world, close_world),

@@ -49,8 +49,8 @@ static const struct example {
       "expandable_segments", "larger than the card", "no packing makes the card larger" },
     { SAYS("512.00 MiB", "9.00 GiB", "14.40 GiB", "13.90 GiB", "100.00 MiB"), NULL, "expandable_segments",
       "expandable_segments", "more was free", "nothing lay in pieces" },
-    { STEPPING SAYS("96.00 MiB", "40.00 MiB", "23.40 GiB", "22.90 GiB", "90.00 MiB"), "fused=True",
-      "batch_size", "gradient accumulation", "stay", "states of Adam do not depend on the batch" },
+    { STEPPING SAYS("96.00 MiB", "40.00 MiB", "23.40 GiB", "22.90 GiB", "90.00 MiB"), "AdamW8bit",
+      "fused=True", "gradient accumulation", "stay", "states of Adam do not depend on the batch" },
     { STEPPING SAYS("96.00 MiB", "40.00 MiB", "23.40 GiB", "22.90 GiB", "90.00 MiB"), "AdamW8bit",
       "fully_shard", "ZeRO or FSDP on one card", "number of cards", "one card divides by one" },
     { "ValueError: To serve at least one request with the models's max seq len (65536), (8.00 GiB KV cache "
