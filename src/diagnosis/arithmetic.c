@@ -247,6 +247,7 @@ static void judge_request(vr_reckoning *r)
 
 static void judge_idle(vr_reckoning *r)
 {
+    set(r, VR_RULE_FREE_MUCH, vr_at_least(r->left, part(r->total, 10, 100)));
     set(r, VR_RULE_IDLE_LITTLE, above(part(r->total, 2, 100), r->idle));
     set(r, VR_RULE_IDLE_NOTHING, above(part(r->total, 1, 400), r->idle));
     set(r, VR_RULE_IDLE_MUCH, vr_at_least(r->idle, part(r->total, 8, 100)));

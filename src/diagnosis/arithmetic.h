@@ -26,6 +26,7 @@ typedef enum vr_truth { VR_UNTOLD, VR_NO, VR_MAYBE, VR_YES } vr_truth;
     X(OWN_LIMIT, "A + R > L: over a limit that the program set itself")                                      \
     X(PACKING_FAILS, "F + U < R: not even perfect packing would have served it")                             \
     X(IDLE_SUFFICES, "F < R <= F + U: it would fit if what is idle lay together")                            \
+    X(FREE_MUCH, "F >= 10 % of T")                                                                           \
     X(IDLE_LITTLE, "U < 2 % of T")                                                                           \
     X(IDLE_MUCH, "U >= 8 % of T")                                                                            \
     X(IDLE_MOST, "U >= 25 % of T and U >= A: more is idle than is live")                                     \

@@ -126,6 +126,9 @@ typedef enum vr_trait {
     VR_PROGRAM_ALONE,       /* a compiler's count of temporaries exceeds the memory by itself */
     VR_SMALL_BUFFER,        /* a buffer of ggml of less than 1 GiB */
     VR_UNDER_GGML,          /* llama.cpp or what is built on it runs */
+    VR_BY_MERGE,            /* an adapter is merged into the weights */
+    VR_BY_FULL_STATE,       /* the whole state is gathered to be saved */
+    VR_MOSTLY_PROGRAM,      /* a compiled program makes more on the way than it is given */
     VR_LATER_DEVICE,        /* the device that refused is not the first of several */
     VR_FITS_PROJECTED,      /* by the program's own sum the run fits what is free */
     VR_FREE_PLENTY,         /* free before the step was more than half of the card */

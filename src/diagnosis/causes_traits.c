@@ -25,6 +25,9 @@ static const named_trait named[] = {
     { "first-cuda-cublas", VR_BY_FIRST_CALL, false },
     { "cudnn-not-initialized", VR_BY_FIRST_CALL, false },
     { "foreach-", VR_BY_FOREACH, false },
+    { "lora-merge", VR_BY_MERGE, false },
+    { "save-gather", VR_BY_FULL_STATE, false },
+    { "save-fsdp-clone", VR_BY_FULL_STATE, false },
     { "nccl-", VR_BY_NCCL, false },
     { "wsl", VR_ON_WSL, true },
     { "windows", VR_ON_WINDOWS, true },
@@ -300,6 +303,9 @@ static void view_pool(vr_view *v)
     const vr_fact *pool, *cap; /* TensorFlow prints them in lines of their own */
     uint64_t used, limit, request, idle;
 
+    pool = vr_finding_fact(v->d, v->f, VR_FACT_PROGRAM);
+    cap = vr_finding_fact(v->d, v->f, VR_FACT_ARGUMENTS);
+    v->has[VR_MOSTLY_PROGRAM] = pool != NULL && cap != NULL && pool->value > cap->value;
     if (!fact_value(v, VR_FACT_REQUEST, &request))
         return;
     v->has[VR_ARENA_STEP] = NAMED(v, arena) && request >= VR_MIB && (request & (request - 1)) == 0;
@@ -313,18 +319,31 @@ static void view_pool(vr_view *v)
     v->has[VR_POOL_IN_PIECES] = idle >= request && idle >= limit / 12;
 }
 
+/* "using device CUDA0 (...)", "using device Metal (...)": the name's last digit, 0 where it has none. */
+static bool is_device(vr_str line, uint64_t device)
+{
+    static const char before[] = "using device ";
+    size_t at, end;
+
+    if (!vr_str_find(line, before, &at))
+        return false;
+    line = (vr_str){ line.s + at + sizeof before - 1, line.n - at - (sizeof before - 1) };
+    if (!vr_str_find(line, " (", &end) || end == 0)
+        return false;
+    if (line.s[end - 1] < '0' || line.s[end - 1] > '9')
+        return device == 0;
+    return (uint64_t)(line.s[end - 1] - '0') == device;
+}
+
 const vr_fact *vr_device_free(const vr_view *v)
 {
     uint64_t device = 0;
 
     (void)fact_value(v, VR_FACT_DEVICE, &device);
-    if (device > 9)
-        return NULL;
     for (size_t i = 0; i < v->d->found.n_seen; i++) {
         const vr_sign *s = &v->d->found.seen[i];
-        char name[] = { 'U', 'D', 'A', (char)('0' + device), ' ', 0 };
         if (s->file == v->event->sign.file && vr_str_is(vr_str_of("info-ggml-device"), s->row->id) &&
-            vr_str_find(vr_str_of(s->text), name, NULL))
+            is_device(vr_str_of(s->text), device))
             return vr_fact_of(&s->facts, VR_FACT_FREE);
     }
     return NULL;
