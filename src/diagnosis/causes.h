@@ -129,6 +129,9 @@ typedef enum vr_trait {
     VR_BY_MERGE,            /* an adapter is merged into the weights */
     VR_BY_FULL_STATE,       /* the whole state is gathered to be saved */
     VR_MOSTLY_PROGRAM,      /* a compiled program makes more on the way than it is given */
+    VR_KV_NEGATIVE,         /* the engine's own sum leaves less than nothing for its cache */
+    VR_HOST_FULL,           /* nine tenths of the computer's memory are in use */
+    VR_PEAK_TWICE,          /* a half more is reserved than is live */
     VR_LATER_DEVICE,        /* the device that refused is not the first of several */
     VR_FITS_PROJECTED,      /* by the program's own sum the run fits what is free */
     VR_FREE_PLENTY,         /* free before the step was more than half of the card */

@@ -210,6 +210,21 @@ static void view_figures(vr_view *v)
         limit != NULL && limit->slack == 0 && limit->value != 0 && limit->value % (VR_GIB / 4) == 0;
 }
 
+/* What figures alone say. */
+static void view_excerpt(vr_view *v)
+{
+    const vr_fact *left = vr_finding_fact(v->d, v->f, VR_FACT_KV_AVAILABLE);
+    const vr_fact *percent = vr_finding_fact(v->d, v->f, VR_FACT_PERCENT);
+    const vr_fact *used = vr_finding_fact(v->d, v->f, VR_FACT_HOST_USED);
+    const vr_fact *live = vr_finding_fact(v->d, v->f, VR_FACT_ALLOCATED);
+    const vr_fact *held = vr_finding_fact(v->d, v->f, VR_FACT_RESERVED);
+
+    v->has[VR_KV_NEGATIVE] = left != NULL && left->negative;
+    v->has[VR_HOST_FULL] = used != NULL && percent != NULL && percent->value >= 90 * UINT64_C(1000000);
+    v->has[VR_PEAK_TWICE] = live != NULL && held != NULL && live->value != 0 &&
+                            held->value > vr_add_sat(live->value, live->value / 2);
+}
+
 /* Pairs of used and total in nvidia-smi's table, one a card. */
 static void view_cards(vr_view *v, const vr_fact_list *facts)
 {
@@ -294,7 +309,8 @@ static void view_libraries(vr_view *v)
     v->has[VR_BY_BARE_CUDA] = NAMED(v, bare) && v->row->program == VR_PROGRAM_CUDA;
     v->has[VR_BY_LIBRARY] = NAMED(v, libraries);
     v->has[VR_UNDER_PREALLOCATION] =
-        v->f->program == VR_PROGRAM_JAX || v->f->program == VR_PROGRAM_TENSORFLOW;
+        v->f->program == VR_PROGRAM_JAX || v->f->program == VR_PROGRAM_TENSORFLOW ||
+        v->row->program == VR_PROGRAM_JAX || v->row->program == VR_PROGRAM_TENSORFLOW;
 }
 
 static void view_pool(vr_view *v)
@@ -442,6 +458,7 @@ void vr_view_event(struct vram_diagnosis *d, vr_finding *f, vr_view *v)
     view_engine(v);
     view_log(v);
     view_figures(v);
+    view_excerpt(v);
     view_sizes(v);
     view_device(v);
     view_libraries(v);
