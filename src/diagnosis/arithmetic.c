@@ -248,6 +248,7 @@ static void judge_request(vr_reckoning *r)
 
 static void judge_idle(vr_reckoning *r)
 {
+    set(r, VR_RULE_FREE_MUCH, at_least(r->left, part(r->total, 10, 100)));
     set(r, VR_RULE_IDLE_LITTLE, above(part(r->total, 2, 100), r->idle));
     set(r, VR_RULE_IDLE_NOTHING, above(part(r->total, 1, 400), r->idle));
     set(r, VR_RULE_IDLE_MUCH, at_least(r->idle, part(r->total, 8, 100)));
@@ -266,6 +267,8 @@ static void judge_outside(vr_reckoning *r)
     vr_span large = r->own_process.known && r->n_processes != 0 ? r->others : (vr_span){ 0 };
 
     set(r, VR_RULE_OUTSIDE_LARGE, above(r->outside, exactly(OUTSIDE_LARGE)));
+    set(r, VR_RULE_OUTSIDE_MUCH,
+        both(above(r->outside, exactly(OUTSIDE_LARGE)), at_least(r->outside, part(r->total, 15, 100))));
     set(r, VR_RULE_OUTSIDE_SMALL, above(exactly(OUTSIDE_SMALL), r->outside));
     set(r, VR_RULE_OUTSIDE_DOMINATES,
         both(at_least(r->outside, part(r->total, 40, 100)), at_least(r->outside, r->reserved)));

@@ -30,6 +30,7 @@ typedef enum vr_truth { VR_UNTOLD, VR_NO, VR_MAYBE, VR_YES } vr_truth;
     X(OWN_LIMIT, "A + R > L: over a limit that the program set itself")                                      \
     X(PACKING_FAILS, "F + U < R: not even perfect packing would have served it")                             \
     X(IDLE_SUFFICES, "F < R <= F + U: it would fit if what is idle lay together")                            \
+    X(FREE_MUCH, "F >= 10 % of T")                                                                           \
     X(IDLE_LITTLE, "U < 2 % of T")                                                                           \
     X(IDLE_MUCH, "U >= 8 % of T")                                                                            \
     X(IDLE_MOST, "U >= 25 % of T and U >= A: more is idle than is live")                                     \
@@ -43,6 +44,7 @@ typedef enum vr_truth { VR_UNTOLD, VR_NO, VR_MAYBE, VR_YES } vr_truth;
     X(REQUEST_ABSURD, "R >= 32 T: rather a wrong shape than a large one")                                    \
     X(REQUEST_ROUNDED, "R is 2 or 20 MiB: a step of the allocator's rounding")                               \
     X(OUTSIDE_LARGE, "T - F - V > 2.5 GiB")                                                                  \
+    X(OUTSIDE_MUCH, "T - F - V > 2.5 GiB and >= 15 % of T: more than contexts and links between cards take") \
     X(OUTSIDE_SMALL, "T - F - V < 1.3 GiB: this process alone fills the card")                               \
     X(OUTSIDE_DOMINATES, "T - F - V >= 40 % of T and >= V")                                                  \
     X(OUTSIDE_ALL,                                                                                           \

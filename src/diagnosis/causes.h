@@ -42,6 +42,7 @@ typedef enum vr_trait {
     /* the phase */
     VR_AT_NOTHING,      /* not known */
     VR_FRAME_PLACEMENT, /* the frame that says it is about spreading over cards */
+    VR_FRAME_KV,        /* the frame that says it is about the KV cache */
     VR_AT_FRAME,        /* known from a frame, not only from the last step */
     VR_AT_START,
     VR_AT_LOAD,
@@ -117,6 +118,16 @@ typedef enum vr_trait {
     VR_ARENA_STEP,          /* ONNX Runtime's arena, and the request is a power of two of MiB */
     VR_RANK_ON_FIRST,       /* a rank of one machine that is not the first names card 0 */
     VR_PROGRAM_ALONE,       /* a compiler's count of temporaries exceeds the memory by itself */
+    VR_SMALL_BUFFER,        /* a buffer of ggml of less than 1 GiB */
+    VR_UNDER_GGML,          /* llama.cpp or what is built on it runs */
+    VR_BY_MERGE,            /* an adapter is merged into the weights */
+    VR_BY_FULL_STATE,       /* the whole state is gathered to be saved */
+    VR_MOSTLY_PROGRAM,      /* a compiled program makes more on the way than it is given */
+    VR_KV_NEGATIVE,         /* the engine's own sum leaves less than nothing for its cache */
+    VR_HOST_FULL,           /* nine tenths of the computer's memory are in use */
+    VR_PEAK_TWICE,          /* a half more is reserved than is live */
+    VR_LATER_DEVICE,        /* the device that refused is not the first of several */
+    VR_FITS_PROJECTED,      /* by the program's own sum the run fits what is free */
     /* arithmetic: VR_RULE_x holds for all values within the printed digits; last */
     VR_BY_RULE,
     VR_TRAIT_COUNT = VR_BY_RULE + VR_RULE_COUNT

@@ -13,7 +13,9 @@ typedef struct remark {
 } remark;
 
 static const remark sums[] = {
-    { { VR_RULED(OUTSIDE_SMALL), NOT(VR_RULED(FREE_SUFFICES)) },
+    { { VR_RULED(OUTSIDE_SMALL), NOT(VR_RULED(FREE_SUFFICES)), VR_RULED(FREE_MUCH) },
+      "next to nothing is held by others: {reserved} of {total} is this process's, {free} was free" },
+    { { VR_RULED(OUTSIDE_SMALL), NOT(VR_RULED(FREE_SUFFICES)), NOT(VR_RULED(FREE_MUCH)) },
       "this process alone fills the card: {reserved} of {total} is its own, {free} was free" },
     { { VR_RULED(OTHERS_MATTER), NOT(VR_RULED(OTHERS_DOMINATE)) },
       "other processes hold {others} of {total} ({others%})" },

@@ -107,7 +107,7 @@ static const char *beyond_request(const vr_view *v)
 {
     switch (v->f->phase) {
     case VR_PHASE_LOAD:
-        return "for this piece alone, more weights follow";
+        return v->has[VR_BY_MERGE] ? "for this one piece" : "for this piece alone, more weights follow";
     case VR_PHASE_OPTIMIZER_STEP:
         return "for this piece alone, more states follow";
     default:
@@ -164,12 +164,27 @@ static vr_span over_device(const vr_view *v)
                : (vr_span){ 0 };
 }
 
+/* By the sum of Ollama or llama.cpp before it loaded, in a line of its own. */
+static vr_span over_projected(const vr_view *v)
+{
+    if (!v->has[VR_BY_GGML] || v->f->phase != VR_PHASE_LOAD)
+        return (vr_span){ 0 };
+    return vr_span_sub(vr_span_of(vr_finding_fact(v->d, v->f, VR_FACT_PROJECTED)),
+                       vr_span_of(vr_finding_fact(v->d, v->f, VR_FACT_FREE)));
+}
+
 /* Allocators without idle memory of their own: request and free say it all. */
 static vr_span plain_shortfall(const vr_view *v)
 {
     bool plain = !v->sum.idle.known && !v->has[VR_BY_GGML] && v->row->program != VR_PROGRAM_PYTORCH;
 
     return plain ? vr_span_sub(v->sum.request, v->sum.left) : (vr_span){ 0 };
+}
+
+static bool of_ggml(vr_view *v)
+{
+    return set_at_least(v, over_device(v), "of this device's weights") ||
+           set_at_least(v, over_projected(v), "for the whole run, by the program's own sum");
 }
 
 void vr_set_missing(vr_view *v)
@@ -182,8 +197,7 @@ void vr_set_missing(vr_view *v)
     if (stated(v) || negative_budget(v) ||
         set_at_least(v, over_watermark(&v->sum), "of what the process may hold") ||
         set_at_least(v, over_limit(&v->sum), "of the limit that the program set itself") ||
-        set_at_least(v, over_pool(v), "of the pool's limit") ||
-        set_at_least(v, over_device(v), "of this device's weights") ||
+        set_at_least(v, over_pool(v), "of the pool's limit") || of_ggml(v) ||
         set_at_least(v, plain_shortfall(v), "for this piece alone"))
         return;
     /* The least that the printed digits allow, with perfect packing. */

@@ -23,6 +23,9 @@ static const named_trait named[] = {
     { "first-cuda-cublas", VR_BY_FIRST_CALL, false },
     { "cudnn-not-initialized", VR_BY_FIRST_CALL, false },
     { "foreach-", VR_BY_FOREACH, false },
+    { "lora-merge", VR_BY_MERGE, false },
+    { "save-gather", VR_BY_FULL_STATE, false },
+    { "save-fsdp-clone", VR_BY_FULL_STATE, false },
     { "nccl-", VR_BY_NCCL, false },
     { "wsl", VR_ON_WSL, true },
     { "offload-", VR_WITH_OFFLOAD, false },
@@ -68,6 +71,8 @@ static const uint8_t of_program[VR_PROGRAM_COUNT] = {
     [VR_PROGRAM_VLLM] = VR_UNDER_ENGINE,         [VR_PROGRAM_SGLANG] = VR_UNDER_ENGINE,
     [VR_PROGRAM_TENSORRT_LLM] = VR_UNDER_ENGINE, [VR_PROGRAM_TGI] = VR_UNDER_ENGINE,
     [VR_PROGRAM_LMDEPLOY] = VR_UNDER_ENGINE,     [VR_PROGRAM_MLC] = VR_UNDER_ENGINE,
+    [VR_PROGRAM_LLAMACPP] = VR_UNDER_GGML,       [VR_PROGRAM_OLLAMA] = VR_UNDER_GGML,
+    [VR_PROGRAM_KOBOLDCPP] = VR_UNDER_GGML,
 };
 
 static void have(vr_view *v, unsigned trait)
@@ -196,6 +201,21 @@ static void view_figures(vr_view *v)
         limit != NULL && limit->slack == 0 && limit->value != 0 && limit->value % (VR_GIB / 4) == 0;
 }
 
+/* What figures alone say. */
+static void view_excerpt(vr_view *v)
+{
+    const vr_fact *left = vr_finding_fact(v->d, v->f, VR_FACT_KV_AVAILABLE);
+    const vr_fact *percent = vr_finding_fact(v->d, v->f, VR_FACT_PERCENT);
+    const vr_fact *used = vr_finding_fact(v->d, v->f, VR_FACT_HOST_USED);
+    const vr_fact *live = vr_finding_fact(v->d, v->f, VR_FACT_ALLOCATED);
+    const vr_fact *held = vr_finding_fact(v->d, v->f, VR_FACT_RESERVED);
+
+    v->has[VR_KV_NEGATIVE] = left != NULL && left->negative;
+    v->has[VR_HOST_FULL] = used != NULL && percent != NULL && percent->value >= 90 * UINT64_C(1000000);
+    v->has[VR_PEAK_TWICE] = live != NULL && held != NULL && live->value != 0 &&
+                            held->value > vr_add_sat(live->value, live->value / 2);
+}
+
 /* Pairs of used and total in nvidia-smi's table, one a card. */
 static void view_cards(vr_view *v, const vr_fact_list *facts)
 {
@@ -280,7 +300,8 @@ static void view_libraries(vr_view *v)
     v->has[VR_BY_BARE_CUDA] = NAMED(v, bare) && v->row->program == VR_PROGRAM_CUDA;
     v->has[VR_BY_LIBRARY] = NAMED(v, libraries);
     v->has[VR_UNDER_PREALLOCATION] =
-        v->f->program == VR_PROGRAM_JAX || v->f->program == VR_PROGRAM_TENSORFLOW;
+        v->f->program == VR_PROGRAM_JAX || v->f->program == VR_PROGRAM_TENSORFLOW ||
+        v->row->program == VR_PROGRAM_JAX || v->row->program == VR_PROGRAM_TENSORFLOW;
 }
 
 static void view_pool(vr_view *v)
@@ -289,6 +310,9 @@ static void view_pool(vr_view *v)
     const vr_fact *pool, *cap; /* TensorFlow prints them in lines of their own */
     uint64_t used, limit, request, idle;
 
+    pool = vr_finding_fact(v->d, v->f, VR_FACT_PROGRAM);
+    cap = vr_finding_fact(v->d, v->f, VR_FACT_ARGUMENTS);
+    v->has[VR_MOSTLY_PROGRAM] = pool != NULL && cap != NULL && pool->value > cap->value;
     if (!fact_value(v, VR_FACT_REQUEST, &request))
         return;
     v->has[VR_ARENA_STEP] = NAMED(v, arena) && request >= VR_MIB && (request & (request - 1)) == 0;
@@ -302,28 +326,60 @@ static void view_pool(vr_view *v)
     v->has[VR_POOL_IN_PIECES] = idle >= request && idle >= limit / 12;
 }
 
+/* "using device CUDA0 (...)", "using device Metal (...)": the name's last digit, 0 where it has none. */
+static bool is_device(vr_str line, uint64_t device)
+{
+    static const char before[] = "using device ";
+    size_t at, end;
+
+    if (!vr_str_find(line, before, &at))
+        return false;
+    line = (vr_str){ line.s + at + sizeof before - 1, line.n - at - (sizeof before - 1) };
+    if (!vr_str_find(line, " (", &end) || end == 0)
+        return false;
+    if (line.s[end - 1] < '0' || line.s[end - 1] > '9')
+        return device == 0;
+    return (uint64_t)(line.s[end - 1] - '0') == device;
+}
+
 const vr_fact *vr_device_free(const vr_view *v)
 {
     uint64_t device = 0;
 
     (void)fact_value(v, VR_FACT_DEVICE, &device);
-    if (device > 9)
-        return NULL;
     for (size_t i = 0; i < v->d->found.n_seen; i++) {
         const vr_sign *s = &v->d->found.seen[i];
-        char name[] = { 'U', 'D', 'A', (char)('0' + device), ' ', 0 };
         if (s->file == v->event->sign.file && vr_str_is(vr_str_of("info-ggml-device"), s->row->id) &&
-            vr_str_find(vr_str_of(s->text), name, NULL))
+            is_device(vr_str_of(s->text), device))
             return vr_fact_of(&s->facts, VR_FACT_FREE);
     }
     return NULL;
 }
 
+/* By the figure, or by the name of the buffer: "CUDA3". */
+static bool later_device(const vr_view *v, uint64_t *device)
+{
+    vr_str block = vr_str_of(v->event->block);
+    size_t at;
+
+    if (fact_value(v, VR_FACT_DEVICE, device))
+        return *device != 0;
+    return vr_str_find(block, "to allocate CUDA", &at) && at + 16 < block.n && block.s[at + 16] >= '1' &&
+           block.s[at + 16] <= '9';
+}
+
 static void view_device(vr_view *v)
 {
     const vr_fact *left = vr_device_free(v);
-    uint64_t buffer;
+    const vr_fact *run = vr_finding_fact(v->d, v->f, VR_FACT_PROJECTED);
+    const vr_fact *room = vr_finding_fact(v->d, v->f, VR_FACT_FREE);
+    uint64_t buffer, device;
 
+    v->has[VR_HUGE_BUFFER] = fact_value(v, VR_FACT_BUFFER, &buffer) && buffer >= 48 * VR_GIB;
+    v->has[VR_SMALL_BUFFER] = fact_value(v, VR_FACT_BUFFER, &buffer) && buffer < VR_GIB;
+    v->has[VR_LATER_DEVICE] = v->has[VR_BY_GGML] && later_device(v, &device);
+    v->has[VR_FITS_PROJECTED] =
+        v->has[VR_BY_GGML] && run != NULL && room != NULL && run->value <= room->value;
     v->has[VR_BUFFER_OVER_FREE] = left != NULL && v->has[VR_BY_GGML] && v->place.phase == VR_PHASE_LOAD &&
                                   fact_value(v, VR_FACT_BUFFER, &buffer) && buffer > left->value;
 }
@@ -345,7 +401,6 @@ static void view_sizes(vr_view *v)
     v->has[VR_LOGITS_SIZED] = request != NULL && request->slack == 0 && vr_logits_sized(request->value);
     v->has[VR_HUGE_PIECE] = request != NULL && request->value >= 48 * VR_GIB;
     v->has[VR_LARGE_PIECE] = request != NULL && request->value >= 5 * VR_GIB / 2;
-    v->has[VR_HUGE_BUFFER] = fact_value(v, VR_FACT_BUFFER, &buffer) && buffer >= 48 * VR_GIB;
     v->has[VR_SMALL_PIECE] = request != NULL && request->value <= 32 * VR_MIB;
     if (fact_value(v, VR_FACT_BUFFER, &buffer) || fact_value(v, VR_FACT_REQUEST, &buffer))
         v->has[VR_ON_LIMITED_BUFFERS] =
@@ -394,6 +449,7 @@ void vr_view_event(struct vram_diagnosis *d, vr_finding *f, vr_view *v)
     view_engine(v);
     view_log(v);
     view_figures(v);
+    view_excerpt(v);
     view_sizes(v);
     view_device(v);
     view_libraries(v);
@@ -405,6 +461,7 @@ void vr_view_event(struct vram_diagnosis *d, vr_finding *f, vr_view *v)
     v->has[VR_AT_FRAME] = v->place.from_frame;
     v->has[VR_FRAME_PLACEMENT] =
         v->place.from_frame && v->place.sign->row->cause == VR_CAUSE_DEVICE_PLACEMENT;
+    v->has[VR_FRAME_KV] = v->place.from_frame && v->place.sign->row->cause == VR_CAUSE_KV_CACHE;
 }
 
 static bool applies(const vr_verdict *verdict, const vr_view *v)

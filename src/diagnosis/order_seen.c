@@ -25,7 +25,7 @@ static bool is_figure(const vr_findings *found, const vr_sign *s)
     static const uint8_t shares[] = { VR_FACT_WEIGHTS,        VR_FACT_MODEL_BUFFER, VR_FACT_KV_CACHE,
                                       VR_FACT_KV_BUFFER,      VR_FACT_GRAPHS,       VR_FACT_ACTIVATION_PEAK,
                                       VR_FACT_COMPUTE_BUFFER, VR_FACT_POOL_USED,    VR_FACT_KV_TOKENS,
-                                      VR_FACT_CARD_USED,      VR_FACT_RESERVED };
+                                      VR_FACT_CARD_USED,      VR_FACT_RESERVED,     VR_FACT_PROJECTED };
 
     if (s->row->kind != VR_TEXT_INFO || found->lines > EXCERPT_LINES)
         return false;
