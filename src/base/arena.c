@@ -93,7 +93,7 @@ static size_t need_of(size_t n)
     return (n + (n == 0) + ALIGN - 1) / ALIGN * ALIGN + GAP;
 }
 
-void *vr_arena_alloc(vr_arena *a, size_t n)
+void *vr_arena_spare(vr_arena *a, size_t n)
 {
     if (n > SIZE_MAX / 2) {
         vr_out_of_memory(a->ctx);
@@ -110,7 +110,14 @@ void *vr_arena_alloc(vr_arena *a, size_t n)
     char *p = payload(c) + c->used;
     c->used += need;
     UNPOISON(p, n);
-    if (n != 0)
+    return p;
+}
+
+void *vr_arena_alloc(vr_arena *a, size_t n)
+{
+    void *p = vr_arena_spare(a, n);
+
+    if (p != NULL && n != 0)
         memset(p, 0, n);
     return p;
 }
@@ -126,9 +133,12 @@ void *vr_arena_array(vr_arena *a, size_t count, size_t size)
 
 char *vr_arena_copy(vr_arena *a, vr_str s)
 {
-    char *p = vr_arena_alloc(a, s.n < SIZE_MAX ? s.n + 1 : s.n); /* SIZE_MAX is refused there */
-    if (p != NULL && s.n != 0)
+    char *p = vr_arena_spare(a, s.n < SIZE_MAX ? s.n + 1 : s.n); /* SIZE_MAX is refused there */
+    if (p == NULL)
+        return NULL;
+    if (s.n != 0)
         memcpy(p, s.s, s.n);
+    p[s.n] = '\0';
     return p;
 }
 

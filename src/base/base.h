@@ -39,6 +39,8 @@ void vr_arena_init(vr_arena *a, struct vram_ctx *ctx);
 /* Zeroed, aligned to 16. NULL: the hook failed; the context's error is then VRAM_ENOMEM. n 0 gives a valid
  * pointer. */
 void *vr_arena_alloc(vr_arena *a, size_t n);
+/* The same, but what stands in it is not said: for what is large and not all used. */
+void *vr_arena_spare(vr_arena *a, size_t n);
 void *vr_arena_array(vr_arena *a, size_t count, size_t size); /* checked product */
 char *vr_arena_copy(vr_arena *a, vr_str s);                   /* NUL-terminated copy */
 /* Grows an array that was the arena's own: room for `count` elements, the old ones first, the others zero.

@@ -85,9 +85,10 @@ static bool ready(const input *in)
 
 static vram_status read_all(input *in)
 {
-    static unsigned char bytes[PIECE];
+    static _Alignas(4096) unsigned char bytes[PIECE];
     vram_status s = VRAM_OK;
 
+    (void)posix_fadvise(in->fd, 0, 0, POSIX_FADV_SEQUENTIAL); /* a hint; a pipe takes none */
     while (s == VRAM_OK) {
         ssize_t n = -1;
         bool came = ready(in);

@@ -124,11 +124,20 @@ static size_t key_length(const vr_anchor *one, size_t at)
 #define PLACES 3u     /* of a key in its anchor: its first bytes, those in the middle, its last */
 #define SHARES 16384u /* keys are counted by a number that they share with few others */
 
+static bool is_word(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+}
+
+/* A key begins where a word does: another's end, with a blank behind it, would be taken for its beginning,
+ * and a line end inside of that word for the blank. */
 static size_t key_place(const vr_anchor *one, size_t which)
 {
     size_t over = one->text.n > DEPTH ? one->text.n - DEPTH : 0, at = over * which / (PLACES - 1);
 
-    return at != 0 && one->text.s[at] == ' ' ? at - 1 : at;
+    while (at != 0 && (one->text.s[at] == ' ' || is_word(one->text.s[at - 1])))
+        at--;
+    return at;
 }
 
 static size_t share_of(const vr_anchor *one, size_t at)
@@ -251,6 +260,8 @@ static void make_rows(vr_anchors *s, trie *t)
         uint16_t *row = &s->next[at * CLASSES];
         if (at != 0)
             memcpy(row, &s->next[behind * CLASSES], CLASSES * sizeof *row);
+        else
+            memset(row, 0, CLASSES * sizeof *row);
         for (uint16_t to = t->way[at]; to != 0; to = t->sister[to]) {
             uint16_t over = at == 0 ? 0 : (uint16_t)(row[t->class[to]] & STATE);
             t->fail[to] = over;
@@ -285,11 +296,11 @@ static bool make_table(vr_anchors *s, vr_arena *a, vr_arena *scratch)
     s->chain = VR_ARRAY(a, uint32_t, s->n + 1);
     s->also = VR_ARRAY(a, uint16_t, room);
     s->solid = VR_ARRAY(a, bool, s->n + 1);
-    s->found = VR_ARRAY(a, vr_candidate, VR_STRIP + 1);
+    s->found = vr_arena_spare(a, (VR_STRIP + 1) * sizeof *s->found);
     if (scratch->starved || a->starved)
         return false;
     grow_trie(s, &t);
-    s->next = VR_ARRAY(a, uint16_t, s->n_states * CLASSES);
+    s->next = vr_arena_spare(a, s->n_states * CLASSES * sizeof *s->next);
     if (s->next == NULL)
         return false;
     make_rows(s, &t);

@@ -68,6 +68,11 @@ vram_status vram_log_feed(vram_log *log, const void *bytes, size_t n)
     return vr_reader_feed(log->reader, bytes, n);
 }
 
+vr_reader *vr_log_reader(vram_log *log)
+{
+    return log->reader;
+}
+
 vram_status vram_log_symptom(vram_log *log, const char *words)
 {
     log->symptom = vr_arena_copy(&log->arena, vr_str_of(words));

@@ -119,6 +119,9 @@ void vr_add_evidence(struct vram_diagnosis *d, vr_finding *f, uint64_t line, con
 void vr_add_futile(struct vram_diagnosis *d, vr_finding *f, const char *what, const char *why);
 void vr_add_note(vr_finding *f, const char *text);
 
+/* What reads the log. diagnosis.c */
+vr_reader *vr_log_reader(vram_log *log);
+
 /* Facts of the event, or of the log where the event does not have it. */
 const vr_fact *vr_finding_fact(const struct vram_diagnosis *d, const vr_finding *f, vr_fact_id id);
 

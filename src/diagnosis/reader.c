@@ -24,21 +24,27 @@ vram_status vr_reader_new(vr_reader **out, vram_ctx *ctx, vr_arena *a)
     return VRAM_OK;
 }
 
+vr_anchors *vr_reader_anchors(vr_arena *a)
+{
+    return vr_anchors_new(a, own_texts, sizeof own_texts / sizeof own_texts[0]);
+}
+
 /* What is large is made when the first byte comes. */
 static vram_status make_room(vr_reader *r)
 {
     if (r->text != NULL)
         return VRAM_OK;
-    r->anchors = vr_anchors_new(r->arena, own_texts, sizeof own_texts / sizeof own_texts[0]);
+    if (r->anchors == NULL)
+        r->anchors = vr_reader_anchors(r->arena);
     r->templates = VR_ARRAY(r->arena, vr_template *, VR_TEXT_ROWS);
     r->templated = VR_ARRAY(r->arena, bool, VR_TEXT_ROWS);
-    r->marks = VR_ARRAY(r->arena, vr_mark, VR_MARKS + 2);
+    r->marks = vr_arena_spare(r->arena, (VR_MARKS + 2) * sizeof *r->marks);
     r->pending = VR_ARRAY(r->arena, vr_pending, VR_TEXT_ROWS);
     r->pending_rows = VR_ARRAY(r->arena, uint32_t, VR_TEXT_ROWS);
     r->seen = VR_ARRAY(r->arena, vr_seen_row *, VR_TEXT_ROWS);
     if (r->anchors == NULL || r->arena->starved)
         return VRAM_ENOMEM;
-    r->text = VR_ARRAY(r->arena, char, VR_WINDOW);
+    r->text = vr_arena_spare(r->arena, VR_WINDOW);
     return r->text != NULL ? VRAM_OK : VRAM_ENOMEM;
 }
 
@@ -163,7 +169,7 @@ static vram_status end_file(vr_reader *r)
     r->half = false;
     r->raw = r->n_marks = r->spaced = 0;
     r->n_lanes = 0;
-    r->warned = r->needs_at = 0;
+    r->warned = r->needs_at = r->long_at = 0;
     r->last_line.anchor = NULL;
     r->step.sign.sign.row = NULL;
     vr_anchors_restart(r->anchors);

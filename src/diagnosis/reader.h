@@ -167,6 +167,7 @@ struct vr_reader {
     uint32_t warned_rank;
     vr_hit last_line; /* the last hit whose line was looked at; where it is, and where that line ends */
     uint64_t last_line_at, last_line_end;
+    uint64_t long_at;  /* a place that has no line end shortly before it, 0: none known */
     vr_block needs;    /* of the last hit whose row needs more; */
     uint64_t needs_at; /* where its line begins + 1 */
     uint64_t ticks;
@@ -180,6 +181,9 @@ struct vr_reader {
 #define VR_BACK ((size_t)16 * 1024)  /* kept before what was worked on */
 #define VR_LINE_BACK 2048u
 
+/* What a reader searches for; NULL: out of memory. One reader after the other may be given the same before
+ * its first byte, in `anchors`, which is then not made again (vr_anchors_restart between them). */
+vr_anchors *vr_reader_anchors(vr_arena *a);
 uint64_t vr_newlines(const char *s, size_t n);
 /* Works on the window up to `to` and moves it. */
 vram_status vr_reader_work(vr_reader *r, size_t to);
@@ -210,7 +214,7 @@ vram_status vr_reader_event(vr_reader *r, const vr_hit *hit);
 /* Closes what can have nothing further: blocks that reach no further than `to`. */
 vram_status vr_reader_close(vr_reader *r, uint64_t to);
 /* A warning: takes a message in the same line away that it says more of. */
-void vr_reader_warned(vr_reader *r, const vr_anchor *a, size_t start, size_t end);
+void vr_reader_warned(vr_reader *r, const vr_hit *hit);
 /* Frames of a traceback end, another exception follows. */
 void vr_reader_mark(vr_reader *r, const vr_hit *hit);
 vram_status vr_reader_collect(vr_reader *r, vr_findings *out);

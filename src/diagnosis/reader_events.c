@@ -5,6 +5,7 @@
 #include <string.h>
 
 #define ADJACENT 3u        /* lines between texts of one message ... */
+#define ADJACENT_PART 8u   /* ... between another part of a text and the part before it */
 #define ADJACENT_MIXED 24u /* ... and where lines of other processes may stand between, at least ... */
 #define ADJACENT_EACH 8u   /* ... for each of them */
 
@@ -78,7 +79,7 @@ static bool belongs(const vr_reader *r, const vr_event *e, const vr_hit *hit)
         return false;
     bool adjacent = hit->line <= e->last_line + adjacent_lines(r, e);
     if (has_row(e, hit->anchor, false))
-        return adjacent;
+        return adjacent || hit->line <= e->last_line + ADJACENT_PART;
     if (!is_shortage(row) || !is_shortage(lead))
         return false;
     if (is_generic(row) || is_generic(lead))
@@ -86,14 +87,20 @@ static bool belongs(const vr_reader *r, const vr_event *e, const vr_hit *hit)
     return adjacent && is_akin(row, lead);
 }
 
-static void add_row(vr_event *e, const vr_hit *hit)
+/* The line in which a hit ends. */
+static uint64_t end_line(const vr_reader *r, const vr_hit *hit)
+{
+    return hit->line + vr_newlines(r->text + hit->start, hit->end - hit->start);
+}
+
+static void add_row(const vr_reader *r, vr_event *e, const vr_hit *hit)
 {
     if (e->n_rows < VR_EVENT_ROWS && !has_row(e, hit->anchor, true)) {
         e->rows[e->n_rows].row = hit->anchor->row;
         e->rows[e->n_rows].number = hit->anchor->number;
         e->rows[e->n_rows++].alternative = hit->anchor->alternative;
     }
-    e->last_line = hit->line;
+    e->last_line = end_line(r, hit);
 }
 
 static void lead_with(vr_reader *r, vr_event *e, const vr_hit *hit)
@@ -147,7 +154,7 @@ static vram_status open_event(vr_reader *r, const vr_hit *hit, vr_lane *l)
     e->n_rows = 0;
     e->ended = false;
     e->incident = (vr_incident){ .repeats = 0 };
-    add_row(e, hit);
+    add_row(r, e, hit);
     lead_with(r, e, hit);
     take_frames(e, l, hit->line);
     vr_copy_step(&e->step, l->step.sign.sign.row != NULL ? &l->step : &r->step);
@@ -178,7 +185,7 @@ static vr_event *event_for(const vr_reader *r, const vr_hit *hit)
 {
     for (size_t i = r->n_open; i > 0 && hit->origin.key == 0 && !hit->origin.prefixed; i--) {
         vr_event *e = r->open[i - 1];
-        if (e->key != 0 && hit->line > e->last_line && hit->line <= e->last_line + ADJACENT &&
+        if (e->key != 0 && hit->line > e->last_line && hit->line <= e->last_line + ADJACENT_PART &&
             belongs(r, e, hit))
             return e;
     }
@@ -197,7 +204,7 @@ vram_status vr_reader_event(vr_reader *r, const vr_hit *hit)
         same_line(r, r->warned, r->base + hit->start))
         return VRAM_OK;
     if (e != NULL && belongs(r, e, hit)) {
-        add_row(e, hit);
+        add_row(r, e, hit);
         l->event_end = r->base + hit->line_to;
         if (hit->anchor->row->rank > leading(e)->rank)
             lead_with(r, e, hit);
@@ -225,20 +232,21 @@ static void take_out(vr_reader *r, size_t i)
     r->n_open--;
 }
 
-void vr_reader_warned(vr_reader *r, const vr_anchor *a, size_t start, size_t end)
+void vr_reader_warned(vr_reader *r, const vr_hit *hit)
 {
-    uint64_t at = r->base + start;
+    uint64_t at = r->base + hit->start;
 
     for (size_t i = r->n_open; i > 0; i--) {
         vr_event *e = r->open[i - 1];
-        if (e->first_line == e->last_line && a->row->rank >= leading(e)->rank && same_line(r, e->hit, at)) {
+        if (e->first_line == e->last_line && hit->anchor->row->rank >= leading(e)->rank &&
+            same_line(r, e->hit, at)) {
             take_out(r, i - 1);
             drop(r, e);
         }
     }
-    if (r->warned == 0 || !same_line(r, r->warned, at) || a->row->rank > r->warned_rank)
-        r->warned_rank = a->row->rank;
-    r->warned = r->base + end;
+    if (r->warned == 0 || !same_line(r, r->warned, at) || hit->anchor->row->rank > r->warned_rank)
+        r->warned_rank = hit->anchor->row->rank;
+    r->warned = r->base + hit->end;
 }
 
 void vr_reader_mark(vr_reader *r, const vr_hit *hit)

@@ -147,6 +147,23 @@ static void reuse_line(const vr_reader *r, vr_hit *hit)
 
 #define LINE_AHEAD ((size_t)1024) /* of a line, behind a hit */
 
+/* Where the line of a hit begins, at most VR_LINE_BACK before it. A line of many hits that has no end is not
+ * looked through for each of them. */
+static size_t line_start(vr_reader *r, size_t start)
+{
+    size_t low = start > VR_LINE_BACK ? start - VR_LINE_BACK : 0, from = start;
+    uint64_t at = r->base + start, known = r->long_at;
+
+    if (low != 0 && known > r->base && known <= at && at - known < VR_LINE_BACK &&
+        memchr(r->text + (known - r->base), '\n', (size_t)(at - known)) == NULL)
+        from = low;
+    while (from > low && r->text[from - 1] != '\n')
+        from--;
+    if (from == low && low != 0)
+        r->long_at = at;
+    return from;
+}
+
 /* Fills in line and origin. */
 static void find_line(vr_reader *r, vr_hit *hit)
 {
@@ -154,15 +171,12 @@ static void find_line(vr_reader *r, vr_hit *hit)
         reuse_line(r, hit);
         return;
     }
-    size_t low = hit->start > VR_LINE_BACK ? hit->start - VR_LINE_BACK : 0, from = hit->start, to;
+    size_t low = hit->start > VR_LINE_BACK ? hit->start - VR_LINE_BACK : 0, from = line_start(r, hit->start);
+    size_t most = r->n - hit->start < LINE_AHEAD ? r->n : hit->start + LINE_AHEAD, to;
     const char *end;
-
-    while (from > low && r->text[from - 1] != '\n')
-        from--;
     bool whole = from > low || (low == 0 && r->base == 0);
     if (from == low && low != 0)
         from = hit->start - 256;
-    size_t most = r->n - hit->start < LINE_AHEAD ? r->n : hit->start + LINE_AHEAD;
     end = memchr(r->text + hit->start, '\n', most - hit->start); /* a window may be one line of hits */
     to = end != NULL ? (size_t)(end - r->text) : most;
     whole = whole && (end != NULL || most == r->n);
@@ -427,6 +441,6 @@ vram_status vr_reader_hit(vr_reader *r, const vr_anchor *a, size_t start, size_t
         return VRAM_OK;
     if (a->row->kind != VR_TEXT_WARNING)
         return vr_reader_event(r, &hit);
-    vr_reader_warned(r, a, start, end);
+    vr_reader_warned(r, &hit);
     return r->seen[a->number] == NULL ? keep_seen(r, &hit) : VRAM_OK;
 }

@@ -56,6 +56,7 @@ static const reading readings[] = {
     { VR_IF_TRAINS, SEEN, "opt-diffusers-train" },
     { VR_IF_SGLANG_OLD, SEEN, "opt-sglang-old" },
     { VR_IF_GENERATES_CALL, SEEN, "opt-generates" },
+    { VR_IF_MERGES, SEEN, "opt-merges" },
     { VR_IF_UNSLOTH, SEEN, "opt-unsloth" },
     { VR_IF_GENERATES_CALL, SAYS, ", in generate" },
     { VR_IF_GENERATES_CALL, SAYS, ".generate(" },

@@ -192,6 +192,7 @@
     X(COMPILES, "compiles")                 /* a compiler runs */                                            \
     X(NOTEBOOK, "notebook")                 /* Colab, Kaggle: a machine of others */                         \
     X(LM_STUDIO, "lm_studio")               /* LM Studio, which has no command line of llama.cpp */          \
+    X(MERGES, "merges")                     /* adapters are merged into the weights */                       \
     X(ONLY_CARD, "only_card")               /* the machine has one card */                                   \
     X(ARGUMENTS, "arguments")               /* the script reads the Trainer's options */                     \
     X(UNSLOTH, "unsloth")                   /* Unsloth trains */                                             \
