@@ -73,8 +73,8 @@ static bool belongs(const vr_reader *r, const vr_event *e, const vr_hit *hit)
 
     if (e->ended)
         return false;
-    if (hit->line == e->last_line)
-        return true;
+    if (hit->line == e->last_line) /* a word in passing may have drawn another memory's line here */
+        return hit->line == e->first_line || is_generic(row) || !is_other_memory(row, lead);
     if (has_row(e, hit->anchor, true))
         return false;
     bool adjacent = hit->line <= e->last_line + adjacent_lines(r, e);
