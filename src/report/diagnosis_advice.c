@@ -5,9 +5,9 @@
 #include "report/diagnosis_report.h"
 
 #define INDENT VR_DIAGNOSIS_INDENT
-#define OTHERS_MOST 2 /* commands beside the first on the short screen */
-#define SHORT_CLAUSE 10
-#define ALIKE 8 /* bytes */
+#define OTHERS_MOST 2   /* commands beside the first on the short screen */
+#define SHORT_CLAUSE 10 /* bytes; less of a change says nothing */
+#define ALIKE 8         /* bytes */
 
 static bool fits(const vr_report *r, const char *text)
 {
@@ -106,10 +106,10 @@ static const char *remedy(vr_report *r, const vr_remedy *m)
     texts[last] = m->command != NULL ? m->command : m->change;
     texts[n++] = vr_say(r, T(texts[last]), T(*what != '\0' || *gain != '\0' ? "   " : ""), T(what),
                         T(*what != '\0' && *gain != '\0' ? ": " : ""), T(gain));
-    if (*what != '\0' && !m->sized)
+    if (*what != '\0' && !m->sized) {
         texts[n++] = vr_say(r, T(texts[last]), T("   "), T(what));
-    if (*what != '\0' && !m->sized)
         texts[n++] = vr_say(r, T(texts[last]), T("   "), S(first_clause(what)));
+    }
     if (m->sized || is_saving(vr_str_of(m->gain)))
         texts[n++] = vr_say(r, T(texts[last]), T("   "), T(gain));
     texts[n] = texts[last];
