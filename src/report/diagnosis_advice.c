@@ -5,8 +5,9 @@
 #include "report/diagnosis_report.h"
 
 #define INDENT VR_DIAGNOSIS_INDENT
-#define OTHERS_MOST 2 /* commands beside the first on the short screen */
-#define ALIKE 8       /* bytes */
+#define OTHERS_MOST 2   /* commands beside the first on the short screen */
+#define SHORT_CLAUSE 10 /* bytes; less of a change says nothing */
+#define ALIKE 8         /* bytes */
 
 static bool fits(const vr_report *r, const char *text)
 {
@@ -70,6 +71,20 @@ static const char *outcome(vr_report *r, const vr_remedy *m)
     return is_saving(vr_str_of(m->gain)) ? vr_say(r, T("saves "), T(m->gain)) : m->gain;
 }
 
+/* "fewer layers on the card" of "fewer layers on the card, of which ...; raise it while it fits" */
+static vr_str first_clause(const char *text)
+{
+    vr_str s = vr_str_of(text);
+    size_t at;
+
+    if (vr_str_find(s, "; ", &at))
+        s.n = at;
+    /* not within brackets, and no first word of a list */
+    if (vr_str_find(s, ", ", &at) && at >= SHORT_CLAUSE && !vr_str_find(s, "(", NULL))
+        s.n = at;
+    return s;
+}
+
 /* What is to be done, said twice in nearly the same words. */
 static bool begin_alike(const char *a, const char *b)
 {
@@ -83,19 +98,21 @@ static bool begin_alike(const char *a, const char *b)
  * do. */
 static const char *remedy(vr_report *r, const vr_remedy *m)
 {
-    const char *gain = outcome(r, m), *what = m->change, *texts[4];
-    size_t n = 0;
+    const char *gain = outcome(r, m), *what = m->change, *texts[5];
+    size_t n = 0, last = 4;
 
     if (m->command == NULL || m->change == NULL || (m->is_done && begin_alike(m->command, m->change)))
         what = "";
-    texts[3] = m->command != NULL ? m->command : m->change;
-    texts[n++] = vr_say(r, T(texts[3]), T(*what != '\0' || *gain != '\0' ? "   " : ""), T(what),
+    texts[last] = m->command != NULL ? m->command : m->change;
+    texts[n++] = vr_say(r, T(texts[last]), T(*what != '\0' || *gain != '\0' ? "   " : ""), T(what),
                         T(*what != '\0' && *gain != '\0' ? ": " : ""), T(gain));
-    if (*what != '\0' && !m->sized)
-        texts[n++] = vr_say(r, T(texts[3]), T("   "), T(what));
+    if (*what != '\0' && !m->sized) {
+        texts[n++] = vr_say(r, T(texts[last]), T("   "), T(what));
+        texts[n++] = vr_say(r, T(texts[last]), T("   "), S(first_clause(what)));
+    }
     if (m->sized || is_saving(vr_str_of(m->gain)))
-        texts[n++] = vr_say(r, T(texts[3]), T("   "), T(gain));
-    texts[n] = texts[3];
+        texts[n++] = vr_say(r, T(texts[last]), T("   "), T(gain));
+    texts[n] = texts[last];
     return vr_diagnosis_roomy(r, texts, n + 1);
 }
 

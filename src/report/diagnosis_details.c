@@ -63,13 +63,35 @@ static const char *spoken(vr_report *r, const char *name)
     return text;
 }
 
+/* As printed; a size that was printed without its unit gets one. */
+static const char *printed(vr_report *r, const vr_fact *f)
+{
+    vr_str text = vr_str_of(f->text);
+    bool has_unit = vr_fact_kinds[f->id].unit != VR_UNIT_BYTES || vr_str_find(text, "B", NULL) ||
+                    vr_str_find(text, "b", NULL);
+
+    if (text.n != 0 && has_unit)
+        return f->text;
+    return vr_fact_kinds[f->id].unit == VR_UNIT_BYTES ? vr_say(r, T(f->negative ? "-" : ""), BYTES(f->value))
+                                                      : "?";
+}
+
 static void figure(vr_report *r, const char *head, const vr_fact *f)
 {
     const char *number = exact(r, f), *text;
 
-    text = vr_say(r, T(spoken(r, vr_fact_kinds[f->id].name)), T(" "), T(f->text != NULL ? f->text : "?"),
-                  T(number), T("   "), T(vr_fact_kinds[f->id].meaning));
+    text = vr_say(r, T(spoken(r, vr_fact_kinds[f->id].name)), T(" "), T(printed(r, f)), T(number), T("   "),
+                  T(vr_fact_kinds[f->id].meaning));
     vr_para(r, VR_INK_BOLD, head, INDENT, text);
+}
+
+/* A text that matched two templates has some figures twice; two processes may hold the same. */
+static bool had(const vr_fact_list *facts, size_t i)
+{
+    for (size_t k = 0; k < i && facts->f[i].id != VR_FACT_PROCESS; k++)
+        if (facts->f[k].id == facts->f[i].id && facts->f[k].value == facts->f[i].value)
+            return true;
+    return false;
 }
 
 static void figures(vr_report *r, const vr_finding *f)
@@ -77,7 +99,8 @@ static void figures(vr_report *r, const vr_finding *f)
     const vr_fact_list *facts = &f->event->sign.facts;
 
     for (size_t i = 0; i < facts->n; i++)
-        figure(r, i == 0 ? "figures" : "", &facts->f[i]);
+        if (!had(facts, i))
+            figure(r, i == 0 ? "figures" : "", &facts->f[i]);
 }
 
 /* Of lines beside the message. */
