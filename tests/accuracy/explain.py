@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 """What `vram explain` makes of texts whose cause is known:
 
-    explain.py VRAM [CASES.jsonl] [--parity even|odd|all] [--quarter REST...] [--ids ID...] [-v] [--described] [--page FILE]
+    explain.py VRAM [CASES.jsonl] [--parity even|odd|all] [--quarter REST...] [--ids ID...] [-v] [--described] [--reached]
+               [--page FILE]
 
 CASES.jsonl is in the format of data/oom/cases.jsonl of the folder VRAM_DATA, otherwise ../shared beside the source (and
 that file without a name; skipped where it is not there). The answer is made from the text of the message alone;
@@ -13,6 +14,7 @@ command. By phase: explain_phases.tsv says which of our words a case's own words
 
 What counts: cases with lines that a program printed, and a known cause. The exit status is 1 where a bound does not hold
 (only of whole files: what leaves cases out leaves it 0).
+--reached: of the bounds that are aimed at, only those that were met count; the others are printed all the same.
 --quarter: cases whose number leaves that rest when it is divided by four."""
 import argparse
 import collections
@@ -199,14 +201,20 @@ def bound(words, part, whole, per_cent):
     return []
 
 
-def misses(judged, failed):
+# What is aimed at, and what has been reached and must not be lost; per cent.
+AIMS = {"established": 92, "all": 85, "memory": 97, "certain": 40}
+REACHED = {"established": 88, "all": 85, "memory": 97, "certain": 38}
+
+
+def misses(judged, failed, least=None):
+    least = least or AIMS
     known = [r for r in judged if r.printed and r.known]
     sure = [r for r in known if r.case["confidence"] == "established"]
     found = [*failed]
-    found += bound("right first cause of established ones", count(sure, lambda r: r.right), len(sure), 92)
-    found += bound("right first cause", count(known, lambda r: r.right), len(known), 85)
-    found += bound("right memory", count(known, lambda r: r.memory_right), len(known), 97)
-    found += bound("called certain", count(known, certain), len(known), 40)
+    found += bound("right first cause of established ones", count(sure, lambda r: r.right), len(sure), least["established"])
+    found += bound("right first cause", count(known, lambda r: r.right), len(known), least["all"])
+    found += bound("right memory", count(known, lambda r: r.memory_right), len(known), least["memory"])
+    found += bound("called certain", count(known, certain), len(known), least["certain"])
     found += [f"{r.case['id']}: certain and wrong: {r.answer.cause} for {r.case['true_cause']}" for r in known if certain(r) and not r.right]
     found += [f"{r.case['id']}: figures: " + ", ".join(r.figures_wrong) for r in judged if r.figures_wrong]
     return found
@@ -234,6 +242,7 @@ def main():
     parser.add_argument("-v", action="store_true")
     parser.add_argument("--described", action="store_true")
     parser.add_argument("--page", metavar="FILE")
+    parser.add_argument("--reached", action="store_true", help="fail only below what has been reached")
     args = parser.parse_args()
     path = args.cases or data_file(os.path.join(HERE, "../.."), "data/oom/cases.jsonl")
     judged, failed = ask_all(args.vram, cases_of(path, args.parity, args.ids, args.quarter), args.described)
@@ -247,6 +256,8 @@ def main():
     for miss in found:
         print("MISSED", miss)
     whole = args.parity == "all" and not args.quarter and not args.ids and not args.described
+    if args.reached:
+        found = misses(judged, failed, REACHED)
     return 1 if found and whole else 0
 
 

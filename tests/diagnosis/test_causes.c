@@ -173,7 +173,7 @@ static const expected cases[] = {
     { "Insufficient GPU memory error: The available single GPU memory is 20000.000 MB, which is less than "
       "the sum "
       "of model weight size (14000.000 MB) and temporary buffer size (9000.000 MB).",
-      IS(ACTIVATIONS, LIKELY, GPU), NULL, "14000 fit, 9000 of buffers beside them do not" },
+      IS(ACTIVATIONS, CERTAIN, GPU), NULL, "14000 fit, 9000 of buffers beside them do not" },
     { "ggml_vulkan: Device memory allocation of size 4026531840 failed.\n", IS(NOT_CAPACITY, LIKELY, NONE),
       "single_allocation_limit", "3.75 GiB is close to the 4 that one allocation may have" },
     { "ggml_vulkan: Device memory allocation of size 3221225472 failed.\n", IS(WEIGHTS, POSSIBLE, GPU), NULL,
