@@ -156,16 +156,33 @@ static bool put_share_for_all(const vr_case *c, vr_buf *b)
     return true;
 }
 
+#define LARGEST_CARD (288 * VR_GIB) /* of those that vLLM runs on in data/gpus.tsv */
+
+/* The card at most: by what the engine said of weights and cache, with half as much for what else it claims;
+ * where it said nothing, the largest there is. */
+static uint64_t card_at_most(const vr_case *c, uint64_t share)
+{
+    uint64_t weights, available;
+
+    if (!figure(c, VR_FACT_WEIGHTS, &weights) || !figure(c, VR_FACT_KV_AVAILABLE, &available) || share == 0)
+        return LARGEST_CARD;
+    weights = vr_add_sat(weights, available);
+    return vr_mul_div(vr_add_sat(weights, weights / 2), MILLION, share);
+}
+
 /* A share above the one in force; false where it is known not to do. */
 static bool put_larger_share(const vr_case *c, vr_buf *b)
 {
-    uint64_t share = 90 * (MILLION / 100), n;
+    uint64_t share = 90 * (MILLION / 100), needed, available, n;
+    bool lacks = figure(c, VR_FACT_KV_NEEDED, &needed) && figure(c, VR_FACT_KV_AVAILABLE, &available);
 
-    if (figure(c, VR_FACT_TOTAL, &n) && figure(c, VR_FACT_UTILIZATION, &n) &&
-        figure(c, VR_FACT_KV_NEEDED, &n) && figure(c, VR_FACT_KV_AVAILABLE, &n))
+    if (lacks && figure(c, VR_FACT_TOTAL, &n) && figure(c, VR_FACT_UTILIZATION, &n))
         return false; /* what put_share_for_all refused */
     (void)figure(c, VR_FACT_UTILIZATION, &share);
     if (share / (MILLION / 100) >= LARGEST_SHARE)
+        return false;
+    n = LARGEST_SHARE * (MILLION / 100) - share;
+    if (lacks && vr_mul_div(card_at_most(c, share), n, MILLION) < vr_sub_floor(needed, available))
         return false;
     put_share(b, LARGEST_SHARE);
     return true;
