@@ -78,7 +78,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const char *operands[MOST_WORDS];
     static char first[] = "fit", mark[] = "--";
     char *words[MOST_WORDS + 2] = { first, mark };
-    cli c = { .settings = settings, .operands = operands };
+    static const cli_command fit = { .name = "fit" };
+    cli c = { .command = &fit, .settings = settings, .operands = operands };
     size_t n = size < ROOM - 1 ? size : ROOM - 1, letters = 6;
     if (n != 0)
         memcpy(text, data, n);
