@@ -15,12 +15,31 @@ typedef struct vr_str {
 #define VR_LIT(literal) ((vr_str){ (literal), sizeof(literal) - 1 })
 vr_str vr_str_of(const char *zero_terminated); /* NULL gives the empty slice */
 vr_str vr_str_made(const char *text);          /* NULL, of a text that could not be made, gives .s NULL */
+/* Of ASCII alone, whatever the locale. */
+static inline char vr_lower(char c)
+{
+    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+}
+static inline bool vr_is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+static inline bool vr_is_letter(char c)
+{
+    return vr_lower(c) >= 'a' && vr_lower(c) <= 'z';
+}
+static inline bool vr_is_space(char c)
+{
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
 bool vr_str_eq(vr_str a, vr_str b);
 bool vr_str_is(vr_str a, const char *zero_terminated);
 int vr_str_cmp(vr_str a, vr_str b); /* bytewise */
 bool vr_str_starts(vr_str a, const char *prefix);
 bool vr_str_ends(vr_str a, const char *suffix);
 bool vr_str_find(vr_str a, const char *what, size_t *at); /* first place; at may be NULL */
+bool vr_str_holds(vr_str a, vr_str what);                 /* in either case; nothing is held by all */
 /* Takes the next word separated by sep off *rest; false at the end, which is rest->s NULL. Empty words are
  * returned: "a," is "a" and "", an empty slice is one empty word. */
 bool vr_str_split(vr_str *rest, char sep, vr_str *word);

@@ -9,11 +9,6 @@
 
 #define EXPONENT_MAX INT64_C(100000000000000000) /* far beyond any document's digits, far below overflow */
 
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
 uint64_t vr_pow10(uint64_t n)
 {
     uint64_t power = 1;
@@ -52,10 +47,10 @@ static size_t scan_exponent(vr_str s, size_t at, int64_t *exponent)
     i++;
     if (i < s.n && (s.s[i] == '+' || s.s[i] == '-'))
         minus = s.s[i++] == '-';
-    if (i >= s.n || !is_digit(s.s[i]))
+    if (i >= s.n || !vr_is_digit(s.s[i]))
         return at;
     int64_t e = 0;
-    for (; i < s.n && is_digit(s.s[i]); i++)
+    for (; i < s.n && vr_is_digit(s.s[i]); i++)
         e = e > EXPONENT_MAX / 10 ? EXPONENT_MAX : e * 10 + (s.s[i] - '0');
     *exponent = minus ? -e : e;
     return i;
@@ -63,7 +58,7 @@ static size_t scan_exponent(vr_str s, size_t at, int64_t *exponent)
 
 static size_t scan_digits(vr_str s, size_t at, vr_decimal *d, uint64_t *zeros)
 {
-    while (at < s.n && is_digit(s.s[at]))
+    while (at < s.n && vr_is_digit(s.s[at]))
         take_digit(d, zeros, (unsigned)(s.s[at++] - '0'));
     return at;
 }
@@ -74,7 +69,7 @@ size_t vr_decimal_scan(vr_str s, vr_decimal *out)
     uint64_t zeros = 0;
     int64_t exponent = 0;
     size_t end = scan_digits(s, 0, &d, &zeros), fraction = 0;
-    if (end + 1 < s.n && s.s[end] == '.' && is_digit(s.s[end + 1])) {
+    if (end + 1 < s.n && s.s[end] == '.' && vr_is_digit(s.s[end + 1])) {
         size_t start = end + 1;
         end = scan_digits(s, start, &d, &zeros);
         fraction = end - start;
@@ -99,7 +94,7 @@ bool vr_parse_u64(vr_str s, uint64_t *out)
 {
     uint64_t v = 0;
     for (size_t i = 0; i < s.n; i++) {
-        if (!is_digit(s.s[i]) || !vr_mul(v, 10, &v) || !vr_add(v, (uint64_t)(s.s[i] - '0'), &v))
+        if (!vr_is_digit(s.s[i]) || !vr_mul(v, 10, &v) || !vr_add(v, (uint64_t)(s.s[i] - '0'), &v))
             return false;
     }
     if (s.n == 0)
@@ -148,7 +143,7 @@ static bool scale_by(const vr_decimal *d, uint64_t unit, uint64_t *out, bool *wh
  * group: how many digits stand since the last comma. */
 static bool well_placed(vr_str s, size_t at, bool comma, size_t group)
 {
-    if (at == 0 || at + 1 >= s.n || !is_digit(s.s[at - 1]) || !is_digit(s.s[at + 1]))
+    if (at == 0 || at + 1 >= s.n || !vr_is_digit(s.s[at - 1]) || !vr_is_digit(s.s[at + 1]))
         return false;
     return s.s[at] != ',' || (comma ? group == 3 : group <= 3);
 }
@@ -158,8 +153,8 @@ static size_t strip_groups(vr_str s, char *out, size_t *used)
 {
     size_t n = 0, group = 0, i = 0;
     bool comma = false;
-    for (; i < s.n && (is_digit(s.s[i]) || s.s[i] == ',' || s.s[i] == '_'); i++) {
-        if (is_digit(s.s[i])) {
+    for (; i < s.n && (vr_is_digit(s.s[i]) || s.s[i] == ',' || s.s[i] == '_'); i++) {
+        if (vr_is_digit(s.s[i])) {
             out[n++] = s.s[i];
             group++;
             continue;
@@ -217,15 +212,10 @@ bool vr_parse_count(vr_str s, uint64_t *out)
     return true;
 }
 
-static char lower(char c)
-{
-    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
-}
-
 static bool same_word(vr_str s, const char *word)
 {
     size_t i = 0;
-    while (i < s.n && word[i] != '\0' && lower(s.s[i]) == word[i])
+    while (i < s.n && word[i] != '\0' && vr_lower(s.s[i]) == word[i])
         i++;
     return i == s.n && word[i] == '\0';
 }

@@ -61,6 +61,18 @@ bool vr_str_find(vr_str a, const char *what, size_t *at)
     return false;
 }
 
+bool vr_str_holds(vr_str a, vr_str what)
+{
+    for (size_t at = 0; at + what.n <= a.n; at++) {
+        size_t i = 0;
+        while (i < what.n && vr_lower(a.s[at + i]) == vr_lower(what.s[i]))
+            i++;
+        if (i == what.n)
+            return true;
+    }
+    return false;
+}
+
 /* The end is rest->s NULL, so that "a," gives "a" and "" but is not endless. */
 bool vr_str_split(vr_str *rest, char sep, vr_str *word)
 {

@@ -9,11 +9,6 @@
 
 /* ---- the pattern ---- */
 
-static char lower(char c)
-{
-    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
-}
-
 static bool has_wildcard(vr_str p)
 {
     return memchr(p.s, '*', p.n) != NULL || memchr(p.s, '?', p.n) != NULL;
@@ -27,7 +22,7 @@ static bool wildcard_matches(vr_str p, vr_str name)
         if (i < p.n && p.s[i] == '*') {
             star = i++;
             from = j;
-        } else if (i < p.n && (p.s[i] == '?' || lower(p.s[i]) == lower(name.s[j]))) {
+        } else if (i < p.n && (p.s[i] == '?' || vr_lower(p.s[i]) == vr_lower(name.s[j]))) {
             i++;
             j++;
         } else if (star != SIZE_MAX) {
@@ -45,7 +40,7 @@ static bool wildcard_matches(vr_str p, vr_str name)
 static bool same_at(vr_str part, vr_str name, size_t at)
 {
     for (size_t i = 0; i < part.n; i++) {
-        if (lower(part.s[i]) != lower(name.s[at + i]))
+        if (vr_lower(part.s[i]) != vr_lower(name.s[at + i]))
             return false;
     }
     return true;
@@ -53,7 +48,7 @@ static bool same_at(vr_str part, vr_str name, size_t at)
 
 static bool in_word(vr_str name, size_t at)
 {
-    char c = at < name.n ? lower(name.s[at]) : ' ';
+    char c = at < name.n ? vr_lower(name.s[at]) : ' ';
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
 }
 
@@ -189,7 +184,7 @@ static const char *list_text(vram_checkpoint *ck, const listed *list, size_t n)
 static bool plain_word(vr_str s)
 {
     for (size_t i = 0; i < s.n; i++) {
-        char c = lower(s.s[i]);
+        char c = vr_lower(s.s[i]);
         if (!(c >= 'a' && c <= 'z') && !(c >= '0' && c <= '9') && c != '_' &&
             (i == 0 || memchr("-./", c, 3) == NULL))
             return false;

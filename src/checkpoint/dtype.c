@@ -136,18 +136,13 @@ bool vr_dtype_from_safetensors(vr_str name, vr_dtype *out)
     return false;
 }
 
-static char lower(char c)
-{
-    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
-}
-
 static bool same_word(vr_str typed, const char *word)
 {
     size_t n = strlen(word);
     if (typed.n != n)
         return false;
     for (size_t i = 0; i < n; i++) {
-        if (lower(typed.s[i]) != word[i])
+        if (vr_lower(typed.s[i]) != word[i])
             return false;
     }
     return true;

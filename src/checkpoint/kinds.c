@@ -13,18 +13,13 @@
 
 /* ---- words ---- */
 
-static char lower(char c)
-{
-    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
-}
-
 static bool ends_case(vr_str s, const char *tail)
 {
     size_t n = strlen(tail);
     if (s.n < n)
         return false;
     for (size_t i = 0; i < n; i++) {
-        if (lower(s.s[s.n - n + i]) != tail[i])
+        if (vr_lower(s.s[s.n - n + i]) != tail[i])
             return false;
     }
     return true;

@@ -20,14 +20,9 @@ static bool depth_of(vr_str model, vr_str other, size_t *depth)
     return true;
 }
 
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
 static bool is_of_tag(char c)
 {
-    return is_digit(c) || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_';
+    return vr_is_digit(c) || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_';
 }
 
 /* "model-Q4_K_M.gguf" is 4; "mmproj-BF16.gguf" 16; 0: none is said. */
@@ -41,9 +36,9 @@ static uint64_t bits_of(vr_str name)
     if (first == 0 || (name.s[first - 1] != '-' && name.s[first - 1] != '.'))
         return 0;
     uint64_t bits = 0;
-    while (first < end && !is_digit(name.s[first]))
+    while (first < end && !vr_is_digit(name.s[first]))
         first++;
-    for (; first < end && is_digit(name.s[first]) && bits < 1000000; first++)
+    for (; first < end && vr_is_digit(name.s[first]) && bits < 1000000; first++)
         bits = bits * 10 + (uint64_t)(name.s[first] - '0');
     return bits;
 }

@@ -49,11 +49,6 @@ vram_status vr_device_of_gpu(vram_device *out, const vr_gpu *gpu, uint64_t count
 
 /* ---- what was asked for ---- */
 
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
 static vr_str trimmed(vr_str s)
 {
     while (s.n != 0 && (s.s[0] == ' ' || s.s[0] == '\t'))
@@ -69,7 +64,7 @@ static vram_status take_count(vram_ctx *ctx, vr_str *query, uint64_t *count)
     size_t digits = 0, at;
     uint64_t n;
     *count = 1;
-    while (digits < query->n && is_digit(query->s[digits]))
+    while (digits < query->n && vr_is_digit(query->s[digits]))
         digits++;
     for (at = digits; at < query->n && query->s[at] == ' ';)
         at++;
@@ -102,7 +97,7 @@ static size_kind size_of(vr_str query, uint64_t *bytes)
 {
     static const char *const box[] = { "gb", "g" }, *const exact[] = { "gib", "mib", "tib", "mb" };
     char text[MAX_QUERY + 8];
-    if (query.n == 0 || query.n > MAX_QUERY || !is_digit(query.s[0]))
+    if (query.n == 0 || query.n > MAX_QUERY || !vr_is_digit(query.s[0]))
         return NO_SIZE;
     for (size_t i = 0; i < sizeof exact / sizeof *exact; i++)
         if (ends_folded(query, exact[i]))

@@ -46,16 +46,6 @@ typedef struct trie {
     uint8_t *class; /* of the byte that leads to it */
 } trie;
 
-static bool is_space(char c)
-{
-    return c == ' ' || (c >= '\t' && c <= '\r');
-}
-
-static char lower(char c)
-{
-    return c >= 'A' && c <= 'Z' ? (char)(c + 32) : c;
-}
-
 /* ---- building ---- */
 
 static void add_anchor(vr_anchors *s, vr_anchor one)
@@ -182,7 +172,7 @@ static void make_classes(vr_anchors *s)
     s->class_of['\n'] = s->class_of['\r'] = BREAK;
     for (size_t i = 0; i < s->n; i++) {
         for (size_t k = s->key[i]; k < s->key_end[i]; k++) {
-            uint8_t c = (uint8_t)lower(s->all[i].text.s[k]);
+            uint8_t c = (uint8_t)vr_lower(s->all[i].text.s[k]);
             if (s->class_of[c] == 0)
                 s->class_of[c] = c < 128 && n < shared ? n++ : (uint8_t)(shared + c % SHARED);
             if (c >= 'a' && c <= 'z')
@@ -198,7 +188,7 @@ static bool is_solid(const vr_anchors *s, size_t i)
     const vr_anchor *one = &s->all[i];
 
     for (size_t k = 0; s->key[i] == 0 && k < s->key_end[i]; k++) {
-        uint8_t class = s->class_of[(uint8_t)lower(one->text.s[k])];
+        uint8_t class = s->class_of[(uint8_t)vr_lower(one->text.s[k])];
         if (class == BLANK || class >= CLASSES - SHARED)
             return false;
     }
@@ -218,7 +208,7 @@ static size_t nodes_needed(const vr_anchors *s)
  * until the rows are made. */
 static uint16_t grow_by(vr_anchors *s, trie *t, uint16_t at, char byte)
 {
-    uint8_t class = s->class_of[(uint8_t)lower(byte)];
+    uint8_t class = s->class_of[(uint8_t)vr_lower(byte)];
     uint16_t to = t->way[at];
 
     while (to != 0 && t->class[to] != class)
@@ -341,7 +331,7 @@ static uint16_t state_at(const vr_anchors *s, vr_str text, size_t from, size_t a
     size_t b = at, n = 0;
 
     for (; b > from && n <= DEPTH; b--)
-        n += !is_space(text.s[b - 1]);
+        n += !vr_is_space(text.s[b - 1]);
     uint16_t state = b == from ? s->state : 0;
     for (; b < at; b++)
         state = s->next[(state & STATE) * CLASSES + s->class_of[(uint8_t)text.s[b]]];
@@ -428,15 +418,15 @@ static size_t match_back(vr_str text, size_t end, vr_str anchor, size_t n)
             return SIZE_MAX;
         char c = text.s[--at];
         if (want == ' ') {
-            if (!is_space(c))
+            if (!vr_is_space(c))
                 return SIZE_MAX;
-            while (n != 0 && at > 0 && end - at <= MATCH_MAX && is_space(text.s[at - 1]))
+            while (n != 0 && at > 0 && end - at <= MATCH_MAX && vr_is_space(text.s[at - 1]))
                 at--;
             continue;
         }
-        while (lower(c) != want && is_break(c) && at != 0 && at + 1 != end)
+        while (vr_lower(c) != want && is_break(c) && at != 0 && at + 1 != end)
             c = text.s[--at];
-        if (lower(c) != want)
+        if (vr_lower(c) != want)
             return SIZE_MAX;
     }
     return at;
@@ -453,15 +443,15 @@ static size_t match_on(vr_str text, size_t at, vr_str anchor, size_t n)
             return SIZE_MAX;
         char c = text.s[at++];
         if (want == ' ') {
-            if (!is_space(c))
+            if (!vr_is_space(c))
                 return SIZE_MAX;
-            while (at < stop && is_space(text.s[at]))
+            while (at < stop && vr_is_space(text.s[at]))
                 at++;
             continue;
         }
-        while (lower(c) != want && is_break(c) && at < stop)
+        while (vr_lower(c) != want && is_break(c) && at < stop)
             c = text.s[at++];
-        if (lower(c) != want)
+        if (vr_lower(c) != want)
             return SIZE_MAX;
     }
     return at;

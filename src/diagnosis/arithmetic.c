@@ -15,7 +15,6 @@
 #define SIBLING_MOST MIB_OF(1331)
 #define SIBLING_PIDS 256 /* processes of one launch have numbers near to each other */
 
-#define OUTSIDE_LARGE MIB_OF(2560) /* above, a second process or allocator is there */
 #define OUTSIDE_SMALL MIB_OF(1331) /* three quarters of lone processes are below */
 
 static int64_t within(int64_t x)
@@ -266,9 +265,10 @@ static void judge_outside(vr_reckoning *r)
 {
     vr_span large = r->own_process.known && r->n_processes != 0 ? r->others : (vr_span){ 0 };
 
-    set(r, VR_RULE_OUTSIDE_LARGE, above(r->outside, exactly(OUTSIDE_LARGE)));
+    set(r, VR_RULE_OUTSIDE_LARGE, above(r->outside, exactly((int64_t)VR_OUTSIDE_LARGE)));
     set(r, VR_RULE_OUTSIDE_MUCH,
-        both(above(r->outside, exactly(OUTSIDE_LARGE)), at_least(r->outside, part(r->total, 15, 100))));
+        both(above(r->outside, exactly((int64_t)VR_OUTSIDE_LARGE)),
+             at_least(r->outside, part(r->total, 15, 100))));
     set(r, VR_RULE_OUTSIDE_SMALL, above(exactly(OUTSIDE_SMALL), r->outside));
     set(r, VR_RULE_OUTSIDE_DOMINATES,
         both(at_least(r->outside, part(r->total, 40, 100)), at_least(r->outside, r->reserved)));
@@ -277,10 +277,10 @@ static void judge_outside(vr_reckoning *r)
     set(r, VR_RULE_OWN_OUTSIDE_DOMINATES,
         both(at_least(r->own_outside, part(r->total, 40, 100)), at_least(r->own_outside, r->reserved)));
     set(r, VR_RULE_OTHERS_DOMINATE,
-        both(above(large, exactly(OUTSIDE_LARGE)),
+        both(above(large, exactly((int64_t)VR_OUTSIDE_LARGE)),
              either(at_least(large, part(r->total, 50, 100)), at_least(large, r->own_process))));
     set(r, VR_RULE_OTHERS_MATTER,
-        both(above(large, exactly(OUTSIDE_LARGE)), at_least(large, part(r->total, 25, 100))));
+        both(above(large, exactly((int64_t)VR_OUTSIDE_LARGE)), at_least(large, part(r->total, 25, 100))));
     set(r, VR_RULE_OTHERS_SMALL, above(part(r->total, 5, 100), r->others));
     set(r, VR_RULE_SPILLED, above(r->allocated, r->total));
     if (r->n_siblings >= 2 && large.known)

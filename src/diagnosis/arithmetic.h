@@ -14,6 +14,10 @@ typedef struct vr_span {
     int64_t low, high;
 } vr_span;
 
+/* Outside one process's allocator more than this is a second process or allocator: above what contexts,
+ * libraries, communicators and a desktop take (bounds: see below). */
+#define VR_OUTSIDE_LARGE (5 * VR_GIB / 2)
+
 /* Of a rule: NO and YES whatever the true values within the spans are; MAYBE: it depends on them. */
 typedef enum vr_truth { VR_UNTOLD, VR_NO, VR_MAYBE, VR_YES } vr_truth;
 

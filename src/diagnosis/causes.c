@@ -14,8 +14,7 @@ static void take_row(vr_view *v, const vr_verdict *verdict)
     v->f->summary = verdict->summary;
 }
 
-/* The memory that a cause is about, where the text does not say it. */
-static uint8_t memory_of(uint8_t cause)
+uint8_t vr_memory_of_cause(unsigned cause)
 {
     switch (cause) {
     case VR_CAUSE_UNKNOWN:
@@ -40,7 +39,7 @@ static void set_memory(vr_view *v, const vr_verdict *verdict)
     /* A device's own limit, of one buffer or of their number, is one of its memory. */
     if (v->f->memory == VR_MEMORY_UNKNOWN ||
         (v->f->memory == VR_MEMORY_NONE && v->f->cause == VR_CAUSE_LIMIT))
-        v->f->memory = memory_of(v->f->cause);
+        v->f->memory = vr_memory_of_cause(v->f->cause);
 }
 
 /* Finer words for the cause where the verdict has none: the words that docs/json.md lists. */

@@ -38,7 +38,6 @@ typedef enum vr_trait {
     VR_IS_POOL, /* an engine's own pool */
     VR_SAYS_WEIGHTS,
     VR_SAYS_KV,
-    VR_SAYS_ACTIVATIONS,
     /* the phase */
     VR_AT_NOTHING,      /* not known */
     VR_FRAME_PLACEMENT, /* the frame that says it is about spreading over cards */

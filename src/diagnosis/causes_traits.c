@@ -23,10 +23,10 @@ static const named_trait named[] = {
     { "first-cuda-cublas", VR_BY_FIRST_CALL, false },
     { "cudnn-not-initialized", VR_BY_FIRST_CALL, false },
     { "foreach-", VR_BY_FOREACH, false },
+    { "nccl-", VR_BY_NCCL, false },
     { "lora-merge", VR_BY_MERGE, false },
     { "save-gather", VR_BY_FULL_STATE, false },
     { "save-fsdp-clone", VR_BY_FULL_STATE, false },
-    { "nccl-", VR_BY_NCCL, false },
     { "wsl", VR_ON_WSL, true },
     { "offload-", VR_WITH_OFFLOAD, false },
     { "opt-offload", VR_WITH_OFFLOAD, true },
@@ -59,7 +59,6 @@ static const uint8_t of_phase[VR_PHASE_COUNT] = {
 static const uint8_t of_cause[VR_CAUSE_COUNT] = {
     [VR_CAUSE_WEIGHTS] = VR_SAYS_WEIGHTS,
     [VR_CAUSE_KV_CACHE] = VR_SAYS_KV,
-    [VR_CAUSE_ACTIVATIONS] = VR_SAYS_ACTIVATIONS,
 };
 
 static const uint8_t of_memory[VR_MEMORY_COUNT] = {
@@ -126,9 +125,6 @@ static bool fact_value(const vr_view *v, vr_fact_id id, uint64_t *out)
     return vr_fact_value(&v->event->sign.facts, id, out);
 }
 
-/* Above this, what is held before an engine starts is more than contexts of its own job and a desktop take.
- */
-#define HELD_LARGE (5 * VR_GIB / 2)
 #define FEW_TOKENS 1024
 /* One allocation may have 4 GiB in several back ends, a little less in some. */
 #define NEAR_BUFFER_LIMIT (7 * VR_GIB / 2)
@@ -140,7 +136,7 @@ static void view_engine(vr_view *v)
 
     if (fact_value(v, VR_FACT_WANTED_FREE, &wanted) && fact_value(v, VR_FACT_TOTAL, &total) &&
         fact_value(v, VR_FACT_FREE, &left)) {
-        v->has[VR_HELD_LARGE] = vr_sub_floor(total, left) > HELD_LARGE;
+        v->has[VR_HELD_LARGE] = vr_sub_floor(total, left) > VR_OUTSIDE_LARGE;
         v->has[VR_HELD_SMALL] = !v->has[VR_HELD_LARGE];
     }
     if (fact_value(v, VR_FACT_PROGRAM, &n) && fact_value(v, VR_FACT_TOTAL, &total))

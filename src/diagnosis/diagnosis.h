@@ -99,6 +99,9 @@ struct vram_diagnosis {
 #define VR_MAX_FUTILE 6
 #define VR_MAX_REMEDIES 5
 
+/* The vr_memory that a vr_cause is about, where the text does not say another. */
+uint8_t vr_memory_of_cause(unsigned cause);
+
 /* ---- from findings to a diagnosis, in this order ---- */
 
 /* Which events are causes and which follow from them; makes d->list with event and program. order.c */

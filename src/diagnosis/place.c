@@ -5,9 +5,8 @@
  */
 #include "diagnosis/place.h"
 
-#define MOST_EVENTS 3000000        /* about a tenth of a second */
-#define LITTLE (2 * VR_MIB)        /* PyTorch's segment of small blocks */
-#define SAYS_NOTHING (20 * VR_MIB) /* segments up to this hold requests of any size */
+#define MOST_EVENTS 3000000 /* about a tenth of a second */
+#define LITTLE (2 * VR_MIB) /* PyTorch's segment of small blocks */
 
 vr_bounds vr_bounds_of(const vr_finding *f, vr_fact_id id)
 {
@@ -103,7 +102,7 @@ bool vr_runs_otherwise(const vr_finding *f)
 static vram_status seek_near(vr_hit *hit, vr_seeker *s)
 {
     vr_torch_figures *g = &s->figures;
-    if (g->request.low <= SAYS_NOTHING)
+    if (g->request.low <= VR_SAYS_NOTHING)
         return VRAM_OK;
     g->idle = (vr_bounds){ true, vr_sub_floor(g->idle.low, LITTLE), vr_add_sat(g->idle.high, LITTLE) };
     g->reserved =

@@ -6,6 +6,10 @@
 #include "diagnosis/diagnosis.h"
 #include "ledger/fit.h"
 
+#define VR_PAGE (2 * VR_MIB)          /* the driver's; PyTorch asks for no less */
+#define VR_SAYS_NOTHING (20 * VR_MIB) /* segments up to this hold requests of any size */
+#define VR_MOST_CARDS 8               /* over which a run is tried */
+
 /* What a printed figure can have been: both ends belong to it. */
 typedef struct vr_bounds {
     bool known;

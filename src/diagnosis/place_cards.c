@@ -6,13 +6,11 @@
 #include "diagnosis/place.h"
 #include "ledger/memories.h"
 
-#define MOST_CARDS 8
-
 /* How many were named beside the text; 0: that is not told. */
 static size_t named_cards(const vr_seeker *s)
 {
     const vram_device *card = vr_named_card(s);
-    return card != NULL && card->count > 1 && card->count <= MOST_CARDS ? (size_t)card->count : 0;
+    return card != NULL && card->count > 1 && card->count <= VR_MOST_CARDS ? (size_t)card->count : 0;
 }
 
 static bool may_spread(const vr_seeker *s)
@@ -49,7 +47,7 @@ vram_status vr_seek_cards(vr_hit *out, vr_seeker *s)
     const vram_workload *given = s->asked;
     vram_workload *w;
     vr_bounds rank = vr_bounds_of(s->f, VR_FACT_GPU);
-    s->rank = rank.known && rank.low < MOST_CARDS ? (size_t)rank.low : 0;
+    s->rank = rank.known && rank.low < VR_MOST_CARDS ? (size_t)rank.low : 0;
     out->places = 0;
     w = may_spread(s) ? vr_workload_copy(given, &s->d->arena) : NULL;
     for (size_t i = 0; i < n && w != NULL && out->places == 0; i++) {

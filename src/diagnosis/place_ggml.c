@@ -6,7 +6,6 @@
  */
 #include "diagnosis/place.h"
 
-#define MOST_CARDS 8
 #define ENDLESS (UINT64_C(1) << 45) /* of a card whose size is not told: all of it fits */
 #define ROUNDING 256                /* tokens, which llama.cpp fills a context up to */
 
@@ -42,7 +41,7 @@ static buffer_kind by_phase(uint8_t phase)
 static vram_status buffers_of(vr_buffers *out, bool *known, seen *x, const vram_workload *asked)
 {
     vr_seeker *s = x->s;
-    vr_device_facts facts[MOST_CARDS];
+    vr_device_facts facts[VR_MOST_CARDS];
     vr_placement placement = { .n_gpus = x->cards };
     vram_workload *w;
     *known = false;
@@ -216,7 +215,8 @@ static vram_status try_all(seen *x)
     static vram_status (*const tries[])(seen *) = { try_layers, try_tokens_of_cache, try_caches,
                                                     try_contexts };
     size_t least = x->rank + 1;
-    for (x->cards = least; x->cards <= least + 1 && x->cards <= MOST_CARDS && x->found == NONE; x->cards++) {
+    for (x->cards = least; x->cards <= least + 1 && x->cards <= VR_MOST_CARDS && x->found == NONE;
+         x->cards++) {
         x->asked = x->w;
         VR_TRY(try_run(x, x->w, NULL));
         for (size_t i = 0; i < sizeof tries / sizeof *tries && x->found == NONE; i++)
@@ -399,7 +399,7 @@ vram_status vr_seek_buffer(bool *is_one, vr_seeker *s)
     if (!*is_one)
         return VRAM_OK;
     s->f->spot.tried = true;
-    if (device.known && device.low < MOST_CARDS)
+    if (device.known && device.low < VR_MOST_CARDS)
         x.rank = (size_t)device.low;
     VR_TRY(vr_card_of_total(&s->card, (vr_bounds){ true, VR_GIB, VR_GIB }, false, s->d));
     s->card->facts = (vr_device_facts){ .usable = ENDLESS, .available = ENDLESS };

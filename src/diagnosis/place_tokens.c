@@ -7,8 +7,6 @@
 
 #define MOST_TRIES 96
 #define MOST_RANGES 6
-#define SAYS_NOTHING (20 * VR_MIB) /* segments up to this hold requests of any size */
-#define PAGE (2 * VR_MIB)
 #define UNEVEN (4 * VR_MIB) /* live bytes count what is not worth splitting off */
 
 /* What one event of the pass has, of two runs that differ in tokens only. */
@@ -55,7 +53,7 @@ static vr_tokens between(const passes *p, const uint64_t y[2], uint64_t low, uin
 /* By the request, and by what is live. */
 static void consider(passes *p, const at *e, const vr_torch_figures *g)
 {
-    vr_tokens r = between(p, e->bytes, vr_sub_floor(g->request.low, PAGE), g->request.high);
+    vr_tokens r = between(p, e->bytes, vr_sub_floor(g->request.low, VR_PAGE), g->request.high);
     vr_tokens live =
         between(p, e->live, vr_sub_floor(g->allocated.low, UNEVEN), vr_add_sat(g->allocated.high, UNEVEN));
     r.low = r.low > live.low ? r.low : live.low;
@@ -191,7 +189,7 @@ vram_status vr_seek_tokens(vr_hit *out, vr_tokens *likely, vr_seeker *s)
     bool known;
     *out = (vr_hit){ .places = 0 };
     *likely = (vr_tokens){ 0, 0 };
-    if (s->asked->set_by[VR_SET_CONTEXT] == VR_BY_USER || s->figures.request.low <= SAYS_NOTHING)
+    if (s->asked->set_by[VR_SET_CONTEXT] == VR_BY_USER || s->figures.request.low <= VR_SAYS_NOTHING)
         return VRAM_OK;
     VR_TRY(compare(&p, &known, s));
     for (size_t i = 0; i < p.n[0] && known; i++)

@@ -9,8 +9,7 @@
 #include "ledger/memories.h"
 
 #define MOST_ROUNDS 32
-#define PAGE (2 * VR_MIB) /* the driver's; PyTorch asks for no less */
-#define MOST_SETTLES 3    /* of a load that sizes its first block by what is free */
+#define MOST_SETTLES 3 /* of a load that sizes its first block by what is free */
 
 /* What is rehearsed. */
 typedef struct scene {
@@ -72,7 +71,7 @@ static vr_bounds room_left(const vr_torch_figures *g)
 {
     if (g->left.known && g->left.low < g->request.high)
         return g->left;
-    return (vr_bounds){ true, vr_sub_floor(g->request.low, PAGE), vr_sub_floor(g->request.low, 1) };
+    return (vr_bounds){ true, vr_sub_floor(g->request.low, VR_PAGE), vr_sub_floor(g->request.low, 1) };
 }
 
 /* The room that the run has there by the message's figures. */
@@ -169,7 +168,7 @@ static vram_status go_through(vr_hit *out, scene *x)
             if (same)
                 keep(out, x, &there, at);
         }
-        available = next > available ? next : vr_add_sat(available, PAGE);
+        available = next > available ? next : vr_add_sat(available, VR_PAGE);
     }
     return VRAM_OK;
 }

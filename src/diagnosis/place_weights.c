@@ -5,8 +5,6 @@
  */
 #include "diagnosis/place.h"
 
-#define PAGE (2 * VR_MIB)
-
 typedef struct nearest {
     const char *label; /* where the run has as much live; NULL: nowhere */
     uint64_t requested, live, idle, most;
@@ -42,7 +40,7 @@ static vram_status go_there(nearest *out, vr_seeker *s, const vr_plan *plan, con
 static bool differs_in_idle(const vr_seeker *s, const nearest *n)
 {
     const vr_torch_figures *g = &s->figures;
-    return n->requested <= g->request.high && n->requested > vr_sub_floor(g->request.low, PAGE) &&
+    return n->requested <= g->request.high && n->requested > vr_sub_floor(g->request.low, VR_PAGE) &&
            vr_bounds_have(g->allocated, n->live);
 }
 

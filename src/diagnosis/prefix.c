@@ -10,16 +10,6 @@ typedef struct state {
     bool after; /* a time or something in brackets was taken: a level may follow */
 } state;
 
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
-static bool is_letter(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
-
 static char at(vr_str s, size_t i)
 {
     return i < s.n ? s.s[i] : 0;
@@ -38,7 +28,7 @@ static size_t shape(vr_str s, const char *of)
 
     for (; of[i] != 0; i++) {
         char c = at(s, i);
-        bool fits = of[i] == 'd'   ? is_digit(c)
+        bool fits = of[i] == 'd'   ? vr_is_digit(c)
                     : of[i] == '-' ? c == '-' || c == '/'
                     : of[i] == 'T' ? c == 'T' || c == ' '
                                    : c == of[i];
@@ -50,7 +40,7 @@ static size_t shape(vr_str s, const char *of)
 
 static size_t digits(vr_str s, size_t i)
 {
-    while (is_digit(at(s, i)))
+    while (vr_is_digit(at(s, i)))
         i++;
     return i;
 }
@@ -65,7 +55,7 @@ static size_t time_length(vr_str s)
         n = shape(s, shapes[i]);
     if (n == 0)
         return 0;
-    if ((at(s, n) == '.' || at(s, n) == ',') && is_digit(at(s, n + 1)))
+    if ((at(s, n) == '.' || at(s, n) == ',') && vr_is_digit(at(s, n + 1)))
         n = digits(s, n + 1);
     if (at(s, n) == 'Z')
         n++;
@@ -93,7 +83,7 @@ static size_t level_length(vr_str s, uint8_t *level)
     for (size_t i = 0; s.n != 0 && i < sizeof words / sizeof words[0]; i++) {
         size_t n = words[i].n;
         if (s.s[0] != words[i].word[0] || s.n < n || memcmp(s.s, words[i].word, n) != 0 ||
-            is_letter(at(s, n)))
+            vr_is_letter(at(s, n)))
             continue;
         *level = words[i].level;
         return n;
@@ -117,7 +107,7 @@ static size_t place_length(vr_str s)
 
     while (i < 160 && i < s.n && s.s[i] != ' ' && s.s[i] != ':' && s.s[i] != ']' && s.s[i] != '\t')
         i++;
-    if (i == 0 || at(s, i) != ':' || !is_digit(at(s, i + 1)))
+    if (i == 0 || at(s, i) != ':' || !vr_is_digit(at(s, i + 1)))
         return 0;
     return digits(s, i + 1);
 }
@@ -126,7 +116,7 @@ static void set_rank(state *st, vr_str digits_of)
 {
     uint64_t n = 0;
 
-    for (size_t i = 0; i < digits_of.n && is_digit(digits_of.s[i]) && n < 1000000; i++)
+    for (size_t i = 0; i < digits_of.n && vr_is_digit(digits_of.s[i]) && n < 1000000; i++)
         n = n * 10 + (uint64_t)(digits_of.s[i] - '0');
     st->origin->rank = (int32_t)n;
     st->origin->key = n + 1;
@@ -136,7 +126,7 @@ static void set_process(state *st, vr_str digits_of)
 {
     uint64_t n = 0;
 
-    for (size_t i = 0; i < digits_of.n && is_digit(digits_of.s[i]) && n < UINT32_MAX; i++)
+    for (size_t i = 0; i < digits_of.n && vr_is_digit(digits_of.s[i]) && n < UINT32_MAX; i++)
         n = n * 10 + (uint64_t)(digits_of.s[i] - '0');
     if (st->origin->key == 0)
         st->origin->key = (UINT64_C(1) << 40) + n;
@@ -150,7 +140,7 @@ static bool number_after(vr_str s, const char *word, vr_str *out)
 
     while (vr_str_find(rest, word, &i)) {
         rest = from(rest, i + vr_str_of(word).n);
-        if (is_digit(at(rest, 0))) {
+        if (vr_is_digit(at(rest, 0))) {
             *out = rest;
             return true;
         }
@@ -188,12 +178,12 @@ static bool is_rank(vr_str inside, state *st)
 
     for (size_t i = 0; words[i] != NULL; i++) {
         size_t n = vr_str_of(words[i]).n;
-        if (vr_str_starts(inside, words[i]) && is_digit(at(inside, n)) && digits(inside, n) == inside.n) {
+        if (vr_str_starts(inside, words[i]) && vr_is_digit(at(inside, n)) && digits(inside, n) == inside.n) {
             set_rank(st, from(inside, n));
             return true;
         }
     }
-    if (is_digit(at(inside, 0)) && at(inside, digits(inside, 0)) == ',' &&
+    if (vr_is_digit(at(inside, 0)) && at(inside, digits(inside, 0)) == ',' &&
         digits(inside, digits(inside, 0) + 1) == inside.n) { /* mpirun's "[1,3]<stderr>:" */
         set_rank(st, from(inside, digits(inside, 0) + 1));
         return true;
@@ -207,7 +197,7 @@ static bool is_time(vr_str inside, state *st)
     size_t n = time_length(inside);
 
     if (n == 0 && letter_level(at(inside, 0)) != 0) /* "W1201 09:22:24.123 main.cc:12" */
-        n = is_digit(at(inside, 1)) ? digits(inside, 1) : 0;
+        n = vr_is_digit(at(inside, 1)) ? digits(inside, 1) : 0;
     if (n == 0) /* the kernel's "[856341.770960" */
         return shape(from(inside, digits(inside, 0)), ".dddddd") != 0 || vr_str_starts(inside, "pod/");
     if (number_after(inside, " TP", &rank))
@@ -342,7 +332,7 @@ static size_t syslog_time(vr_str s, state *st)
 {
     size_t i = 3;
 
-    if (!is_letter(at(s, 0)) || !is_letter(at(s, 1)) || !is_letter(at(s, 2)) || at(s, 3) != ' ')
+    if (!vr_is_letter(at(s, 0)) || !vr_is_letter(at(s, 1)) || !vr_is_letter(at(s, 2)) || at(s, 3) != ' ')
         return 0;
     while (at(s, i) == ' ' && i < 6)
         i++;
@@ -362,7 +352,7 @@ static size_t compose(vr_str s, state *st)
     size_t i = 0, name;
 
     (void)st;
-    while (i < 64 && (is_letter(at(s, i)) || is_digit(at(s, i)) || at(s, i) == '-' || at(s, i) == '_' ||
+    while (i < 64 && (vr_is_letter(at(s, i)) || vr_is_digit(at(s, i)) || at(s, i) == '-' || at(s, i) == '_' ||
                       at(s, i) == '.'))
         i++;
     name = i;
@@ -449,7 +439,7 @@ static size_t one_prefix(vr_str s, state *st)
     default:
         break;
     }
-    if (is_digit(c)) {
+    if (vr_is_digit(c)) {
         n = begins_with_time(s, st);
         n = n != 0 ? n : ggml_time(s, st);
     }

@@ -131,22 +131,10 @@ static const reading readings[] = {
     { VR_IF_SGLANG_OLD, SAYS, "--disable-cuda-graph" },
 };
 
-static char lower(char c)
-{
-    return c >= 'A' && c <= 'Z' ? (char)(c + 'a' - 'A') : c;
-}
-
-/* `what` is in lower case. Texts are of one message, so what they cost is bounded. */
+/* Texts are of one message, so what they cost is bounded. */
 static bool holds_text(const char *text, const char *what)
 {
-    for (; text != NULL && *text != '\0'; text++) {
-        size_t i = 0;
-        while (what[i] != '\0' && lower(text[i]) == what[i])
-            i++;
-        if (what[i] == '\0')
-            return true;
-    }
-    return false;
+    return vr_str_holds(vr_str_of(text), vr_str_of(what));
 }
 
 bool vr_case_says(const vr_case *c, const char *what)
@@ -240,9 +228,6 @@ static bool would_fit_packed(const vr_case *c)
     return fits == VR_YES || fits == VR_MAYBE;
 }
 
-/* Contexts, NCCL and a desktop take less. */
-#define OUTSIDE_OF_OTHERS (5 * VR_GIB / 2)
-
 static bool shared_card(const vr_case *c)
 {
     const vr_shares *s = &c->f->shares;
@@ -251,7 +236,7 @@ static bool shared_card(const vr_case *c)
         return true;
     if (s->known && s->outside_is_split)
         return s->others > VR_GIB;
-    return c->n.has_outside && c->n.outside > OUTSIDE_OF_OTHERS;
+    return c->n.has_outside && c->n.outside > VR_OUTSIDE_LARGE;
 }
 
 /* A failure without figures; a refusal or a look-alike says enough by its words. */

@@ -80,16 +80,11 @@ bool vr_case_model(const vr_case *c, vr_str *out)
 
 /* ---- "14B" ---- */
 
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
 static size_t digits_of(vr_str s, uint64_t *value)
 {
     size_t n = 0;
 
-    for (*value = 0; n < s.n && n < 4 && is_digit(s.s[n]); n++)
+    for (*value = 0; n < s.n && n < 4 && vr_is_digit(s.s[n]); n++)
         *value = *value * 10 + (uint64_t)(s.s[n] - '0');
     return n;
 }
@@ -108,7 +103,7 @@ static uint64_t tenths_at(vr_str s)
     uint64_t whole, tenth = 0;
     size_t n = digits_of(s, &whole);
 
-    if (n != 0 && n + 1 < s.n && s.s[n] == '.' && is_digit(s.s[n + 1])) {
+    if (n != 0 && n + 1 < s.n && s.s[n] == '.' && vr_is_digit(s.s[n + 1])) {
         tenth = (uint64_t)(s.s[n + 1] - '0');
         n += 2;
     }

@@ -18,16 +18,6 @@ typedef struct scanner {
 
 #define PER_MAX UINT64_C(1000000000000) /* further decimals are passed over */
 
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
-static char lower(char c)
-{
-    return c >= 'A' && c <= 'Z' ? (char)(c + 32) : c;
-}
-
 static char peek(const scanner *in, size_t ahead)
 {
     return in->at + ahead < in->s.n ? in->s.s[in->at + ahead] : 0;
@@ -36,13 +26,13 @@ static char peek(const scanner *in, size_t ahead)
 /* Passes a terminal's line end if a digit, point or comma follows it. */
 static void unwrap(scanner *in)
 {
-    if (peek(in, 0) == VR_WRAP && (is_digit(peek(in, 1)) || peek(in, 1) == '.' || peek(in, 1) == ','))
+    if (peek(in, 0) == VR_WRAP && (vr_is_digit(peek(in, 1)) || peek(in, 1) == '.' || peek(in, 1) == ','))
         in->at++;
 }
 
 static void take_digits(scanner *in, number *n, bool decimals)
 {
-    for (; is_digit(peek(in, 0)); in->at++, unwrap(in)) {
+    for (; vr_is_digit(peek(in, 0)); in->at++, unwrap(in)) {
         if (decimals && n->per == PER_MAX)
             continue;
         uint64_t shifted;
@@ -60,8 +50,8 @@ static void take_digits(scanner *in, number *n, bool decimals)
 /* A comma with just three digits behind it. */
 static bool group_follows(const scanner *in)
 {
-    return peek(in, 0) == ',' && is_digit(peek(in, 1)) && is_digit(peek(in, 2)) && is_digit(peek(in, 3)) &&
-           !is_digit(peek(in, 4));
+    return peek(in, 0) == ',' && vr_is_digit(peek(in, 1)) && vr_is_digit(peek(in, 2)) &&
+           vr_is_digit(peek(in, 3)) && !vr_is_digit(peek(in, 4));
 }
 
 static bool read_number(scanner *in, bool decimals, number *n)
@@ -71,7 +61,7 @@ static bool read_number(scanner *in, bool decimals, number *n)
     *n = (number){ .per = 1 };
     if (peek(in, 0) == '-' || peek(in, 0) == '+')
         n->negative = in->s.s[in->at++] == '-';
-    if (!is_digit(peek(in, 0)))
+    if (!vr_is_digit(peek(in, 0)))
         return false;
     take_digits(in, n, false);
     for (; group_follows(in); groups++) {
@@ -79,7 +69,8 @@ static bool read_number(scanner *in, bool decimals, number *n)
         take_digits(in, n, false);
     }
     bool point = peek(in, 0) == '.' || (groups == 0 && peek(in, 0) == ',');
-    if (decimals && point && (is_digit(peek(in, 1)) || (peek(in, 1) == VR_WRAP && is_digit(peek(in, 2))))) {
+    if (decimals && point &&
+        (vr_is_digit(peek(in, 1)) || (peek(in, 1) == VR_WRAP && vr_is_digit(peek(in, 2))))) {
         in->at++;
         unwrap(in);
         take_digits(in, n, true);
@@ -90,7 +81,7 @@ static bool read_number(scanner *in, bool decimals, number *n)
 
 static bool is_letter(char c)
 {
-    c = lower(c);
+    c = vr_lower(c);
     return c >= 'a' && c <= 'z';
 }
 
@@ -100,7 +91,7 @@ static size_t unit_letters(const scanner *in, char word[6])
     size_t n = 0;
 
     for (; n < 5 && is_letter(peek(in, n)); n++)
-        word[n] = lower(peek(in, n));
+        word[n] = vr_lower(peek(in, n));
     word[n] = 0;
     return is_letter(peek(in, n)) ? 0 : n;
 }
@@ -135,17 +126,12 @@ static uint64_t unit_of(const char *word, bool decimal)
     return 0;
 }
 
-static bool is_space(char c)
-{
-    return c == ' ' || (c >= '\t' && c <= '\r');
-}
-
 static uint64_t read_unit(scanner *in, bool decimal)
 {
     char word[6];
     scanner at = *in;
 
-    while (at.at < at.s.n && at.at < in->at + 40 && is_space(at.s.s[at.at]))
+    while (at.at < at.s.n && at.at < in->at + 40 && vr_is_space(at.s.s[at.at]))
         at.at++;
     size_t n = unit_letters(&at, word);
     uint64_t unit = n == 0 ? 0 : unit_of(word, decimal);
@@ -188,7 +174,7 @@ static uint64_t unit_behind(scanner *in, vr_hole type)
     if (type == VR_HOLE_SIZE || type == VR_HOLE_SIZE10)
         return read_unit(in, type == VR_HOLE_SIZE10);
     if (type == VR_HOLE_BYTES && peek(in, 0) == '.' &&
-        is_digit(peek(in, 1))) /* 39.75 is no number of bytes */
+        vr_is_digit(peek(in, 1))) /* 39.75 is no number of bytes */
         return 0;
     return fixed_unit(type);
 }

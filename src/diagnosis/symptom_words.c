@@ -23,11 +23,6 @@ static bool is_letter(char c)
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || (unsigned char)c >= 0x80;
 }
 
-static char lower(char c)
-{
-    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
-}
-
 static vr_str cut(vr_str s, size_t n)
 {
     s.n -= n;
@@ -72,7 +67,7 @@ static void split(said *out, const char *text, char *room)
 
     out->n = 0;
     for (; out->n < WORDS_MOST; text++) {
-        char c = lower(*text);
+        char c = vr_lower(*text);
         if (is_letter(c)) {
             *at++ = c;
         } else if (c != '\'' || at == begin) {

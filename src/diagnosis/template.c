@@ -31,16 +31,6 @@ static const char *const hole_words[] = {
 #undef X
 };
 
-static char lower(char c)
-{
-    return c >= 'A' && c <= 'Z' ? (char)(c + 32) : c;
-}
-
-static bool is_space(char c)
-{
-    return c == ' ' || (c >= '\t' && c <= '\r');
-}
-
 /* ---- from the cell ---- */
 
 static bool hole_of(vr_str word, uint8_t *out)
@@ -87,8 +77,8 @@ static bool read_literal(vr_arena *a, vr_str s, part *out)
     if (p == NULL)
         return false;
     for (size_t i = 0; i < s.n; i++) {
-        if (!is_space(s.s[i]))
-            p[n++] = lower(s.s[i]);
+        if (!vr_is_space(s.s[i]))
+            p[n++] = vr_lower(s.s[i]);
         else if (n == 0 || p[n - 1] != ' ')
             p[n++] = ' ';
     }
@@ -175,7 +165,7 @@ static size_t match_literal(vr_str text, size_t at, vr_str literal)
     for (size_t i = 0; i < literal.n; i++) {
         if (literal.s[i] == ' ') {
             size_t from = at;
-            while (at < text.n && is_space(text.s[at]))
+            while (at < text.n && vr_is_space(text.s[at]))
                 at++;
             if (at == from)
                 return SIZE_MAX;
@@ -183,7 +173,7 @@ static size_t match_literal(vr_str text, size_t at, vr_str literal)
         }
         if (i != 0 && at < text.n && (text.s[at] == VR_WRAP || text.s[at] == '\n'))
             at++;
-        if (at >= text.n || lower(text.s[at]) != literal.s[i])
+        if (at >= text.n || vr_lower(text.s[at]) != literal.s[i])
             return SIZE_MAX;
         at++;
     }
@@ -196,7 +186,7 @@ static size_t match_word(vr_str text, size_t at, bool line, const part *next)
     size_t end = at;
 
     for (; end < text.n && end - at < WORD_MAX; end++) {
-        if (text.s[end] == '\n' || (!line && is_space(text.s[end])))
+        if (text.s[end] == '\n' || (!line && vr_is_space(text.s[end])))
             break;
         if (next != NULL && next->literal.n != 0 && end != at &&
             match_literal(text, end, next->literal) != SIZE_MAX)
@@ -228,7 +218,7 @@ static size_t match_figure(const part *t, vr_str text, size_t at, vr_found *f)
 {
     vr_unit unit = t->fact == NO_FACT ? VR_UNIT_COUNT : vr_fact_kinds[t->fact].unit;
 
-    while (at < text.n && is_space(text.s[at])) /* figures that are set in columns */
+    while (at < text.n && vr_is_space(text.s[at])) /* figures that are set in columns */
         at++;
     f->at = at;
     f->fact = t->fact;
@@ -258,20 +248,15 @@ static size_t match_piece(const piece *p, vr_str text, size_t at, vr_found_list 
     return at;
 }
 
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
 /* A figure begins at its sign or its first digit. */
 static bool figure_begins(vr_str text, size_t at)
 {
     char c = text.s[at], before = at == 0 ? ' ' : text.s[at - 1];
 
-    if (is_digit(before) || before == '.' || before == ',')
+    if (vr_is_digit(before) || before == '.' || before == ',')
         return false;
-    return is_digit(c) ? before != '-' && before != '+'
-                       : (c == '-' || c == '+') && at + 1 < text.n && is_digit(text.s[at + 1]);
+    return vr_is_digit(c) ? before != '-' && before != '+'
+                          : (c == '-' || c == '+') && at + 1 < text.n && vr_is_digit(text.s[at + 1]);
 }
 
 /* The next place at or behind `at` where the piece may begin; text.n: none. */
@@ -281,7 +266,7 @@ static size_t next_place(const piece *p, vr_str text, size_t at)
 
     if (first->literal.n != 0 && first->literal.s[0] != ' ') {
         char c = first->literal.s[0];
-        while (at < text.n && lower(text.s[at]) != c)
+        while (at < text.n && vr_lower(text.s[at]) != c)
             at++;
         return at;
     }
@@ -318,7 +303,7 @@ void vr_template_read(const vr_template *t, vr_str text, size_t main, vr_found_l
 bool vr_text_holds(vr_str text, vr_str what)
 {
     for (size_t i = 0; i < text.n; i++) {
-        if (lower(text.s[i]) == what.s[0] && match_literal(text, i, what) != SIZE_MAX)
+        if (vr_lower(text.s[i]) == what.s[0] && match_literal(text, i, what) != SIZE_MAX)
             return true;
     }
     return false;
@@ -332,7 +317,7 @@ bool vr_text_begins(vr_str text, vr_str what)
 bool vr_text_ends(vr_str text, vr_str what)
 {
     for (size_t i = 0; i < text.n; i++) {
-        if (lower(text.s[i]) == what.s[0] && match_literal(text, i, what) == text.n)
+        if (vr_lower(text.s[i]) == what.s[0] && match_literal(text, i, what) == text.n)
             return true;
     }
     return false;

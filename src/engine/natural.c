@@ -11,15 +11,10 @@ typedef struct part {
     vr_str digits;
 } part;
 
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
 static part part_of(vr_str s)
 {
     size_t n = s.n;
-    while (n > 0 && is_digit(s.s[n - 1]))
+    while (n > 0 && vr_is_digit(s.s[n - 1]))
         n--;
     return (part){ { s.s, n }, { s.s + n, s.n - n } };
 }

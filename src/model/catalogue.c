@@ -20,15 +20,10 @@ const vr_catalogue_row *vr_catalogue(size_t *n)
 
 /* ---- names ---- */
 
-static char lower(char c)
-{
-    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
-}
-
 static bool same(vr_str a, vr_str b)
 {
     for (size_t i = 0; i < a.n && i < b.n; i++) {
-        if (lower(a.s[i]) != lower(b.s[i]))
+        if (vr_lower(a.s[i]) != vr_lower(b.s[i]))
             return false;
     }
     return a.n == b.n;
@@ -89,7 +84,7 @@ const char *vram_catalogue_near(vram_ctx *ctx, const char *word)
     if (names == NULL || folded == NULL)
         return NULL;
     for (char *c = folded; *c != '\0'; c++)
-        *c = *c == ':' || *c == '_' ? '-' : lower(*c);
+        *c = *c == ':' || *c == '_' ? '-' : vr_lower(*c);
     return vram_nearest(folded, names, n);
 }
 

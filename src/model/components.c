@@ -64,11 +64,6 @@ bool vr_name_is_vision(vr_str name)
     return false;
 }
 
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
 /* The word that ends before `end`, which is the place of a dot. */
 static vr_str word_before(vr_str name, size_t end)
 {
@@ -83,9 +78,9 @@ static bool split_stack(vr_str name, vr_str *path, uint64_t *layer)
 {
     for (size_t i = 1; i < name.n; i++) {
         size_t n = 0;
-        if (name.s[i - 1] != '.' || !is_digit(name.s[i]))
+        if (name.s[i - 1] != '.' || !vr_is_digit(name.s[i]))
             continue;
-        while (i + n < name.n && n < 10 && is_digit(name.s[i + n]))
+        while (i + n < name.n && n < 10 && vr_is_digit(name.s[i + n]))
             n++;
         if (n == 10 || (i + n < name.n && name.s[i + n] != '.') ||
             !IS_ONE_OF(word_before(name, i - 1), "layers", "layer", "h", "blocks", "block", "resblocks",

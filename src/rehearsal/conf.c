@@ -18,11 +18,6 @@ typedef struct reader {
 
 /* ---- tokens ---- */
 
-static bool is_space(char c)
-{
-    return c == ' ' || (c >= '\t' && c <= '\r');
-}
-
 static bool is_mark(char c)
 {
     return c == ',' || c == ':' || c == '[' || c == ']';
@@ -30,7 +25,7 @@ static bool is_mark(char c)
 
 static void skip_space(reader *r)
 {
-    while (r->rest.n > 0 && is_space(r->rest.s[0])) {
+    while (r->rest.n > 0 && vr_is_space(r->rest.s[0])) {
         r->rest.s++;
         r->rest.n--;
     }
@@ -52,7 +47,7 @@ static vr_str take_word(reader *r)
 {
     skip_space(r);
     vr_str word = { r->rest.s, 0 };
-    while (r->rest.n > 0 && !is_mark(r->rest.s[0]) && !is_space(r->rest.s[0])) {
+    while (r->rest.n > 0 && !is_mark(r->rest.s[0]) && !vr_is_space(r->rest.s[0])) {
         r->rest.s++;
         r->rest.n--;
         word.n++;

@@ -5,32 +5,14 @@
  */
 #include "report/models_report.h"
 
-static char lower(char c)
-{
-    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
-}
-
-static bool holds(const char *text, vr_str word)
-{
-    vr_str t = vr_str_of(text != NULL ? text : "");
-
-    for (size_t at = 0; at + word.n <= t.n; at++) {
-        size_t i = 0;
-        while (i < word.n && lower(t.s[at + i]) == lower(word.s[i]))
-            i++;
-        if (i == word.n)
-            return true;
-    }
-    return false;
-}
-
 static bool matches(const vr_catalogue_row *row, const char *search, bool *any)
 {
     vr_str rest = vr_str_of(search), word;
 
     while (vr_str_split(&rest, ' ', &word)) {
         *any = *any || word.n != 0;
-        if (word.n != 0 && !holds(row->name, word) && !holds(row->repo, word) && !holds(row->aliases, word))
+        if (word.n != 0 && !vr_str_holds(vr_str_of(row->name), word) &&
+            !vr_str_holds(vr_str_of(row->repo), word) && !vr_str_holds(vr_str_of(row->aliases), word))
             return false;
     }
     return true;

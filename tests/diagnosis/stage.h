@@ -114,28 +114,12 @@ static inline void set_stage(stage *s, world *w, const struct setting *how)
     s->f = (vr_finding){ .event = &s->event, .sub_cause = how->sub };
 }
 
-static inline uint8_t memory_of(unsigned cause)
-{
-    switch (cause) {
-    case VR_CAUSE_UNKNOWN:
-        return VR_MEMORY_UNKNOWN;
-    case VR_CAUSE_HOST_RAM:
-        return VR_MEMORY_HOST;
-    case VR_CAUSE_DRIVER_OR_HARDWARE:
-    case VR_CAUSE_NOT_CAPACITY:
-    case VR_CAUSE_NONE:
-        return VR_MEMORY_NONE;
-    default:
-        return VR_MEMORY_GPU;
-    }
-}
-
 static inline void judge(stage *s, unsigned program, unsigned cause, unsigned phase, unsigned certainty)
 {
     s->f.program = (uint8_t)program;
     s->f.cause = (uint8_t)cause;
     s->f.phase = (uint8_t)phase;
-    s->f.memory = memory_of(cause);
+    s->f.memory = vr_memory_of_cause(cause);
     s->f.certainty = (uint8_t)certainty;
     s->f.n_remedies = s->f.n_futile = 0;
     s->f.tell = NULL;
