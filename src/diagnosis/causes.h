@@ -88,21 +88,22 @@ typedef enum vr_trait {
     VR_MANY_SIBLINGS,
     VR_RANKS_SHARE, /* two ranks of the job name the same card */
     /* engines' own figures */
-    VR_HELD_LARGE,       /* total - free at an engine's start is more than contexts and a desktop take */
-    VR_HELD_SMALL,       /* it is not */
-    VR_FEW_TOKENS,       /* a prompt so short that no pass over it is large */
-    VR_COPIES,           /* a pipeline over several cards keeps copies */
-    VR_EMBEDDING_SIZED,  /* the request is as large as a known model's table of words */
-    VR_CARD_EMPTY,       /* nvidia-smi in the same log shows less than half of the card in use */
-    VR_GRAPHS_CAPTURED,  /* the message names pools of captured graphs */
-    VR_HUGE_PIECE,       /* a request of 48 GiB or more: larger than most devices */
-    VR_SAYS_KILLED,      /* the message says `signal: killed` */
-    VR_BLOCK_KV,         /* and that it was the buffer for the KV cache */
-    VR_LARGE_PIECE,      /* of 2.5 GiB or more: larger than any table of words */
-    VR_BUFFER_OVER_FREE, /* a buffer of ggml is larger than what was free before the first */
-    VR_HUGE_BUFFER,      /* a buffer of ggml as large */
-    VR_SMALL_PIECE,      /* of 32 MiB or less */
-    VR_ONE_BUFFER,       /* the text is about the largest single buffer */
+    VR_HELD_LARGE,        /* total - free at an engine's start is more than contexts and a desktop take */
+    VR_HELD_SMALL,        /* it is not */
+    VR_FEW_TOKENS,        /* a prompt so short that no pass over it is large */
+    VR_COPIES,            /* a pipeline over several cards keeps copies */
+    VR_EMBEDDING_SIZED,   /* the request is as large as a known model's table of words */
+    VR_CARD_EMPTY,        /* nvidia-smi in the same log shows less than half of the card in use */
+    VR_GRAPHS_CAPTURED,   /* the message names pools of captured graphs */
+    VR_OVER_WEIGHTS,      /* larger than the largest weight of the built-in models in 16 bits */
+    VR_OVER_WIDE_WEIGHTS, /* ... in 32 bits */
+    VR_SAYS_KILLED,       /* the message says `signal: killed` */
+    VR_BLOCK_KV,          /* and that it was the buffer for the KV cache */
+    VR_LARGE_PIECE,       /* as large as a weight of few models is */
+    VR_BUFFER_OVER_FREE,  /* a buffer of ggml is larger than what was free before the first */
+    VR_HUGE_BUFFER,       /* a buffer of ggml far larger than one pass takes */
+    VR_SMALL_PIECE,       /* of 32 MiB or less */
+    VR_ONE_BUFFER,        /* the text is about the largest single buffer */
     VR_BY_MLX_BUFFER,
     VR_LOGITS_SIZED,
     VR_WEIGHTS_OVER_BUDGET,

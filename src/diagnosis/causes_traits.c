@@ -126,6 +126,12 @@ static bool fact_value(const vr_view *v, vr_fact_id id, uint64_t *out)
 }
 
 #define FEW_TOKENS 1024
+/* Of the models of data/catalogue.tsv whose tensors are known, in 16 bits: the largest weight (experts of
+ * Llama 4 Maverick in one tensor), and what a weight of only nine of them reaches. */
+#define LARGEST_WEIGHT (20 * VR_GIB)
+#define LARGE_WEIGHT (5 * VR_GIB / 2)
+/* The largest compute buffer of 1,672 runs of llama.cpp on a virtual device, without copies, has 3.2 GiB. */
+#define HUGE_BUFFER (48 * VR_GIB)
 /* One allocation may have 4 GiB in several back ends, a little less in some. */
 #define NEAR_BUFFER_LIMIT (7 * VR_GIB / 2)
 #define BEYOND_BUFFER_LIMIT (17 * VR_GIB / 4) /* what is split below a limit never asks for so much */
@@ -371,7 +377,7 @@ static void view_device(vr_view *v)
     const vr_fact *room = vr_finding_fact(v->d, v->f, VR_FACT_FREE);
     uint64_t buffer, device;
 
-    v->has[VR_HUGE_BUFFER] = fact_value(v, VR_FACT_BUFFER, &buffer) && buffer >= 48 * VR_GIB;
+    v->has[VR_HUGE_BUFFER] = fact_value(v, VR_FACT_BUFFER, &buffer) && buffer >= HUGE_BUFFER;
     v->has[VR_SMALL_BUFFER] = fact_value(v, VR_FACT_BUFFER, &buffer) && buffer < VR_GIB;
     v->has[VR_LATER_DEVICE] = v->has[VR_BY_GGML] && later_device(v, &device);
     v->has[VR_FITS_PROJECTED] =
@@ -395,8 +401,9 @@ static void view_sizes(vr_view *v)
     v->has[VR_ON_MAC] = v->sum.max_allowed.known;
     v->has[VR_EMBEDDING_SIZED] = vr_embedding_sized(v->sum.request);
     v->has[VR_LOGITS_SIZED] = request != NULL && request->slack == 0 && vr_logits_sized(request->value);
-    v->has[VR_HUGE_PIECE] = request != NULL && request->value >= 48 * VR_GIB;
-    v->has[VR_LARGE_PIECE] = request != NULL && request->value >= 5 * VR_GIB / 2;
+    v->has[VR_OVER_WEIGHTS] = request != NULL && request->value > LARGEST_WEIGHT;
+    v->has[VR_OVER_WIDE_WEIGHTS] = request != NULL && request->value > 2 * LARGEST_WEIGHT;
+    v->has[VR_LARGE_PIECE] = request != NULL && request->value >= LARGE_WEIGHT;
     v->has[VR_SMALL_PIECE] = request != NULL && request->value <= 32 * VR_MIB;
     if (fact_value(v, VR_FACT_BUFFER, &buffer) || fact_value(v, VR_FACT_REQUEST, &buffer))
         v->has[VR_ON_LIMITED_BUFFERS] =
