@@ -268,7 +268,14 @@ static const column symptom_word_columns[] = {
     { NULL, TEXT, NULL, NULL, false },
 };
 
+static const column vocabulary_columns[] = {
+    { "model", TEXT, "model", NULL, true },    { "words", NUMBER, "words", NULL, true },
+    { "width", NUMBER, "width", NULL, false }, { "source", TEXT, "source", NULL, true },
+    { NULL, TEXT, NULL, NULL, false },
+};
+
 static const table tables[] = {
+    { "vocabularies", "diagnosis/texts.h", "vr_vocabulary", "vr_vocabulary_table", vocabulary_columns },
     { "remedies", "diagnosis/levers.h", "vr_lever_row", "vr_remedy_table", remedy_columns },
     { "error_texts", "diagnosis/texts.h", "vr_text_row", "vr_error_text_table", text_columns },
     { "log_signs", "diagnosis/texts.h", "vr_text_row", "vr_log_sign_table", text_columns },

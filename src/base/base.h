@@ -5,17 +5,8 @@
 
 #include "vram.h"
 
-/* ---- slices: length-carrying strings, not NUL-terminated ---- */
+/* ---- characters of ASCII alone, whatever the locale ---- */
 
-typedef struct vr_str {
-    const char *s;
-    size_t n;
-} vr_str;
-
-#define VR_LIT(literal) ((vr_str){ (literal), sizeof(literal) - 1 })
-vr_str vr_str_of(const char *zero_terminated); /* NULL gives the empty slice */
-vr_str vr_str_made(const char *text);          /* NULL, of a text that could not be made, gives .s NULL */
-/* Of ASCII alone, whatever the locale. */
 static inline char vr_lower(char c)
 {
     return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
@@ -33,6 +24,16 @@ static inline bool vr_is_space(char c)
     return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
+/* ---- slices: length-carrying strings, not NUL-terminated ---- */
+
+typedef struct vr_str {
+    const char *s;
+    size_t n;
+} vr_str;
+
+#define VR_LIT(literal) ((vr_str){ (literal), sizeof(literal) - 1 })
+vr_str vr_str_of(const char *zero_terminated); /* NULL gives the empty slice */
+vr_str vr_str_made(const char *text);          /* NULL, of a text that could not be made, gives .s NULL */
 bool vr_str_eq(vr_str a, vr_str b);
 bool vr_str_is(vr_str a, const char *zero_terminated);
 int vr_str_cmp(vr_str a, vr_str b); /* bytewise */

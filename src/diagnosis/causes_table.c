@@ -332,8 +332,8 @@ const vr_verdict vr_verdicts[] = {
     { "compute-copies-huge", { VR_AT_COMPUTE_BUFFERS, VR_COPIES, VR_HUGE_BUFFER },
       CAUSE(RUNTIME_OVERHEAD, CERTAIN), "compute_buffer", ANYWHERE,
       "the compute buffer holds copies, far more than a pass takes",
-      "a pipeline over several cards keeps {copies} copies of its inputs: {buffer} in one piece, where a pass "
-      "takes a few GiB at most" },
+      "a pipeline over several cards keeps {copies} copies of its inputs: {buffer} in one piece, where a "
+      "pass takes a few GiB at most" },
     { "compute-placed", { VR_AT_COMPUTE_BUFFERS, VR_SMALL_BUFFER, VR_LATER_DEVICE },
       CAUSE(DEVICE_PLACEMENT, LIKELY), NULL, ANYWHERE, "the split over the cards leaves one of them no room",
       "{buffer} is little: weights and cache had filled this card, which is not the first of several" },

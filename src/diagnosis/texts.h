@@ -54,6 +54,14 @@ typedef struct vr_text_row {
 extern const vr_text_row vr_error_text_table[], vr_log_sign_table[];
 extern const size_t vr_error_text_table_n, vr_log_sign_table_n;
 
+/* data/vocabularies.tsv: the words of a model's vocabulary, and its width; 0: no matter. */
+typedef struct vr_vocabulary {
+    const char *model, *source;
+    uint32_t words, width;
+} vr_vocabulary;
+extern const vr_vocabulary vr_vocabulary_table[];
+extern const size_t vr_vocabulary_table_n;
+
 /* Both tables as one: errors first. */
 #define VR_TEXT_ROWS (vr_error_text_table_n + vr_log_sign_table_n)
 const vr_text_row *vr_text_row_at(size_t i);
