@@ -14,6 +14,7 @@
 #include "../support/hook.h"
 #include "diagnosis/findings.h"
 #include "diagnosis/template.h"
+#include "model/model.h"
 
 /* Failures are counted and named, so that one run shows all of them. */
 static unsigned wrong;
@@ -444,12 +445,42 @@ static void ordinary_logs_hold_no_failure(void **state)
     }
 }
 
+/* The table of vocabularies says of a built-in model what its published configuration does. */
+static void vocabularies_are_those_of_the_catalogue(void **state)
+{
+    size_t held = 0;
+
+    (void)state;
+    for (size_t i = 0; i < vr_vocabulary_table_n; i++) {
+        const vr_vocabulary *v = &vr_vocabulary_table[i];
+        hook h = { 0 };
+        vram_ctx *ctx;
+        vram_checkpoint *ck;
+        vram_model *m;
+        if (vram_catalogue_name(v->model) == NULL)
+            continue;
+        assert_int_equal(vram_open(&ctx, hook_alloc, &h), VRAM_OK);
+        assert_int_equal(vram_checkpoint_catalogue(&ck, ctx, v->model), VRAM_OK);
+        assert_int_equal(vram_model_new(&m, ck), VRAM_OK);
+        if (m->vocab != v->words || (v->width != 0 && m->hidden != v->width))
+            fail_msg("%s: %u words of %u, where the catalogue has another", v->model, (unsigned)v->words,
+                     (unsigned)v->width);
+        vram_close(ctx);
+        held++;
+    }
+    assert_true(held > vr_vocabulary_table_n / 2); /* not a test of nothing */
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_are_sound),        cmocka_unit_test(no_anchor_is_taken_twice),
-        cmocka_unit_test(templates_compile),     cmocka_unit_test(examples_are_read),
-        cmocka_unit_test(alternatives_are_read), cmocka_unit_test(ordinary_logs_hold_no_failure),
+        cmocka_unit_test(vocabularies_are_those_of_the_catalogue),
+        cmocka_unit_test(rows_are_sound),
+        cmocka_unit_test(no_anchor_is_taken_twice),
+        cmocka_unit_test(templates_compile),
+        cmocka_unit_test(examples_are_read),
+        cmocka_unit_test(alternatives_are_read),
+        cmocka_unit_test(ordinary_logs_hold_no_failure),
     };
 
     if (argc < 2)
