@@ -282,8 +282,8 @@ VRAM_API vram_verdict vram_scenario_verdict(const vram_scenario *s);
 
 /* ---- diagnosis: what an error text says ---- */
 
-/* A text being read: a message, a traceback, a log of any length, fed in pieces of any size. Memory does not
- * grow with it. */
+/* A text being read: a message, a traceback, a log of any length, fed in pieces of any size. It takes
+ * a few MiB until the context is closed, whatever the length. */
 VRAM_API vram_status vram_log_new(vram_log **out, vram_ctx *ctx);
 /* What is fed from here on is another file of that name (copied), whose lines count from 1. */
 VRAM_API vram_status vram_log_file(vram_log *log, const char *name);

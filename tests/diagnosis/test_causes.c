@@ -7,6 +7,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "messages.h"
 #include "read.h"
 
 #define NOT_SAID VR_CERTAINTY_COUNT /* any certainty */
@@ -20,13 +21,6 @@ typedef struct expected {
 
 #define IS(cause, certainty, memory) VR_CAUSE_##cause, VR_CERTAINTY_##certainty, VR_MEMORY_##memory
 
-/* A message of PyTorch 2.x on a card of 23.50 GiB. */
-#define SAYS(request, left, own, live, idle)                                                                 \
-    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate " request                                 \
-    ". GPU 0 has a total capacity of 23.50 GiB of which " left                                               \
-    " is free. Including non-PyTorch memory, this process has " own                                          \
-    " memory in use. Of the allocated memory " live " is allocated by PyTorch, and " idle                    \
-    " is reserved by PyTorch but unallocated.\n"
 #define FULL SAYS("96.00 MiB", "40.00 MiB", "23.40 GiB", "22.90 GiB", "90.00 MiB")
 #define FRAMES(frames) "Traceback (most recent call last):\n" frames
 #define AT(file, line, function, code)                                                                       \

@@ -8,16 +8,11 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "messages.h"
 #include "stage.h"
 
 static unsigned wrong;
 
-#define SAYS(request, left, own, live, idle)                                                                 \
-    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate " request                                 \
-    ". GPU 0 has a total capacity of 23.50 GiB of which " left                                               \
-    " is free. Including non-PyTorch memory, this process has " own                                          \
-    " memory in use. Of the allocated memory " live " is allocated by PyTorch, and " idle                    \
-    " is reserved by PyTorch but unallocated.\n"
 #define LOADING                                                                                              \
     "Traceback (most recent call last):\n  File \"/srv/app/lib/transformers/modeling_utils.py\", line "      \
     "4100, in "                                                                                              \
